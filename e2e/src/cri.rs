@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use hyper_util::rt::TokioIo;
+use nix::sys::signal::Signal;
 use tokio::{net::UnixStream, runtime};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
@@ -95,6 +96,18 @@ impl Cri {
         let stderr = String::from_utf8_lossy(&answer.stderr);
         ensure!(answer.exit_code == 0, "{}: exit code {}: {stderr}", command.join(" "), answer.exit_code);
         Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+    }
+
+    /// Fails until the first process of the container is its own program, and catches or ignores SIGTERM.
+    pub fn handles_termination(&self, container: &str) -> anyhow::Result<()> {
+        let status = self.exec(container, &["cat", "/proc/1/status"])?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
+        ensure!(!field("Name:").starts_with("runc"), "process 1 is still runc's");
+        let handled = ["SigCgt:", "SigIgn:"].iter().any(|name| {
+            u64::from_str_radix(field(name), 16).is_ok_and(|signals| signals >> (Signal::SIGTERM as u32 - 1) & 1 == 1)
+        });
+        ensure!(handled, "process 1 does not handle SIGTERM yet");
+        Ok(())
     }
 
     async fn client(&self) -> anyhow::Result<RuntimeServiceClient<Channel>> {

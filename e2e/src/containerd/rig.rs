@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Containerd;
-use crate::{Cloud, Node};
+use crate::{Cloud, Node, until};
 
 /// A cloud, a node and a containerd, each a process.
 #[derive(Debug)]
@@ -98,9 +98,21 @@ impl RealRig {
         self.cloud.wait_pod(name, wanted)
     }
 
-    /// Waits until all containers of the pod run and are ready.
+    /// Waits until all containers of the pod run and are ready, and their shells have executed `trap`. Before that, a signal finds
+    /// runc's own init process, which it ends, or a shell without a handler, which as process 1 ignores it.
     pub fn wait_ready(&self, name: &str) -> anyhow::Result<Value> {
-        self.cloud.wait_ready(name)
+        let pod = self.cloud.wait_ready(name)?;
+        let spec = &pod["spec"];
+        if spec["hostPID"] == true || spec["shareProcessNamespace"] == true {
+            return Ok(pod);
+        }
+        for container in spec["containers"].as_array().into_iter().flatten() {
+            if container["command"].to_string().contains("trap ") {
+                let id = Self::container_id(&pod, container["name"].as_str().unwrap_or_default())?;
+                until(&format!("trap in {name}"), || self.containerd.cri.handles_termination(&id))?;
+            }
+        }
+        Ok(pod)
     }
 
     /// Waits until the pod has this phase.

@@ -65,11 +65,11 @@ impl Subject {
         Path::new(self.directory.path()).join("logs").join(name)
     }
 
-    /// Waits until [`FOREVER`] in the container called `main` can be asked to end: before that, the first process of a container
-    /// does not hear of it.
-    fn listens(&self, sandbox: &str) -> anyhow::Result<()> {
+    /// Waits until the program of a container has executed `trap` and says so: a signal before that finds runc's init process, which
+    /// it ends, or a shell without a handler, which as process 1 ignores it.
+    fn wait_trap(&self, sandbox: &str, container: &str) -> anyhow::Result<()> {
         until("the program's word", || {
-            let log = std::fs::read_to_string(self.logs(sandbox).join("main.log")).unwrap_or_default();
+            let log = std::fs::read_to_string(self.logs(sandbox).join(container).with_extension("log")).unwrap_or_default();
             ensure!(!self.runs_programs || log.contains("listens"), "{log:?}");
             Ok(())
         })
@@ -117,7 +117,7 @@ fn a_pod_lives_and_dies(subject: &Subject) -> anyhow::Result<()> {
     ensure!(status.started_at >= status.created_at && status.finished_at == 0, "{status:?}");
     ensure!(status.metadata.as_ref().is_some_and(|metadata| metadata.name == "main"), "{status:?}");
 
-    subject.listens("life")?;
+    subject.wait_trap("life", "main")?;
     raw_cri.stop(&id, 60)?;
     let status = raw_cri.status(&id)?;
     ensure!(status.state() == ContainerState::ContainerExited && status.exit_code == 0, "{status:?}");
@@ -202,9 +202,10 @@ fn ends_are_told(subject: &Subject) -> anyhow::Result<()> {
         ensure!(status.finished_at > 0 && status.started_at > 0, "{status:?}");
     }
     // one that does not listen is killed when its time is over
-    let deaf = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"];
+    let deaf = ["sh", "-c", "trap '' TERM; echo listens; while :; do sleep 1; done"];
     let id = raw_cri.create(&sandbox, config.clone(), RawCri::container_config("deaf", &deaf))?;
     raw_cri.start(&id)?;
+    subject.wait_trap("ends", "deaf")?;
     let asked = Instant::now();
     raw_cri.stop(&id, 1)?;
     ensure!(asked.elapsed().as_millis() >= 900, "its time was cut short");
