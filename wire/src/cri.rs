@@ -22,9 +22,8 @@ pub use prost::Message;
     clippy::too_many_lines,
     clippy::large_futures
 )]
-mod generated {
-    tonic::include_proto!("runtime.v1");
-}
+#[path = "generated/cri.rs"]
+mod generated;
 
 /// Shows that there is a value but not the value itself, because environment variables carry secrets.
 impl fmt::Debug for KeyValue {

@@ -23,9 +23,8 @@ pub use self::value::ValueError;
     clippy::too_many_lines,
     clippy::large_futures
 )]
-mod generated {
-    tonic::include_proto!("v1beta1");
-}
+#[path = "generated/dmi.rs"]
+mod generated;
 
 /// Shows the names of the settings but not their values, which may be passwords.
 impl fmt::Debug for CustomizedValue {

@@ -1,15 +1,13 @@
 //! Replays recorded traffic between KubeEdge's own `CloudCore` and `EdgeCore`: every frame has a typed value and is encoded back unchanged.
 
-#![cfg(test)]
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use wire::{Down, Downstream, Message, Up, Upstream, json};
 
 const RECORDINGS: [&str; 2] = [
-    include_str!("fixtures/edgecore-cloudcore-1.23-full.jsonl"),
-    include_str!("fixtures/edgecore-cloudcore-1.23-restart.jsonl"),
+    include_str!("../fixtures/edgecore-cloudcore-1.23-full.jsonl"),
+    include_str!("../fixtures/edgecore-cloudcore-1.23-restart.jsonl"),
 ];
 
 fn frames() -> impl Iterator<Item = (bool, Value)> {

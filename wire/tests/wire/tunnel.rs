@@ -1,15 +1,12 @@
 //! Replays the stream tunnel between KubeEdge's own `CloudCore` and `EdgeCore`: every recorded frame is decoded and encoded back unchanged.
 
-#![cfg(feature = "tunnel")]
-#![allow(clippy::unwrap_used)]
-
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::Value;
 use wire::tunnel::{Connect, Frame, Kind};
 
 fn frames() -> Vec<(bool, Vec<u8>)> {
-    let lines = include_str!("fixtures/tunnel/edgecore-cloudcore-1.23.jsonl").lines();
+    let lines = include_str!("../fixtures/tunnel/edgecore-cloudcore-1.23.jsonl").lines();
     let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
     let frame = |line: Value| Some((line["dir"] == "c2e", STANDARD.decode(line["frame"].as_str()?).unwrap()));
     lines.filter_map(frame).collect()
