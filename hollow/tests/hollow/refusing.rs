@@ -1,7 +1,5 @@
 //! Tests a cloud whose data directory contains a policy and webhooks that refuse everything: it starts, and they can be deleted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{fmt::Debug, path::Path};
 
 use cloudsim::{Cloud, Options};

@@ -1,7 +1,5 @@
 //! Tests a cloud whose store was damaged on disk: it starts, serves what is intact, and is repaired.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{
     path::Path,
     process::Command,

@@ -1,8 +1,6 @@
 //! Follows a Secret from the API through hub and agent into a pod: it appears in no line of the log at any level, and with a key in
 //! no file of the cloud's or the node's store.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 
 use base64::{Engine, engine::general_purpose::STANDARD};

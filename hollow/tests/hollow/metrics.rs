@@ -1,7 +1,5 @@
 //! Checks what a cloud serves at `/metrics` against `docs/metrics-cloudsim.md` and the dashboard.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
