@@ -1,6 +1,6 @@
 //! The map is that of the tree: crates use what ARCHITECTURE.md says, and every path in the documents exists.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use super::{CRATES, root};
 
@@ -36,9 +36,9 @@ fn crates_use_what_the_map_says() {
 }
 
 #[test]
-fn every_folder_of_the_readme_exists() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let table = readme.split_once("| folder | what | in KubeEdge |\n").unwrap().1;
+fn every_folder_of_the_map_exists() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let table = map.split_once("| folder | what | in KubeEdge |\n").unwrap().1;
     let mut missing = Vec::new();
     for row in table.lines().skip(1).take_while(|line| line.starts_with('|')) {
         // one that stands behind another begins where that one stands
@@ -57,12 +57,43 @@ fn every_folder_of_the_readme_exists() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// The pages in docs/ and the README.
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let all = pages.chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
+    all.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
 #[test]
-fn the_readme_links_every_page() {
+fn index_of_the_documentation_links_every_page() {
+    let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    let names = pages().into_iter().filter(|(path, _)| path.parent().is_some_and(|parent| parent.ends_with("docs")));
+    let names = names.map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned());
+    let missing: Vec<String> =
+        names.filter(|name| name != "README.md" && !index.contains(&format!("]({name}"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn readme_is_short() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let names = pages.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".md"));
-    let missing: Vec<String> = names.filter(|name| !readme.contains(&format!("](docs/{name}"))).collect();
+    let (lines, words) = (readme.lines().count(), readme.split_whitespace().count());
+    assert!(lines <= 100 && words <= 800, "{lines} lines and {words} words: at most 100 and 800");
+}
+
+#[test]
+fn files_that_pages_link_exist() {
+    let mut missing = Vec::new();
+    for (page, text) in pages() {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next()) {
+            // of the forge, beside the files
+            let is_elsewhere = link.contains("://") || link.starts_with("../../actions/");
+            if !link.is_empty() && !is_elsewhere && !page.parent().unwrap().join(link).exists() {
+                missing.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
     assert!(missing.is_empty(), "{missing:?}");
 }
 
