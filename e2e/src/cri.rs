@@ -101,10 +101,12 @@ impl Cri {
     /// Fails until the first process of the container is its own program, and catches or ignores SIGTERM.
     pub fn handles_termination(&self, container: &str) -> anyhow::Result<()> {
         let status = self.exec(container, &["cat", "/proc/1/status"])?;
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
         ensure!(!field("Name:").starts_with("runc"), "process 1 is still runc's");
         let handled = ["SigCgt:", "SigIgn:"].iter().any(|name| {
-            u64::from_str_radix(field(name), 16).is_ok_and(|signals| signals >> (Signal::SIGTERM as u32 - 1) & 1 == 1)
+            u64::from_str_radix(field(name), 16)
+                .is_ok_and(|signals| signals >> (Signal::SIGTERM as u32 - 1) & 1 == 1)
         });
         ensure!(handled, "process 1 does not handle SIGTERM yet");
         Ok(())

@@ -69,7 +69,8 @@ impl Subject {
     /// it ends, or a shell without a handler, which as process 1 ignores it.
     fn wait_trap(&self, sandbox: &str, container: &str) -> anyhow::Result<()> {
         until("the program's word", || {
-            let log = std::fs::read_to_string(self.logs(sandbox).join(container).with_extension("log")).unwrap_or_default();
+            let log = std::fs::read_to_string(self.logs(sandbox).join(container).with_extension("log"))
+                .unwrap_or_default();
             ensure!(!self.runs_programs || log.contains("listens"), "{log:?}");
             Ok(())
         })

@@ -61,14 +61,17 @@ fn every_folder_of_the_map_exists() {
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let pages = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    let all = pages.chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
+    let all = pages.chain(
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)),
+    );
     all.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
 #[test]
 fn index_of_the_documentation_links_every_page() {
     let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
-    let names = pages().into_iter().filter(|(path, _)| path.parent().is_some_and(|parent| parent.ends_with("docs")));
+    let names =
+        pages().into_iter().filter(|(path, _)| path.parent().is_some_and(|parent| parent.ends_with("docs")));
     let names = names.map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned());
     let missing: Vec<String> =
         names.filter(|name| name != "README.md" && !index.contains(&format!("]({name}"))).collect();
