@@ -24,9 +24,10 @@ pub(super) fn update_binding(old: &Value, new: &Value) -> Vec<Cause> {
     changed.then(|| Cause::invalid("roleRef", &role, "cannot change roleRef")).into_iter().collect()
 }
 
-/// Checks a role binding.
+/// Checks a role binding. Subjects of one in a namespace are of that namespace by default.
 pub(super) fn binding(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
+    let is_cluster_wide = text_or_empty(object, "/metadata/namespace").is_empty();
     let role = object.get("roleRef").unwrap_or(&Value::Null);
     causes.extend(supported(role, "roleRef", "kind", &["Role", "ClusterRole"]));
     causes.extend(required(role, "roleRef", "name"));
@@ -34,7 +35,7 @@ pub(super) fn binding(object: &Value) -> Vec<Cause> {
         let path = format!("subjects[{index}]");
         causes.extend(required(subject, &path, "name"));
         causes.extend(supported(subject, &path, "kind", &["ServiceAccount", "User", "Group"]));
-        if text_or_empty(subject, "/kind") == "ServiceAccount" {
+        if is_cluster_wide && text_or_empty(subject, "/kind") == "ServiceAccount" {
             causes.extend(required(subject, &path, "namespace"));
         }
     }

@@ -114,7 +114,8 @@ async fn service_accounts_call_with_their_tokens() {
     let world = World::strict().await;
     let account = world.create(ACCOUNTS, named("robot")).await;
     let uid = account["metadata"]["uid"].as_str().unwrap();
-    let subject = json!({"kind": "ServiceAccount", "name": "robot", "namespace": "default"});
+    // without a namespace, it is of the binding's
+    let subject = json!({"kind": "ServiceAccount", "name": "robot"});
     let bindings = format!("{RBAC}/namespaces/default/rolebindings");
     world.create(&bindings, binding("b", ("ClusterRole", "edit"), subject)).await;
     let nobody = world.called_by(None);

@@ -116,6 +116,23 @@ fn what_a_job_does_stays() {
 }
 
 #[test]
+fn service_account_of_a_binding_needs_a_namespace_only_in_the_cluster() {
+    for (plural, namespace, own, faults) in [
+        ("rolebindings", Some("n"), None, 0),
+        ("rolebindings", Some("n"), Some("other"), 0),
+        ("clusterrolebindings", None, None, 1),
+        ("clusterrolebindings", None, Some("n"), 0),
+    ] {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
+        let subject = json!({"kind": "ServiceAccount", "name": "a", "namespace": own});
+        let metadata = json!({"name": "b", "namespace": namespace});
+        let found = created(plural, json!({"metadata": metadata, "roleRef": role, "subjects": [subject]}));
+        assert_eq!(found.len(), faults, "{plural} {own:?}: {found:?}");
+        assert!(found.iter().all(|fault| fault.contains("subjects[0].namespace")), "{found:?}");
+    }
+}
+
+#[test]
 fn bindings_and_budgets_have_rules() {
     let binding = |role: &str| {
         json!({"metadata": {"name": "a:b", "namespace": "n"},
