@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The most streams of one connection at a time. An exec has five; each connection of a port-forward has two.
-pub const MAX_STREAMS: usize = 256;
+pub const MAX_STREAMS: usize = 1024;
 
 /// The end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -135,6 +135,42 @@ async fn a_stream_that_is_dropped_is_reset_at_the_other_end() {
     within("the answer to a ping", client.ping()).await.unwrap();
 }
 
+/// kubectl opens the two streams of each connection of a port-forward without waiting for others.
+#[tokio::test]
+async fn burst_of_streams_waits_and_none_is_refused() {
+    let ((client, _, _), (_server, mut incoming, _)) = pair();
+    let burst = 300;
+    let opening = (0..burst).map(|number: usize| {
+        let (client, headers) = (client.clone(), Headers::new().with("number", number.to_string()));
+        tokio::spawn(async move { client.open(headers, false).await })
+    });
+    let opening: Vec<_> = opening.collect();
+    let mut accepted = Vec::new();
+    while accepted.len() < burst {
+        let request = within("a stream", incoming.next()).await.unwrap();
+        accepted.push(request.accept().await.unwrap());
+    }
+    for opened in opening {
+        within("an answer", opened).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn streams_that_nobody_accepts_are_refused() {
+    let ((client, _, _), (_server, incoming, _)) = pair();
+    let opening: Vec<_> = (0..40)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.open(Headers::new(), false).await })
+        })
+        .collect();
+    drop(incoming);
+    for opened in opening {
+        let error = within("an answer", opened).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+}
+
 #[tokio::test]
 async fn the_driver_ends_when_nobody_holds_the_connection() {
     let ((client, incoming, client_run), (_server, _theirs, server_run)) = pair();

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split},
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     time::timeout,
 };
 
@@ -40,12 +43,24 @@ struct Entry {
     opened: Option<(oneshot::Sender<io::Result<ReceivingHalf>>, ReceivingHalf)>,
 }
 
-/// Received bytes for which a stream has no room yet.
-struct Blocked {
-    id: StreamId,
-    chunks: mpsc::Sender<Bytes>,
-    bytes: Bytes,
-    fin: bool,
+/// What the peer has sent and nobody has room for yet. Nothing more is read meanwhile, which holds the peer back.
+enum Blocked {
+    /// Bytes of a stream whose reader is slow.
+    Bytes { id: StreamId, chunks: mpsc::Sender<Bytes>, bytes: Bytes, fin: bool },
+    /// A stream to accept, behind as many others as may wait.
+    Request(Request),
+}
+
+/// The queue that is full.
+enum Full {
+    Bytes(mpsc::Sender<Bytes>),
+    Requests(mpsc::Sender<Request>),
+}
+
+/// A place in the queue that was full; `None` if nobody reads from it any more.
+enum Room {
+    Bytes(Option<mpsc::OwnedPermit<Bytes>>),
+    Request(Option<mpsc::OwnedPermit<Request>>),
 }
 
 /// The future that runs a connection.
@@ -83,7 +98,7 @@ enum Step {
     Written(io::Result<usize>),
     Flushed(io::Result<()>),
     Command(Option<Command>),
-    Room(Option<mpsc::OwnedPermit<Bytes>>),
+    Room(Room),
     Dropped,
 }
 
@@ -161,13 +176,13 @@ impl State {
                 output.clear();
             }
             let waiting = self.waiting(&output);
-            let room = self.blocked.as_ref().map(|blocked| blocked.chunks.clone());
+            let full = self.full_queue();
             let step = tokio::select! {
                 // each arm is cancel-safe: unfinished work stays where it is
-                read = read(reader, &mut input), if room.is_none() && waiting < MAX_OUTPUT => Step::Read(read?),
+                read = read(reader, &mut input), if full.is_none() && waiting < MAX_OUTPUT => Step::Read(read?),
                 step = write(writer, &output), if !output.is_empty() || unflushed => step,
                 command = commands.recv(), if waiting < MAX_WRITTEN => Step::Command(command),
-                permit = reserve(room.clone()), if room.is_some() => Step::Room(permit),
+                room = reserve(&full), if full.is_some() => Step::Room(room),
                 () = self.dropped.added() => Step::Dropped,
             };
             match step {
@@ -191,7 +206,7 @@ impl State {
                     self.forget_dropped(commands);
                     self.close();
                 }
-                Step::Room(permit) => self.unblock(permit),
+                Step::Room(room) => self.unblock(room),
                 Step::Dropped => self.forget_dropped(commands),
             }
         }
@@ -300,11 +315,25 @@ impl State {
         if fin {
             self.finish(id);
         }
-        if self.requests.try_send(request).is_err() {
-            // Too many streams wait, or nobody accepts them. Dropping the stream reports it once more, which changes nothing.
-            self.connection.reset(id, Status::RefusedStream);
-            self.entries.remove(&id);
+        match self.requests.try_send(request) {
+            Ok(()) => {}
+            Err(TrySendError::Full(request)) => self.blocked = Some(Blocked::Request(request)),
+            Err(TrySendError::Closed(request)) => self.refuse(request),
         }
+    }
+
+    /// Refuses a stream that nobody accepts. Dropping it reports it once more, which changes nothing.
+    fn refuse(&mut self, request: Request) {
+        let id = request.stream.id();
+        self.connection.reset(id, Status::RefusedStream);
+        self.entries.remove(&id);
+    }
+
+    fn full_queue(&self) -> Option<Full> {
+        Some(match self.blocked.as_ref()? {
+            Blocked::Bytes { chunks, .. } => Full::Bytes(chunks.clone()),
+            Blocked::Request(_) => Full::Requests(self.requests.clone()),
+        })
     }
 
     /// Records that the peer sends nothing more on a stream.
@@ -318,9 +347,9 @@ impl State {
     fn deliver(&mut self, id: StreamId, bytes: Bytes, fin: bool) {
         let Some(chunks) = self.entries.get(&id).and_then(|entry| entry.chunks.clone()) else { return };
         if !bytes.is_empty()
-            && let Err(mpsc::error::TrySendError::Full(bytes)) = chunks.try_send(bytes)
+            && let Err(TrySendError::Full(bytes)) = chunks.try_send(bytes)
         {
-            self.blocked = Some(Blocked { id, chunks, bytes, fin });
+            self.blocked = Some(Blocked::Bytes { id, chunks, bytes, fin });
             return;
         }
         if fin {
@@ -328,14 +357,21 @@ impl State {
         }
     }
 
-    /// Continues after a blocked stream's reader has made room or has gone.
-    fn unblock(&mut self, permit: Option<mpsc::OwnedPermit<Bytes>>) {
-        let Some(Blocked { id, bytes, fin, .. }) = self.blocked.take() else { return };
-        if let Some(permit) = permit {
-            drop(permit.send(bytes));
-        }
-        if fin {
-            self.finish(id);
+    /// Continues after the reader of the full queue has made room or has gone.
+    fn unblock(&mut self, room: Room) {
+        match (self.blocked.take(), room) {
+            (Some(Blocked::Bytes { id, bytes, fin, .. }), Room::Bytes(permit)) => {
+                if let Some(permit) = permit {
+                    drop(permit.send(bytes));
+                }
+                if fin {
+                    self.finish(id);
+                }
+            }
+            (Some(Blocked::Request(request)), Room::Request(Some(permit))) => drop(permit.send(request)),
+            (Some(Blocked::Request(request)), Room::Request(None)) => self.refuse(request),
+            // room is only ever made in the queue that is full
+            (blocked, _) => self.blocked = blocked,
         }
     }
 
@@ -348,7 +384,7 @@ impl State {
         for id in ids {
             self.connection.reset(id, Status::Cancel);
             self.entries.remove(&id);
-            if self.blocked.as_ref().is_some_and(|blocked| blocked.id == id) {
+            if matches!(&self.blocked, Some(Blocked::Bytes { id: blocked, .. }) if *blocked == id) {
                 self.blocked = None;
             }
         }
@@ -375,9 +411,11 @@ async fn write<T: AsyncWrite>(writer: &mut WriteHalf<T>, output: &Bytes) -> Step
     }
 }
 
-async fn reserve(chunks: Option<mpsc::Sender<Bytes>>) -> Option<mpsc::OwnedPermit<Bytes>> {
-    match chunks {
-        Some(chunks) => chunks.reserve_owned().await.ok(),
+/// Waits for room in a queue. Cancel-safe: a place that was got is given back.
+async fn reserve(full: &Option<Full>) -> Room {
+    match full {
+        Some(Full::Bytes(chunks)) => Room::Bytes(chunks.clone().reserve_owned().await.ok()),
+        Some(Full::Requests(requests)) => Room::Request(requests.clone().reserve_owned().await.ok()),
         None => std::future::pending().await,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! There is back-pressure in both directions and no unbounded buffer. A stream with a slow reader buffers some chunks. Then the connection
 //! is not read until the reader has taken one, because the protocol has no windows: streams that must not block each other need separate
-//! connections. A writer waits until its earlier bytes were handed to the connection.
+//! connections. The same holds while too many streams wait to be accepted. A writer waits until its earlier bytes were handed to the connection.
 //!
 //! Reading ends as with spdystream: the peer's end of a stream and its reset are both a plain end of file. A broken connection is an error,
 //! so that truncated data cannot be taken for complete.
@@ -35,7 +35,7 @@ use crate::{Connection, Headers, Role};
 
 /// The most commands that wait for the driver.
 const COMMANDS: usize = 16;
-/// The most streams of the peer that wait to be accepted; further ones are refused.
+/// The most streams of the peer that wait to be accepted. While one more waits, the connection is not read.
 const WAITING: usize = 16;
 /// How long the peer may take to accept a stream, as in spdystream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -43,7 +43,10 @@ pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Cor
     tokio::pin!(driver);
     let work = async {
         let wanted = Wanted::of(&ask);
-        if let Ok(Some(streams)) = timeout(CREATION, streams(&mut incoming, wanted)).await {
+        let streams = timeout(CREATION, streams(&mut incoming, wanted)).await;
+        // Further streams are refused.
+        drop(incoming);
+        if let Ok(Some(streams)) = streams {
             run(core, ask, wanted, streams).await;
         }
         session.close().await;
@@ -53,7 +56,7 @@ pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Cor
         _ = &mut driver => return,
         () = work => {}
     }
-    drop((session, incoming));
+    drop(session);
     let _ = timeout(FLUSH, driver).await;
 }
 
