@@ -1,13 +1,7 @@
 //! The log of a program: lines for people, or one JSON object per line for log collectors.
 
 use std::{
-    collections::BTreeMap,
-    error::Error,
-    fmt,
-    io::{IsTerminal, Write},
-    panic::PanicHookInfo,
-    sync::OnceLock,
-    time::Duration,
+    collections::BTreeMap, error::Error, fmt, io::Write, panic::PanicHookInfo, sync::OnceLock, time::Duration,
 };
 
 use clap::ValueEnum;
@@ -28,6 +22,7 @@ use tracing_subscriber::{
 use wire::text::{printable_lines, with_causes};
 
 mod cap;
+mod color;
 mod text_fields;
 
 pub use self::cap::without_contents;
@@ -72,8 +67,7 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
                 .init();
         }
         LogFormat::Text => {
-            // colours are for terminals, not for journals and files
-            let lines = lines.with_ansi(std::io::stderr().is_terminal()).fmt_fields(TextFields);
+            let lines = lines.with_ansi(color::is_wanted()).fmt_fields(TextFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
                 .with(filter)
