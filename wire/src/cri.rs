@@ -13,6 +13,9 @@ pub use generated::*;
 /// Encodes and decodes the messages, for callers that store them.
 pub use prost::Message;
 
+/// The metadata of a response in which the simulated runtime says what it does not do; other runtimes do not send it. UTF-8 text.
+pub const WARNING: &str = "outrigger-warning-bin";
+
 // The generator documents only what the .proto documents, and has its own style.
 #[allow(
     missing_docs,

@@ -6,6 +6,8 @@ pub(crate) const PULLING: &str = "Pulling";
 pub(crate) const PULLED: &str = "Pulled";
 /// A container was created.
 pub(crate) const CREATED: &str = "Created";
+/// The container runtime does not do all that a container asks for.
+pub(crate) const RUNTIME_WARNING: &str = "RuntimeWarning";
 /// A container was started.
 pub(crate) const STARTED: &str = "Started";
 /// Something about a container or its image failed.

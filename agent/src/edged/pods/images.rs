@@ -75,7 +75,7 @@ impl ImagePuller {
             StartError::Failed(Waiting::new("ImageInspectError", error.to_string()))
         };
         if policy != PullPolicy::Always
-            && let Some(image) = self.runtime.image(&name).await.map_err(|error| {
+            && let Some(image) = self.runtime.image(spec(pod, &name)).await.map_err(|error| {
                 let text = format!("Failed to inspect image {name:?}: {error}");
                 record(EventType::Warning, reason::INSPECT_FAILED, text);
                 failed(&error)
@@ -105,7 +105,7 @@ impl ImagePuller {
         match step {
             PullStep::Use => {
                 self.pod_cache.with(identity.uid, |state| state.pulls.remove(&name));
-                let image = self.runtime.image(&name).await.map_err(|error| failed(&error))?;
+                let image = self.runtime.image(spec(pod, &name)).await.map_err(|error| failed(&error))?;
                 image.ok_or_else(|| failed(&format!("image {name:?} was pulled and is not there")))
             }
             PullStep::RetryAt(waiting, at) => {
@@ -147,7 +147,7 @@ impl ImagePuller {
             let took = format!("{}ms", since.elapsed().as_millis());
             match &pulled {
                 Ok(()) => {
-                    let found = puller.runtime.image(&image).await.ok().flatten();
+                    let found = puller.runtime.image(spec(&pod, &image)).await.ok().flatten();
                     let size = found.map_or(0, |image| image.size);
                     let text = format!(
                         "Successfully pulled image {image:?} in {took} ({took} including waiting). Image size: {size} bytes."
@@ -200,6 +200,12 @@ enum PullPolicy {
     Always,
     IfNotPresent,
     Never,
+}
+
+/// Returns the specification of an image of the pod, with its annotations as from kubelet.
+fn spec(pod: &Pod, image: &str) -> cri::ImageSpec {
+    let annotations = pod.metadata.annotations.clone().unwrap_or_default();
+    cri::ImageSpec { image: image.to_owned(), annotations, ..Default::default() }
 }
 
 fn policy(container: &Container) -> PullPolicy {

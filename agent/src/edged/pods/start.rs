@@ -117,10 +117,14 @@ impl ContainerStart<'_> {
         record(reason::CREATED, format!("Created container: {name}"));
         let started = context.runtime.start_container(&id).await;
         context.runtime_changed.notify_one();
-        started.map_err(|e| StartError::Failed(Waiting::new("RunContainerError", e.message())))?;
+        let warnings =
+            started.map_err(|e| StartError::Failed(Waiting::new("RunContainerError", e.message())))?;
         self.link_log(&id, log).await;
         self.apply_pod_limits().await;
         record(reason::STARTED, format!("Started container {name}"));
+        for warning in warnings {
+            context.events.container(pod, name, EventType::Warning, reason::RUNTIME_WARNING, warning);
+        }
         let ips = context.sandbox_ips(pod, sandbox).into_iter();
         hooks::post_start(context, pod, container, &id, ips.take(1).collect()).await;
         Ok(id)

@@ -35,6 +35,9 @@ use crate::config::CgroupDriver;
 
 /// Timeout of calls, unless noted otherwise; the kubelet's.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// The most warnings of a response that are kept, and the most characters of each: an event holds 1024.
+const MAX_WARNINGS: usize = 8;
+const MAX_WARNING: usize = 512;
 /// Timeout of an image pull.
 const PULL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// File with an id that differs at each boot of the machine.
@@ -126,6 +129,13 @@ fn with_timeout<'a, T: 'a>(
             }
         }
     })
+}
+
+/// Returns the first warnings of a response, each cut to what an event holds.
+fn warnings(metadata: &tonic::metadata::MetadataMap) -> Vec<String> {
+    let texts = metadata.get_all_bin(cri::WARNING).iter().filter_map(|value| value.to_bytes().ok());
+    let texts = texts.map(|bytes| String::from_utf8_lossy(&bytes).chars().take(MAX_WARNING).collect());
+    texts.take(MAX_WARNINGS).collect()
 }
 
 /// Treats `NotFound` as success: the object has been removed already.
@@ -333,12 +343,18 @@ impl Runtime {
         Ok(self.calls.run(name, call).await?.container_id)
     }
 
-    /// Starts a created container.
-    pub(crate) async fn start_container(&self, id: &str) -> Result<()> {
+    /// Starts a created container. Returns what the runtime warns of ([`cri::WARNING`]).
+    pub(crate) async fn start_container(&self, id: &str) -> Result<Vec<String>> {
         let request = cri::StartContainerRequest { container_id: id.to_owned() };
         let (name, mut client) = ("StartContainer", self.runtime.clone());
-        let call = async move { with_timeout(name, CALL_TIMEOUT, client.start_container(request)).await };
-        self.calls.run(name, call).await.map(drop)
+        let call = async move {
+            let warned = async {
+                let response = client.start_container(request).await?;
+                Ok(tonic::Response::new(warnings(response.metadata())))
+            };
+            with_timeout(name, CALL_TIMEOUT, warned).await
+        };
+        self.calls.run(name, call).await
     }
 
     /// Asks a container to end, and kills it after `grace`.
@@ -383,10 +399,9 @@ impl Runtime {
             .map_err(|status| CallError { call: "GetContainerEvents", status })
     }
 
-    /// Returns the image if it is on this node.
-    pub(crate) async fn image(&self, image: &str) -> Result<Option<cri::Image>> {
-        let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
-        let request = cri::ImageStatusRequest { image, verbose: false };
+    /// Returns the image if it is on this node. The annotations of the specification are those of the pod, as from kubelet.
+    pub(crate) async fn image(&self, image: cri::ImageSpec) -> Result<Option<cri::Image>> {
+        let request = cri::ImageStatusRequest { image: Some(image), verbose: false };
         Ok(with_timeout("ImageStatus", CALL_TIMEOUT, self.images.clone().image_status(request)).await?.image)
     }
 
