@@ -30,6 +30,7 @@ use crate::{
     controllers::node_certificates,
     enrolment::Enrolment,
     faults::Faults,
+    kubeconfig::Entries,
     pki::{
         JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError, TokenRequest,
         Trust,
@@ -99,6 +100,7 @@ pub struct Cloud {
     _lock: Option<StoreLock>,
     addresses: Addresses,
     kubeconfig: String,
+    entries: Option<Entries>,
     token: String,
     faults: Faults,
     sessions: Sessions,
@@ -179,6 +181,7 @@ impl Cloud {
             _lock: lock,
             addresses,
             kubeconfig: served.kubeconfig,
+            entries: served.entries,
             token,
             faults,
             sessions,
@@ -207,6 +210,11 @@ impl Cloud {
     /// Returns a kubeconfig with all rights; empty for a cloud before a cluster's API server, which issues its own.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
+    }
+
+    /// Returns the cloud's entries in the user's kubeconfigs; `None` if it was given none.
+    pub fn kubeconfig_entries(&self) -> Option<&Entries> {
+        self.entries.as_ref()
     }
 
     /// Returns a join token that is valid for a day.
@@ -268,13 +276,16 @@ impl Cloud {
         self.tasks.panicked().await
     }
 
-    /// Ends sessions, servers and controllers.
+    /// Ends sessions, servers and controllers. What is in memory alone is also removed from the user's kubeconfigs.
     ///
     /// # Errors
     /// Returns the panic of one of them, now or before.
-    pub async fn stop(self) -> Result<(), TaskPanicked> {
+    pub async fn stop(mut self) -> Result<(), TaskPanicked> {
         self.shutdown.cancel();
-        self.tasks.wait().await
+        let entries = self.entries.take();
+        let removed = tokio::task::spawn_blocking(|| drop(entries));
+        let (stopped, _) = tokio::join!(self.tasks.wait(), removed);
+        stopped
     }
 }
 

@@ -5,22 +5,28 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use agent::log::LogFormat;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use cloudsim::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
+use cloudsim::{
+    controllers::manager::Switches, faults::Period, kubeconfig::DEFAULT_CONTEXT, pki::ServiceAccountTokens,
+};
 
 pub use agent::cli::Output;
 
 pub use self::{
+    access::Access,
     cluster::ClusterArgs,
     devices::DeviceCommand,
     faults::{Bad, FaultsCommand},
     hollow::{Hollow, JoinArgs, Selftest},
+    node::NodeCommand,
     rules::RulesCommand,
 };
 
+mod access;
 mod cluster;
 mod devices;
 mod faults;
 mod hollow;
+mod node;
 mod rules;
 
 const EXAMPLES: &str = "\
@@ -120,10 +126,9 @@ pub enum Command {
     Db(DbCommand),
     /// Print the join token of a running cloud, or make one for a node, a time, a number of uses
     Token {
-        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
-        /// cloudsim.kubeconfig]
-        #[arg(long, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// Print JSON or YAML: the token and what it is good for
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
@@ -133,20 +138,18 @@ pub enum Command {
     },
     /// Change what a running cloud knows of one node
     Node {
-        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
-        /// cloudsim.kubeconfig]
-        #[arg(long, global = true, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// What to do
         #[command(subcommand)]
         command: NodeCommand,
     },
     /// List devices: what is wanted of them and what they report
     Devices {
-        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
-        /// cloudsim.kubeconfig]
-        #[arg(long, global = true, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// Print JSON or YAML instead of a table
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
@@ -156,19 +159,18 @@ pub enum Command {
     },
     /// List the nodes of a running cloud: who is connected, since when, how, and what waits for them
     Nodes {
-        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
-        /// cloudsim.kubeconfig]
-        #[arg(long, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// Print JSON or YAML instead of a table
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
     },
     /// List rules: where their messages come from and go, how many arrived, the last error
     Rules {
-        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
-        #[arg(long, global = true, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// Print JSON or YAML instead of a table
         #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
@@ -178,20 +180,18 @@ pub enum Command {
     },
     /// List Services with their endpoints by node, and the ways between nodes: direct, or over the relay, and what went there
     Mesh {
-        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
-        /// cloudsim.kubeconfig]
-        #[arg(long, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// Print JSON or YAML instead of a table
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
     },
     /// Break links, certificates and messages of a running cloud on purpose, and mend them
     Faults {
-        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
-        /// cloudsim.kubeconfig]
-        #[arg(long, global = true, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
         /// Print JSON or YAML; without, faults are YAML, profiles and shapes a table
         #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
@@ -218,7 +218,7 @@ pub enum Command {
         /// The manifests to apply
         #[arg(long, value_name = "DIR", default_value = "examples")]
         manifests: PathBuf,
-        /// Where to write the kubeconfig [default: a folder that goes with the demo]
+        /// Kubeconfig file to merge the demo's context `cloudsim` into, until the demo ends [default: a temporary file]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
     },
@@ -282,20 +282,6 @@ pub struct TokenScope {
     /// Make a token that is good for so many certificates
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub uses: Option<u32>,
-}
-
-/// What to do with a node.
-#[derive(Clone, Debug, Subcommand)]
-pub enum NodeCommand {
-    /// Take its certificates back, so that another machine can join under its name; it is thrown out if it is connected
-    Reset {
-        /// The node
-        #[arg(value_name = "NAME", required_unless_present = "lost")]
-        name: Option<String>,
-        /// All names whose records were lost with a damaged database: their certificates count no more, and machines join anew
-        #[arg(long, conflicts_with = "name")]
-        lost: bool,
-    },
 }
 
 /// Scenarios.
@@ -377,9 +363,18 @@ pub struct Up {
     #[arg(long, requires = "router_port")]
     pub router_anonymous: bool,
 
-    /// Where to write the kubeconfig
-    #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
-    pub kubeconfig: PathBuf,
+    /// Kubeconfig file to merge the cloud's cluster, user and context into; a cloud without --data-dir removes them when it ends.
+    /// [default: $KUBECONFIG, by the rules of `kubectl config`, or cloudsim.kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Name of the cluster, user and context in the kubeconfig
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT)]
+    pub context: String,
+
+    /// Make this cloud the current context of the kubeconfig, even if another context is
+    #[arg(long)]
+    pub set_current_context: bool,
 
     /// Keep everything in this directory; without it, everything is in memory and ends with the program
     #[arg(long, value_name = "DIR")]

@@ -10,12 +10,17 @@ pub use self::{
     endpoints::Endpoints,
     identity::forget_useless,
     node::{HollowNode, edgecore_yaml},
+    open_files::TooFewFiles,
+    ready::NotReady,
 };
 use crate::runtime;
 
-mod endpoints;
+pub(crate) mod endpoints;
 mod identity;
 mod node;
+mod open_files;
+mod ready;
+mod rejoin;
 
 /// The options of a fleet.
 #[derive(Clone, Debug)]
@@ -79,6 +84,9 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The process may not open as many files as the nodes need.
+    #[error(transparent)]
+    Files(#[from] TooFewFiles),
     /// The node's configuration is invalid.
     #[error("a hollow node's configuration is unusable")]
     Config(#[from] config::Error),
@@ -105,6 +113,10 @@ impl Fleet {
     /// Starts the nodes; they join `cloud` with `token`.
     pub async fn start(cloud: impl Into<Endpoints>, token: &str, options: &Options) -> Result<Self, Error> {
         let cloud = cloud.into();
+        // Tests do not raise the limit themselves. If it cannot be read, the nodes are tried.
+        if let Ok(limit) = limits::raise_open_files() {
+            open_files::check(options.nodes, limit)?;
+        }
         let mut nodes = Vec::new();
         for name in options.names() {
             let mut node = HollowNode::prepare(&name, cloud.clone(), token, options).await?;

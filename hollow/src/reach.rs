@@ -1,9 +1,11 @@
 //! Finds the names and addresses of a cloud, from this machine and from others: what its certificates contain, and what nodes are
 //! told. Pure except for reading this machine's names.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use agent::config::Host;
+
+use crate::fleet::endpoints::dialed;
 
 /// The name and addresses of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +37,12 @@ pub(crate) struct Reach {
 impl Reach {
     /// Returns the names of a cloud that listens at `address` and was `given` these names.
     pub(crate) fn of(address: IpAddr, given: &[String], own: &OwnNames) -> Self {
-        let names = if given.is_empty() { by_itself(address, own) } else { given.to_vec() };
+        let mut names = if given.is_empty() { by_itself(address, own) } else { given.to_vec() };
+        // Nodes of this process dial the address, whatever the cloud is called elsewhere.
+        let dialed = dialed(address).to_string();
+        if !names.contains(&dialed) {
+            names.push(dialed);
+        }
         let mut others = names.iter().filter(|name| !is_of_this_machine(name));
         let own_first = own.addresses.iter().map(ToString::to_string).find(|own| names.contains(own));
         let outside = match (address.is_loopback(), given.is_empty()) {
@@ -60,10 +67,10 @@ impl Reach {
 /// Returns the names of a cloud that was given none.
 fn by_itself(address: IpAddr, own: &OwnNames) -> Vec<String> {
     let mut names = Vec::new();
-    if address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::LOCALHOST) {
+    names.push(dialed(address).to_string());
+    if address == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        // It takes connections over IPv4, too.
         names.push(Ipv4Addr::LOCALHOST.to_string());
-    } else {
-        names.push(address.to_string());
     }
     names.push("localhost".to_owned());
     if address.is_unspecified() {
@@ -101,10 +108,13 @@ mod tests {
             ("::1", &[], "::1 localhost", None),
             ("0.0.0.0", &[], "127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1", some("192.0.2.10")),
             ("10.1.2.3", &[], "10.1.2.3 localhost cloud-1", some("10.1.2.3")),
-            ("0.0.0.0", &["cloud.example.com"], "cloud.example.com", some("cloud.example.com")),
-            ("0.0.0.0", &["localhost", "10.1.2.3"], "localhost 10.1.2.3", some("10.1.2.3")),
-            ("0.0.0.0", &["localhost"], "localhost", None),
-            ("127.0.0.1", &["cloud.test"], "cloud.test", None),
+            ("::", &[], "::1 127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1", some("192.0.2.10")),
+            ("0.0.0.0", &["cloud.example.com"], "cloud.example.com 127.0.0.1", some("cloud.example.com")),
+            ("::", &["cloud.example.com"], "cloud.example.com ::1", some("cloud.example.com")),
+            ("10.1.2.3", &["cloud.example.com"], "cloud.example.com 10.1.2.3", some("cloud.example.com")),
+            ("0.0.0.0", &["localhost", "10.1.2.3"], "localhost 10.1.2.3 127.0.0.1", some("10.1.2.3")),
+            ("0.0.0.0", &["localhost"], "localhost 127.0.0.1", None),
+            ("127.0.0.1", &["cloud.test"], "cloud.test 127.0.0.1", None),
         ] {
             assert_eq!(reach(address, given), (names.to_owned(), outside), "{address} {given:?}");
         }

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     admin::Admin,
     controllers::{certificates::Approver, events::Recorder},
+    kubeconfig::Entries,
     pki::{JoinTokens, NodeCertificates, Pki},
     sessions::Sessions,
     tasks::Tasks,
@@ -41,6 +42,8 @@ pub(super) struct BackendServers {
     pub(super) health: Option<SocketAddr>,
     /// A kubeconfig with all rights; empty if the cluster issues its own.
     pub(super) kubeconfig: String,
+    /// Its entries in the user's files.
+    pub(super) entries: Option<Entries>,
     /// To be set when nodes are accepted.
     pub(super) ready: watch::Sender<bool>,
 }
@@ -148,10 +151,10 @@ impl Backend {
         let (ready, is_ready) = readiness();
         match self {
             Self::Standalone(standalone) => {
-                let (server, kubeconfig) = standalone.bind(options, admin, pki).await?;
+                let (server, kubeconfig, entries) = standalone.bind(options, admin, pki).await?;
                 let api = Some(server.local_addr());
                 tasks.spawn("API server", server.run(stop.child_token()));
-                Ok(BackendServers { api, health: None, kubeconfig, ready })
+                Ok(BackendServers { api, health: None, kubeconfig, entries, ready })
             }
             Self::Backed(backed) => {
                 backed.claim().await?;
@@ -168,7 +171,8 @@ impl Backend {
                     health = Some(server.local_addr());
                     tasks.spawn("health server", server.run(stop.child_token()));
                 }
-                Ok(BackendServers { api: None, health, kubeconfig: String::new(), ready })
+                let (kubeconfig, entries) = (String::new(), None);
+                Ok(BackendServers { api: None, health, kubeconfig, entries, ready })
             }
         }
     }

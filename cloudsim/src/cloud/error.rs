@@ -93,5 +93,8 @@ pub enum StartError {
     Cluster(#[from] ClusterError),
     /// The kubeconfig cannot be written.
     #[error(transparent)]
-    Kubeconfig(#[from] kubeconfig::WriteError),
+    Kubeconfig(#[from] kubeconfig::KubeconfigError),
+    /// The program ended while the cloud started.
+    #[error("the start was interrupted")]
+    Interrupted(#[source] tokio::task::JoinError),
 }

@@ -8,8 +8,8 @@ use std::{
 
 use super::ClusterOptions;
 use crate::{
-    controllers::manager, hub::Limits, pki::ServiceAccountTokens, router::RouterOptions,
-    streams::KubeletOptions,
+    controllers::manager, hub::Limits, kubeconfig::Destination, pki::ServiceAccountTokens,
+    router::RouterOptions, streams::KubeletOptions,
 };
 
 /// The name of the store's file in the data directory.
@@ -43,8 +43,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// The file with the keys that encrypt stored Secrets; `None` stores them in plain text.
     pub key_file: Option<PathBuf>,
-    /// The file to write a kubeconfig to.
-    pub kubeconfig: Option<PathBuf>,
+    /// The files to merge a kubeconfig into.
+    pub kubeconfig: Option<Destination>,
     /// How old a node's lease may become before the node is NotReady.
     pub lease_grace: Duration,
     /// The cluster controllers that run.

@@ -25,7 +25,8 @@ use crate::{
         namespace_defaults, node_lifecycle, scheduler,
         workloads::Cluster,
     },
-    kinds, kubeconfig,
+    kinds,
+    kubeconfig::{self, Credentials, Entries},
     pki::{self, JoinToken, JoinTokens, NodeCertificates, Pki, ServiceAccountTokens},
     resource_metrics::{self, ResourceMetrics},
     sessions::Sessions,
@@ -72,13 +73,13 @@ impl Standalone {
         (NodeCertificates::new(Arc::clone(&self.store)), JoinTokens::new(Arc::clone(&self.store)))
     }
 
-    /// Binds the API server, and returns a kubeconfig with all rights.
+    /// Binds the API server, and returns a kubeconfig with all rights, and its entries in the files of the options.
     pub(super) async fn bind(
         &self,
         options: &Options,
         admin: Admin,
         pki: &Pki,
-    ) -> Result<(Server<HandlerService<ApiWithAdmin>>, String), StartError> {
+    ) -> Result<(Server<HandlerService<ApiWithAdmin>>, String, Option<Entries>), StartError> {
         let endpoints = HandlerService(ApiWithAdmin { api: self.api.service(), admin });
         let at = SocketAddr::new(options.address, options.api_port);
         let server = Server::bind(at, Some(pki::api_tls(pki.server())?), endpoints)
@@ -86,7 +87,9 @@ impl Standalone {
             .map_err(|source| StartError::Bind { server: "API", option: "--api-port", source })?;
         let port = server.local_addr().port();
         kubernetes_service::ensure(&self.own, port, &options.names).await?;
-        Ok((server, write_kubeconfig(options, port, pki)?))
+        let credentials = credentials(options, port, pki)?;
+        let kubeconfig = credentials.text()?;
+        Ok((server, kubeconfig, merge_kubeconfig(options, credentials).await?))
     }
 
     /// Starts the cluster controllers that are switched on.
@@ -145,16 +148,26 @@ fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&Re
     api
 }
 
-/// Makes a kubeconfig with all rights, and writes it to the file of the options.
-fn write_kubeconfig(options: &Options, port: u16, pki: &Pki) -> Result<String, StartError> {
+/// Issues what a client needs to reach the API with all rights.
+fn credentials(options: &Options, port: u16, pki: &Pki) -> Result<Credentials, StartError> {
     let primary = options.names.first().ok_or(StartError::NoName)?;
     let (certificate, key) = pki.sign_admin()?;
     let server = format!("https://{}:{port}", kubeconfig::in_url(primary));
-    let kubeconfig = kubeconfig::text(&server, pki.ca().cert_der(), &certificate, &key);
-    if let Some(path) = &options.kubeconfig {
-        kubeconfig::write(path, &kubeconfig)?;
+    Ok(Credentials::new(server, pki.ca().cert_der(), &certificate, &key))
+}
+
+/// Merges the credentials into the kubeconfigs of the options. They end with a cloud that keeps nothing.
+async fn merge_kubeconfig(
+    options: &Options,
+    credentials: Credentials,
+) -> Result<Option<Entries>, StartError> {
+    let Some(destination) = options.kubeconfig.clone() else { return Ok(None) };
+    let merged = tokio::task::spawn_blocking(move || destination.merge(&credentials)).await;
+    let mut entries = merged.map_err(StartError::Interrupted)??;
+    if options.data_dir.is_none() {
+        entries.make_temporary();
     }
-    Ok(kubeconfig)
+    Ok(Some(entries))
 }
 
 /// Starts the controllers of a cluster's scheduler and controller manager that are switched on.

@@ -31,7 +31,12 @@ fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
     cloud.wait_for("edge-agent join ")?;
     let log = cloud.log();
     let line = log.lines().map(str::trim).find(|line| line.starts_with("edge-agent join "));
-    Ok((cloud, line.context("no line")?.to_owned()))
+    // the token is not in the log: a command prints it
+    let mut token = Command::new(binary(CLOUDSIM)?);
+    let token =
+        run(token.arg("token").arg("--kubeconfig").arg(directory.join("kubeconfig")))?.success()?.text();
+    ensure!(!log.contains(token.trim()), "the token was printed");
+    Ok((cloud, line.context("no line")?.replace("TOKEN", token.trim())))
 }
 
 /// What systemd is asked for is written down, and nothing is done.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// The options that only a cloud without a cluster takes.
-const STANDALONE: [&str; 9] = [
+const STANDALONE: [&str; 11] = [
     "api_port",
     "kubeconfig",
+    "context",
+    "set_current_context",
     "data_dir",
     "key_file",
     "nodes",
@@ -87,6 +89,8 @@ mod tests {
         for option in [
             &["--api-port", "6443"][..],
             &["--kubeconfig", "k"],
+            &["--context", "k"],
+            &["--set-current-context"],
             &["--data-dir", "d"],
             &["--nodes", "1"],
             &["--node-grace", "9"],

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use http::Uri;
 use kube::{
     Client, Config,
@@ -14,14 +14,16 @@ use kube::{
 };
 use rustls::CertificateError::{BadSignature, UnknownIssuer};
 
+use crate::cli::Access;
+
 /// Where `cloudsim up` writes its kubeconfig by default.
-const WRITTEN: &str = "cloudsim.kubeconfig";
+pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 
 /// Returns a client and the server's address. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else
 /// the kubeconfig that `cloudsim up` writes to the current directory.
-pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Uri)> {
+pub(super) async fn connect(access: &Access) -> anyhow::Result<(Client, Uri)> {
     const CURE: &str = "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
-    let read = match kubeconfig {
+    let read = match &access.kubeconfig {
         Some(file) => Kubeconfig::read_from(file),
         None => match Kubeconfig::from_env() {
             Ok(None) => Kubeconfig::read_from(WRITTEN),
@@ -29,17 +31,26 @@ pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client
             Err(error) => Err(error),
         },
     };
-    let read = read.map_err(|error| unread(error, &file(kubeconfig), CURE))?;
-    let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    let read = read.map_err(|error| unread(error, &file(access), CURE))?;
+    let contexts: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
+    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(read, &options).await.with_context(|| {
+        let wanted = access.context.as_deref().unwrap_or("the current one");
+        let (file, contexts) = (file(access), contexts.join(", "));
+        format!(
+            "cannot use the context of {} ({wanted}); choose one with --context: {contexts}",
+            file.display()
+        )
+    })?;
     let server = config.cluster_url.clone();
     Ok((Client::try_from(config)?, server))
 }
 
 /// Names the file, or the files, of [`connect`].
-fn file(kubeconfig: Option<&Path>) -> PathBuf {
+fn file(access: &Access) -> PathBuf {
     let of_environment =
         || std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty()).map(PathBuf::from);
-    kubeconfig.map(Path::to_owned).or_else(of_environment).unwrap_or_else(|| PathBuf::from(WRITTEN))
+    access.kubeconfig.clone().or_else(of_environment).unwrap_or_else(|| PathBuf::from(WRITTEN))
 }
 
 /// Explains why `file` could not be read: it is missing, or no kubeconfig.
@@ -54,12 +65,12 @@ pub(super) fn unread(error: KubeconfigError, file: &Path, cure: &str) -> anyhow:
 
 /// Explains the error of a request to the cloud of a kubeconfig whose certificate is refused: most often another cloud runs at the same
 /// address now. Other errors stay as they are.
-pub(super) fn explain(kubeconfig: Option<&Path>) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
+pub(super) fn explain(access: &Access) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
     move |error| {
         let Some(rustls::Error::InvalidCertificate(why)) = error.chain().find_map(tls_error) else {
             return error;
         };
-        let file = file(kubeconfig);
+        let file = file(access);
         let text = match why {
             // a CA that was made anew has the same name and another key
             BadSignature | UnknownIssuer => format!(
@@ -99,8 +110,9 @@ mod tests {
         let path = directory.path().join("kubeconfig");
         let port = |cloud: &TestCloud| cloud.cloud().addresses().api.unwrap().port().to_string();
         let listed = async || {
-            let listed = nodes::run(Some(&path), None).await;
-            listed.map_err(|error| format!("{:#}", explain(Some(&path))(error)))
+            let access = Access { kubeconfig: Some(path.clone()), context: None };
+            let listed = nodes::run(&access, None).await;
+            listed.map_err(|error| format!("{:#}", explain(&access)(error)))
         };
         let missing = listed().await.unwrap_err();
         assert!(missing.starts_with(&format!("there is no file {};", path.display())), "{missing}");

@@ -3,10 +3,11 @@
 use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
-use cloudsim::{Cloud, Options};
+use cloudsim::{Cloud, Options, kubeconfig::Destination};
 
-use super::{Signals, connect, paste, print_line, stop, written};
+use super::{Signals, connect, destination, directories, paste, print_line, stop};
 use crate::{
+    cli::Access,
     demo::{Seen, Steps, manifests},
     fleet::{self, Fleet},
 };
@@ -19,15 +20,19 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
     let own = temporary.path().join("cloudsim.kubeconfig");
     let kubeconfig = kubeconfig.unwrap_or(&own);
-    written::permit(kubeconfig).await?;
-    let options = Options { kubeconfig: Some(kubeconfig.to_owned()), ..Options::default().any_ports() };
+    let destination = Destination::from(kubeconfig.to_owned());
+    destination::check(&destination).await?;
+    directories::announce(destination.directory());
+    let context = Some(destination.context.clone());
+    let options = Options { kubeconfig: Some(destination), ..Options::default().any_ports() };
     let cloud = Cloud::start(options).await?;
     let progress = |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     progress("cloudsim is ready");
     let fleet =
         Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
     let node = fleet.nodes().first().context("the demo has no node")?;
-    let (connected, _) = connect::connect(Some(kubeconfig)).await?;
+    let access = Access { kubeconfig: Some(kubeconfig.to_owned()), context };
+    let (connected, _) = connect::connect(&access).await?;
     let steps =
         Steps { client: cloud.client(), connected: Some(connected), node, manifests, progress: &progress };
     let outcome = Box::pin(steps.walk()).await;
@@ -41,16 +46,18 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
             ExitCode::FAILURE
         }
     };
-    if !once {
+    if let Some(entries) = cloud.kubeconfig_entries().filter(|_| !once) {
         print_line("");
         print_line("Go on by hand in another terminal, end here with Ctrl-C:");
-        print_line(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
+        for line in paste::for_kubectl(entries) {
+            print_line(&line);
+        }
         print_line("  kubectl get pods -o wide");
         if let Ok(seen) = &outcome {
             print_line(&format!("  kubectl logs {}", seen.pod));
             print_line(&format!("  kubectl exec -it {} -- sh", seen.pod));
         }
-        print_line(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
+        print_line(&format!("  {} devices {}", paste::program(), paste::access(entries)));
         tokio::select! {
             // Both are cancel-safe: the program ends then.
             () = signals.wait() => {}

@@ -1,7 +1,5 @@
 //! `cloudsim faults`: shows and changes the deliberate faults of a running cloud.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use cloudsim::faults::{Conditions, FaultTarget, Link, Profile, Shape};
 use http::Method;
@@ -10,10 +8,10 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use super::{nodes::sessions, print, print_line, remote::Remote, table::Table};
-use crate::cli::{Bad, FaultsCommand, Output};
+use crate::cli::{Access, Bad, FaultsCommand, Output};
 
 pub(super) async fn run(
-    kubeconfig: Option<&Path>,
+    access: &Access,
     output: Option<Output>,
     command: FaultsCommand,
 ) -> anyhow::Result<()> {
@@ -25,7 +23,7 @@ pub(super) async fn run(
     if let FaultsCommand::Set { bad, .. } = &command {
         given(bad)?;
     }
-    let cloud = Remote::of(kubeconfig).await?;
+    let cloud = Remote::of(access).await?;
     if cloud.is_a_cluster().await? {
         bail!(
             "a cloud before a cluster has no faults: they are for a cloud with an API of its own, `cloudsim up` without --kube-context"
@@ -168,14 +166,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("kubeconfig");
         std::fs::write(&file, cloud.kubeconfig()).unwrap();
-        let order = async |command| run(Some(&file), None, command).await;
+        let access = Access { kubeconfig: Some(file), context: None };
+        let order = async |command| run(&access, None, command).await;
         let whom = |name: &str| FaultTarget::Node(name.to_owned());
         let set = |bad| FaultsCommand::Set { whom: whom("edge-1"), bad };
         let slow = Bad { delay: Some("10ms".parse().unwrap()), ..Bad::default() };
         order(set(slow)).await.unwrap();
         let refused = order(set(Bad::default())).await.unwrap_err().to_string();
         assert!(refused.contains("name a condition") && refused.contains("faults restore"), "{refused}");
-        let remote = Remote::of(Some(&file)).await.unwrap();
+        let remote = Remote::of(&access).await.unwrap();
         let active = async || remote.ask::<Value>(Method::GET, "faults", &()).await.unwrap()["nodes"].clone();
         assert_eq!(active().await, json!({"edge-1": {"delay": "10ms"}}));
         let restore = |name: &str| FaultsCommand::Restore { whom: Some(whom(name)) };

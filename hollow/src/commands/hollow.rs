@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Signals, print_line};
+use super::{Signals, directories, print_line};
 use crate::{
     cli::{Hollow, JoinArgs},
     fleet::{self, Endpoints, Fleet, HollowNode},
@@ -35,6 +35,7 @@ const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+    directories::announce(options.data_dir.as_deref());
     // Nodes are configured with absolute paths.
     let directory = match &options.data_dir {
         Some(directory) => std::path::absolute(directory)?,

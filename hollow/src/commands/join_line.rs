@@ -13,7 +13,11 @@ const STREAM_PORT: u16 = 10004;
 const IN_MEMORY: &str =
     "This cloud is in memory: nodes must join again after its restart; --data-dir DIR keeps everything";
 
-/// Returns the lines that explain how to join; `is_kept` says that the cloud has a data directory.
+/// The word in the place of a token that is to be pasted on another machine.
+const TOKEN: &str = "TOKEN";
+
+/// Returns the lines that explain how to join. `token` is the command that prints the join token, which is not printed itself: this may
+/// be a log that more people read. `is_kept` says that the cloud has a data directory.
 pub(super) fn lines(reach: &Reach, at: Addresses, token: &str, is_kept: bool) -> Vec<String> {
     let mut all = how(reach, at, token);
     if !is_kept {
@@ -23,20 +27,23 @@ pub(super) fn lines(reach: &Reach, at: Addresses, token: &str, is_kept: bool) ->
 }
 
 fn how(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
-    let line = |program: &str, host: &str| format!("  {}", line(program, host, at, token));
+    let here = format!("\"$({token})\"");
+    let line = |program: &str, host: &str, token: &str| format!("  {}", line(program, host, at, token));
     match (&reach.outside, reach.is_loopback) {
         (Some(outside), _) => vec![
-            "To make a machine a node, as root on that machine, which needs edge-agent and a container runtime:".to_owned(),
-            line("edge-agent", outside),
+            format!(
+                "To join a machine, run this as root there, with the join token for {TOKEN}. The machine needs edge-agent and a container runtime:"
+            ),
+            line("edge-agent", outside, TOKEN),
         ],
         (None, false) => vec![
-            "To make this machine a node, as root:".to_owned(),
-            line(&paste::agent(), reach.inside()),
+            "To join this machine, as root:".to_owned(),
+            line(&paste::agent(), reach.inside(), &here),
             "Other machines have no name for this cloud: give one that they reach it by with --name".to_owned(),
         ],
         (None, true) => vec![
-            "To make this machine a node, as root:".to_owned(),
-            line(&paste::agent(), reach.inside()),
+            "To join this machine, as root:".to_owned(),
+            line(&paste::agent(), reach.inside(), &here),
             "Other machines do not reach this cloud, which listens on the loopback interface only: for them, start it with --address 0.0.0.0"
                 .to_owned(),
         ],
@@ -106,13 +113,13 @@ mod tests {
         let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
         let said = lines(&reach, at, "t", false).join("\n");
         assert!(
-            said.contains("join --cloud 127.0.0.1 --token t") && said.contains("--address 0.0.0.0"),
+            said.contains("join --cloud 127.0.0.1 --token \"$(t)\"") && said.contains("--address 0.0.0.0"),
             "{said}"
         );
         assert!(said.contains("in memory") && said.contains("--data-dir"), "{said}");
         let reach = Reach { outside: Some("192.0.2.1".into()), is_loopback: false, ..reach };
         let said = lines(&reach, at, "t", true).join("\n");
-        assert!(said.contains("  edge-agent join --cloud 192.0.2.1 --token t"), "{said}");
+        assert!(said.contains("  edge-agent join --cloud 192.0.2.1 --token TOKEN"), "{said}");
         assert!(!said.contains("in memory"), "{said}");
     }
 }

@@ -1,6 +1,6 @@
 //! `cloudsim mesh`: lists Services with their endpoints by node, and the paths between nodes.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use anyhow::Context;
 use http::Method;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use wire::relay;
 
 use super::{print, print_line, remote::Remote, table::Table};
-use crate::cli::Output;
+use crate::cli::{Access, Output};
 use cloudsim::relay::{RelayPair, RelayState};
 
 /// The label in which an `EndpointSlice` names its Service.
@@ -59,8 +59,8 @@ struct Way {
     received: u64,
 }
 
-pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
-    let cloud = Remote::of(kubeconfig).await?;
+pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
+    let cloud = Remote::of(access).await?;
     let all = ListParams::default();
     let services = Api::<Service>::all(cloud.client.clone()).list(&all).await;
     let services = services.with_context(|| format!("{} lists no Services", cloud.server))?;

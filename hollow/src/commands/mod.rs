@@ -4,7 +4,9 @@ mod cluster;
 mod connect;
 mod db;
 mod demo;
+mod destination;
 mod devices;
+mod directories;
 mod faults;
 mod hollow;
 mod join_line;
@@ -21,9 +23,8 @@ mod selftest;
 mod table;
 mod token;
 mod up;
-mod written;
 
-use std::{io::Write, panic::set_hook, path::Path, process::ExitCode};
+use std::{io::Write, panic::set_hook, process::ExitCode};
 
 use agent::{
     log::{self, LogFormat},
@@ -37,7 +38,7 @@ use wire::text::printable_lines;
 
 use self::connect::explain;
 use crate::{
-    cli::{Cli, Command, Output},
+    cli::{Access, Cli, Command, Output},
     fleet::Fleet,
 };
 
@@ -80,28 +81,20 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,
-            Command::Token { kubeconfig, output, scope } => {
-                on_cloud(kubeconfig.as_deref(), token::run(kubeconfig.as_deref(), output, scope).await)
+            Command::Token { access, output, scope } => {
+                on_cloud(&access, token::run(&access, output, scope).await)
             }
-            Command::Node { kubeconfig, command } => {
-                on_cloud(kubeconfig.as_deref(), node::run(kubeconfig.as_deref(), command).await)
+            Command::Node { access, command } => on_cloud(&access, node::run(&access, command).await),
+            Command::Devices { access, output, command } => {
+                on_cloud(&access, devices::run(&access, output, command).await)
             }
-            Command::Devices { kubeconfig, output, command } => {
-                on_cloud(kubeconfig.as_deref(), devices::run(kubeconfig.as_deref(), output, command).await)
+            Command::Nodes { access, output } => on_cloud(&access, nodes::run(&access, output).await),
+            Command::Mesh { access, output } => on_cloud(&access, mesh::run(&access, output).await),
+            Command::Rules { access, output, command } => {
+                rules::run(&access, output, command).await.map_err(explain(&access))
             }
-            Command::Nodes { kubeconfig, output } => {
-                on_cloud(kubeconfig.as_deref(), nodes::run(kubeconfig.as_deref(), output).await)
-            }
-            Command::Mesh { kubeconfig, output } => {
-                on_cloud(kubeconfig.as_deref(), mesh::run(kubeconfig.as_deref(), output).await)
-            }
-            Command::Rules { kubeconfig, output, command } => {
-                rules::run(kubeconfig.as_deref(), output, command)
-                    .await
-                    .map_err(explain(kubeconfig.as_deref()))
-            }
-            Command::Faults { kubeconfig, output, command } => {
-                on_cloud(kubeconfig.as_deref(), faults::run(kubeconfig.as_deref(), output, command).await)
+            Command::Faults { access, output, command } => {
+                on_cloud(&access, faults::run(&access, output, command).await)
             }
             Command::Run(options) => run::run(options).await,
             Command::Runtime { socket, root } => {
@@ -124,8 +117,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the exit code of a command for the cloud of a kubeconfig.
-fn on_cloud(kubeconfig: Option<&Path>, ended: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
-    ended.map(|()| ExitCode::SUCCESS).map_err(explain(kubeconfig))
+fn on_cloud(access: &Access, ended: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    ended.map(|()| ExitCode::SUCCESS).map_err(explain(access))
 }
 
 /// Stops the nodes and the cloud.

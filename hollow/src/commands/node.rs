@@ -1,7 +1,5 @@
 //! `cloudsim node reset`: revokes a node's certificates, so that its name is free for another machine.
 
-use std::path::Path;
-
 use anyhow::bail;
 use cloudsim::pki::{NodeCertificates, UNKNOWN};
 use http::Method;
@@ -10,7 +8,7 @@ use kube::{Api, Client};
 use serde::Deserialize;
 
 use super::{print_line, remote::Remote};
-use crate::cli::NodeCommand;
+use crate::cli::{Access, NodeCommand};
 
 #[derive(Deserialize)]
 struct Done {
@@ -22,9 +20,9 @@ struct Opened {
     lost: Vec<String>,
 }
 
-pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyhow::Result<()> {
+pub(super) async fn run(access: &Access, command: NodeCommand) -> anyhow::Result<()> {
     let NodeCommand::Reset { name, .. } = command;
-    let cloud = Remote::of(kubeconfig).await?;
+    let cloud = Remote::of(access).await?;
     let is_a_cluster = cloud.is_a_cluster().await?;
     let Some(name) = name else {
         if is_a_cluster {

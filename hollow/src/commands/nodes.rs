@@ -1,6 +1,6 @@
 //! `cloudsim nodes`: lists nodes and their connections.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use anyhow::Context;
 use cloudsim::{
@@ -19,15 +19,15 @@ use super::{
     remote::Remote,
     table::{Table, age},
 };
-use crate::cli::Output;
+use crate::cli::{Access, Output};
 
 #[derive(Deserialize)]
 struct Sessions {
     nodes: Vec<NodeSession>,
 }
 
-pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
-    let cloud = Remote::of(kubeconfig).await?;
+pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
+    let cloud = Remote::of(access).await?;
     let sessions = sessions(&cloud).await?;
     let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
     let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cloudsim::kubeconfig::Entries;
+
 /// Returns an absolute path, quoted if a shell would otherwise misread it.
 pub(super) fn path(path: &Path) -> String {
     let absolute = std::path::absolute(path);
@@ -19,6 +21,24 @@ pub(super) fn program() -> String {
 pub(super) fn agent() -> String {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name("edge-agent"));
     beside.filter(|agent| agent.exists()).map_or_else(|| "edge-agent".to_owned(), |agent| path(&agent))
+}
+
+/// Returns the options with which other commands of this program reach the cloud of these entries.
+pub(super) fn access(entries: &Entries) -> String {
+    let file = path(entries.file());
+    match entries.is_current() {
+        true => format!("--kubeconfig {file}"),
+        false => format!("--kubeconfig {file} --context {}", quoted(entries.context())),
+    }
+}
+
+/// Returns the lines that let kubectl reach the cloud of these entries.
+pub(super) fn for_kubectl(entries: &Entries) -> Vec<String> {
+    let mut lines = vec![format!("  export KUBECONFIG={}", path(entries.file()))];
+    if !entries.is_current() {
+        lines.push(format!("  kubectl config use-context {}", quoted(entries.context())));
+    }
+    lines
 }
 
 fn quoted(word: &str) -> String {

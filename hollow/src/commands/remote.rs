@@ -1,7 +1,5 @@
 //! Requests to a running cloud beyond the Kubernetes API.
 
-use std::path::Path;
-
 use cloudsim::{ADMIN_PREFIX, LEASE, pki::NAMESPACE};
 use http::{Method, Request, Uri};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -9,6 +7,7 @@ use kube::{Api, Client};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::connect::connect;
+use crate::cli::Access;
 
 /// A running cloud.
 pub(super) struct Remote {
@@ -20,8 +19,8 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Connects to the cloud of a kubeconfig.
-    pub(super) async fn of(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
-        let (client, server) = connect(kubeconfig).await?;
+    pub(super) async fn of(access: &Access) -> anyhow::Result<Self> {
+        let (client, server) = connect(access).await?;
         Ok(Self { client, server })
     }
 

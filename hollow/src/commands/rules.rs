@@ -1,6 +1,6 @@
 //! `cloudsim rules`: lists the rules between the cloud and nodes, and sends a message through one.
 
-use std::{collections::BTreeMap, path::Path, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Context;
 use crds::rules::Rule;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{print, print_line, remote::Remote, table::Table};
-use crate::cli::{Output, RulesCommand};
+use crate::cli::{Access, Output, RulesCommand};
 
 /// The longest error in the table, in characters.
 const ERROR: usize = 80;
@@ -30,11 +30,11 @@ impl Sent {
 }
 
 pub(super) async fn run(
-    kubeconfig: Option<&Path>,
+    access: &Access,
     output: Option<Output>,
     command: Option<RulesCommand>,
 ) -> anyhow::Result<ExitCode> {
-    let cloud = Remote::of(kubeconfig).await?;
+    let cloud = Remote::of(access).await?;
     if let Some(RulesCommand::Send { node, to, body }) = command {
         let sent: Sent =
             cloud.ask(Method::POST, &format!("rules/{node}"), &json!({"to": to, "body": body})).await?;

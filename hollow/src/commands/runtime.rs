@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Signals, print_line};
+use super::{Signals, directories, print_line};
 use crate::runtime::{Options, SimRuntime};
 
 pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
+    directories::announce(root.as_deref());
     let runtime = SimRuntime::new(Options { root, ..Options::default() })?;
     let shutdown = CancellationToken::new();
     let serving = runtime.serve_unix(socket, shutdown.clone())?;

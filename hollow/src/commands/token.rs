@@ -1,6 +1,6 @@
 //! `cloudsim token`: prints the cloud's join token, or makes one for a node, a time or a number of uses.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context;
 use cloudsim::pki::{JoinToken, JoinTokens, Name, NodeCertificates, Pki, TokenRequest};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use wire::enroll::Token;
 
 use super::{connect::connect, print, print_line, remote::Remote, warn};
-use crate::cli::{Output, TokenScope};
+use crate::cli::{Access, Output, TokenScope};
 
 #[derive(Deserialize)]
 struct Made {
@@ -41,17 +41,13 @@ impl<'a> PrintedToken<'a> {
     }
 }
 
-pub(super) async fn run(
-    kubeconfig: Option<&Path>,
-    output: Option<Output>,
-    scope: TokenScope,
-) -> anyhow::Result<()> {
+pub(super) async fn run(access: &Access, output: Option<Output>, scope: TokenScope) -> anyhow::Result<()> {
     let TokenScope { node, ttl, uses } = scope;
     let (token, uses) = if node.is_some() || ttl.is_some() || uses.is_some() {
         // A token for one node is for one machine, hence one certificate by default.
         let uses = uses.or(node.is_some().then_some(1));
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
-        let cloud = Remote::of(kubeconfig).await?;
+        let cloud = Remote::of(access).await?;
         let request = TokenRequest { node, seconds, uses };
         let made = if cloud.is_a_cluster().await? {
             mint(&cloud.client, &request).await?
@@ -65,7 +61,7 @@ pub(super) async fn run(
         }
         (made.token, uses)
     } else {
-        let (client, server) = connect(kubeconfig).await?;
+        let (client, server) = connect(access).await?;
         let token = JoinToken::read(&client)
             .await
             .with_context(|| format!("{server} gives no token; check that the cloud runs"))?;

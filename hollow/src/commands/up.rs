@@ -1,11 +1,11 @@
 //! `cloudsim up`: runs a cloud until Ctrl-C.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use anyhow::Context;
 use cloudsim::{Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
 
-use super::{Signals, cluster, join_line, paste, print_line, stop, written};
+use super::{Signals, cluster, destination, directories, join_line, paste, print_line, stop};
 use crate::{
     cli::Up,
     fleet::{self, Fleet},
@@ -19,47 +19,97 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let mut options = options(&up, &reach);
     if up.cluster.is_given() {
         options.cluster = Some(cluster::options(&up.cluster).await?);
-        options.kubeconfig = None;
         return serve_cluster(options, begun, signals).await;
     }
-    written::permit(&up.kubeconfig).await?;
+    let destination = destination::of(&up, std::env::var_os("KUBECONFIG"));
+    destination::check(&destination).await?;
+    directories::announce(destination.directory());
+    directories::announce(up.data_dir.as_deref());
+    options.kubeconfig = Some(destination);
     let cloud = Cloud::start(options).await?;
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+    let mut fleet = None;
+    let nodes_ready = tokio::select! {
+        // All are cancel-safe: the program ends then.
+        started = start_nodes(&up, &cloud, temporary.path(), &mut fleet) => Some(started),
+        () = signals.wait() => None,
+        // `stop` reports the panic.
+        _ = cloud.panicked() => None,
+    };
+    let started = match nodes_ready {
+        Some(Ok(())) => {
+            print_ready(&up, &reach, &cloud, begun);
+            let rejoin = async {
+                match &mut fleet {
+                    Some(fleet) => fleet.rejoin_revoked(&cloud).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // All are cancel-safe: the program ends then.
+                () = signals.wait() => {}
+                () = rejoin => {}
+                // `stop` reports the panic.
+                _ = cloud.panicked() => {}
+            }
+            Ok(())
+        }
+        Some(Err(error)) => Err(error),
+        None => Ok(()),
+    };
+    let stopped = stop(fleet, cloud, &mut signals).await;
+    started.and(stopped)
+}
+
+/// Starts the nodes of this process, and waits until they are Ready.
+async fn start_nodes(
+    up: &Up,
+    cloud: &Cloud,
+    temporary: &Path,
+    fleet: &mut Option<Fleet>,
+) -> anyhow::Result<()> {
+    if up.nodes == 0 {
+        return Ok(());
+    }
+    print_line(&format!("starting {} nodes", up.nodes));
+    // Nodes are configured with absolute paths.
+    let directory = match &up.data_dir {
+        Some(directory) => std::path::absolute(directory)?.join("nodes"),
+        None => temporary.to_owned(),
+    };
+    let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
+    let options = fleet::Options { key_file, ..fleet::Options::new(up.nodes, directory) };
+    fleet::forget_useless(cloud, &options).await?;
+    let started = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
+    fleet.insert(started).ready(cloud.client()).await?;
+    Ok(())
+}
+
+/// Prints that the cloud is ready, where it is, and how it is used.
+fn print_ready(up: &Up, reach: &Reach, cloud: &Cloud, begun: Instant) {
     let addresses = cloud.addresses();
-    print_line(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    let took = begun.elapsed().as_millis();
+    match up.nodes {
+        0 => print_line(&format!("cloudsim is ready after {took} ms")),
+        count => {
+            print_line(&format!("cloudsim is ready after {took} ms, with {count} of {count} nodes Ready"))
+        }
+    }
     if let Some(api) = addresses.api {
         print_line(&format!("  API        https://{api}"));
     }
     print_servers(addresses);
-    let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
+    let Some(entries) = cloud.kubeconfig_entries() else { return };
     print_line("For kubectl:");
-    print_line(&format!("  export KUBECONFIG={kubeconfig}"));
-    print_line("The join token for nodes:");
-    print_line(&format!("  {program} token --kubeconfig {kubeconfig}"));
-    for line in join_line::lines(&reach, addresses, cloud.token(), up.data_dir.is_some()) {
+    for line in paste::for_kubectl(entries) {
         print_line(&line);
     }
-    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-    // Nodes are configured with absolute paths.
-    let directory = match &up.data_dir {
-        Some(directory) => std::path::absolute(directory)?.join("nodes"),
-        None => temporary.path().to_owned(),
-    };
-    let fleet = match up.nodes {
-        0 => None,
-        count => {
-            let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
-            let options = fleet::Options { key_file, ..fleet::Options::new(count, directory) };
-            fleet::forget_useless(&cloud, &options).await?;
-            Some(Fleet::start(addresses, cloud.token(), &options).await?)
-        }
-    };
-    tokio::select! {
-        // Both are cancel-safe: the program ends then.
-        () = signals.wait() => {}
-        // `stop` reports the panic.
-        _ = cloud.panicked() => {}
+    let token = format!("{} token {}", paste::program(), paste::access(entries));
+    print_line("The join token for nodes:");
+    print_line(&format!("  {token}"));
+    for line in join_line::lines(reach, addresses, &token, up.data_dir.is_some()) {
+        print_line(&line);
     }
-    stop(fleet, cloud, &mut signals).await
 }
 
 /// Prints the servers that every cloud has.
@@ -112,6 +162,12 @@ async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -
     stop(None, cloud, &mut signals).await
 }
 
+/// Returns the limits of CloudHub, which has room for the nodes of this process in any case.
+fn limits(up: &Up) -> Limits {
+    let default = Limits::default();
+    Limits { max_message: up.max_message, nodes: default.nodes.max(up.nodes), ..default }
+}
+
 fn options(up: &Up, reach: &Reach) -> Options {
     Options {
         address: up.address,
@@ -130,11 +186,11 @@ fn options(up: &Up, reach: &Reach) -> Options {
         router: up.router_port.map(|port| RouterOptions { port, anonymous: up.router_anonymous }),
         data_dir: up.data_dir.clone(),
         key_file: up.key_file.clone(),
-        kubeconfig: Some(up.kubeconfig.clone()),
+        kubeconfig: None,
         lease_grace: up.node_grace,
         controllers: up.controllers.clone(),
         rbac: up.rbac,
-        limits: Limits { max_message: up.max_message, ..Limits::default() },
+        limits: limits(up),
         hubs: usize::from(up.hubs),
         renewal_grace: up.renewal_grace.get(),
         max_token_lifetime: up.service_account_max_token_expiration,

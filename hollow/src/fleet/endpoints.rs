@@ -1,6 +1,6 @@
 //! The addresses at which hollow nodes find a cloud, in the same process or elsewhere.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use cloudsim::{Addresses, kubeconfig::in_url};
 
@@ -32,11 +32,22 @@ impl Endpoints {
 
 impl From<Addresses> for Endpoints {
     fn from(addresses: Addresses) -> Self {
+        let at = |address: SocketAddr| SocketAddr::new(dialed(address.ip()), address.port());
         Self {
-            https: addresses.https.to_string(),
-            websocket: addresses.websocket.to_string(),
-            tunnel: addresses.tunnel.map(|tunnel| tunnel.to_string()),
-            node_ip: addresses.websocket.ip(),
+            https: at(addresses.https).to_string(),
+            websocket: at(addresses.websocket).to_string(),
+            tunnel: addresses.tunnel.map(|tunnel| at(tunnel).to_string()),
+            node_ip: dialed(addresses.websocket.ip()),
         }
+    }
+}
+
+/// Returns the address by which this process reaches a server of its own that listens at `address`: a server at all addresses is at that
+/// of the loopback interface, too.
+pub(crate) fn dialed(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        address => address,
     }
 }

@@ -1,7 +1,7 @@
 //! Removes node certificates that the cloud refuses, because the node was deleted or reset, or belonged to another cloud. Nobody
-//! runs `edge-agent reset` for a hollow node, so they are removed before it starts, and it enrols again with its token.
+//! runs `edge-agent reset` for a hollow node, so they are removed before it starts or while it runs, and it enrols again with its token.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, path::Path};
 
 use cloudsim::Cloud;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
@@ -19,31 +19,36 @@ pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
 /// A file cannot be removed.
 pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Error> {
     for name in options.names() {
-        let directory = options.directory.join(&name);
-        let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else { continue };
-        match cloud.knows(&name, &certificate).await {
-            Ok(true) => continue,
-            Ok(false) => {}
-            Err(error) => {
-                // The node is refused until an administrator decides; the other nodes run.
-                warn!(
-                    node = name,
-                    error = &error as &dyn std::error::Error,
-                    "its certificate cannot be looked up"
-                );
-                continue;
-            }
-        }
-        info!(node = name, "its certificate counts no more: it enrols anew");
-        for file in FILES {
-            let path = directory.join(file);
-            match fs::remove_file(&path).await {
-                Err(source) if source.kind() != ErrorKind::NotFound => {
-                    return Err(Error::Directory { path, source });
-                }
-                _ => {}
-            }
-        }
+        forget_if_useless(cloud, &name, &options.directory.join(&name)).await?;
     }
     Ok(())
+}
+
+/// Removes the certificate of a node from its directory if `cloud` refuses it. Returns whether it does.
+///
+/// # Errors
+/// A file cannot be removed.
+pub(super) async fn forget_if_useless(cloud: &Cloud, name: &str, directory: &Path) -> Result<bool, Error> {
+    let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else { return Ok(false) };
+    match cloud.knows(name, &certificate).await {
+        Ok(true) => return Ok(false),
+        Ok(false) => {}
+        Err(error) => {
+            // The node is refused until an administrator decides; the other nodes run.
+            let error = &error as &dyn std::error::Error;
+            warn!(node = name, error, "failed to look up certificate of a hollow node");
+            return Ok(false);
+        }
+    }
+    info!(node = name, "certificate revoked; joining again");
+    for file in FILES {
+        let path = directory.join(file);
+        match fs::remove_file(&path).await {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                return Err(Error::Directory { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(true)
 }

@@ -1,13 +1,15 @@
 //! Tests `edge-agent join` and `edge-agent reset` against a cloud and a runtime in this process.
 
-use std::{collections::BTreeMap, fs, path::Path, process::ExitCode};
+use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, process::ExitCode};
 
 use agent::cli::Cli;
 use clap::Parser;
 use cloudsim::{Addresses, Cloud};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DeleteParams;
 use kubeapi::store::{Expect, Key, Resource, SqliteStore, Store, Write};
 use serde_json::json;
-use testkit::within;
+use testkit::{eventually, within};
 use tokio_util::sync::CancellationToken;
 use wire::cri::{
     ListPodSandboxRequest, PodSandboxConfig, PodSandboxMetadata, RunPodSandboxRequest,
@@ -15,7 +17,10 @@ use wire::cri::{
 };
 
 use super::*;
-use crate::runtime::SimRuntime;
+use crate::{
+    reach::{OwnNames, Reach},
+    runtime::SimRuntime,
+};
 
 mod probes;
 
@@ -125,6 +130,82 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
     assert!(!join(hub, "edge-1", "second", "--rejoin").await, "its name is not given by a token");
     assert!(cloud.reset_node("edge-1").await.unwrap());
     assert!(join(hub, "edge-1", "second", "--rejoin").await);
+    fleet.stop().await;
+    cloud.stop().await.unwrap();
+}
+
+/// Runs the equivalent of `cloudsim up --nodes 2` with `--address` and `--name`.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_become_ready_whatever_the_cloud_listens_at_and_is_called() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    for (address, given) in [
+        ("127.0.0.1", &["cloud.test"][..]),
+        ("0.0.0.0", &[]),
+        ("0.0.0.0", &["cloud.test"]),
+        ("::", &[]),
+        ("::", &["cloud.test"]),
+        ("::1", &["cloud.test"]),
+    ] {
+        let address: IpAddr = address.parse().unwrap();
+        if std::net::TcpListener::bind((address, 0)).is_err() {
+            continue;
+        }
+        let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
+        let names = Reach::of(address, &given, &OwnNames::of_machine()).names;
+        let options = cloudsim::Options { address, names, ..cloudsim::Options::default().any_ports() };
+        let cloud = Cloud::start(options).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options::new(2, directory.path());
+        let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
+        within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+        assert_eq!(cloud.sessions().len(), 2, "{address} {given:?}");
+        fleet.stop().await;
+        cloud.stop().await.unwrap();
+    }
+}
+
+/// `cloudsim up --nodes 2` runs on, while one Node is deleted and the other one reset.
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
+    let options = Options::new(2, directory.path());
+    let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
+    within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+    let nodes = kube::Api::<Node>::all(cloud.client());
+    let before = nodes.get("edge-1").await.unwrap().metadata.uid;
+    nodes.delete("edge-1", &DeleteParams::default()).await.unwrap();
+    assert!(cloud.reset_node("edge-2").await.unwrap());
+    let returned = eventually("both nodes", async || {
+        let created = nodes.get_opt("edge-1").await.unwrap().and_then(|node| node.metadata.uid);
+        let sessions = cloud.sessions().len();
+        if created.is_some() && created != before && sessions == 2 {
+            Ok(())
+        } else {
+            Err((created, sessions))
+        }
+    });
+    tokio::select! {
+        () = fleet.rejoin_revoked(&cloud) => unreachable!("it never ends"),
+        () = returned => {}
+    }
+    within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+    fleet.stop().await;
+    cloud.stop().await.unwrap();
+}
+
+/// A node that gives up is named with its reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn node_that_stops_before_it_is_ready_is_reported_with_its_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
+    let options = Options::new(2, directory.path());
+    let mut fleet = Fleet::start(Addresses::nowhere(), "", &options).await.unwrap();
+    fleet.nodes()[1].runtime.tasks().fail("the clock of a simulated runtime", "on purpose".into());
+    let error = within("the reason", fleet.ready(cloud.client())).await.unwrap_err();
+    let NotReady::Stopped { node, source: Some(source) } = error else { panic!("{error:?}") };
+    assert!(["edge-1", "edge-2"].contains(&node.as_str()), "{node}: {source:?}");
     fleet.stop().await;
     cloud.stop().await.unwrap();
 }

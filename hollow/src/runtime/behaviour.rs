@@ -24,6 +24,8 @@ const PREFIX: &str = "sim.outrigger.dev/";
 const LAST_WORDS: Duration = Duration::from_millis(50);
 /// The exit code of a killed container: 128 plus SIGKILL.
 pub(super) const KILLED: i32 = 137;
+/// The exit code of a container that was asked to stop and handles no signals: 128 plus SIGTERM.
+pub(super) const TERMINATED: i32 = 143;
 
 /// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +64,8 @@ pub(super) struct Behaviour {
     pub(super) log_lines: Vec<(Duration, String)>,
     /// Whether its log begins by naming the command, because nothing is known of what it would print.
     pub(super) is_announced: bool,
+    /// Why its script is not run, if it cannot be read.
+    pub(super) unread: Option<String>,
     /// How its command is run at the start, if it is not planned.
     pub(super) live: Option<Live>,
     pub(super) exec: BTreeMap<String, ExecAnswer>,
@@ -82,9 +86,10 @@ impl Default for Behaviour {
             start_error: None,
             exit: None,
             stop_time: Some(Duration::ZERO),
-            stop_code: 0,
+            stop_code: TERMINATED,
             log_lines: Vec::new(),
             is_announced: true,
+            unread: None,
             live: None,
             exec: BTreeMap::new(),
             ports: None,
@@ -113,6 +118,9 @@ pub(super) fn parse(
 ) -> Result<Behaviour, Invalid> {
     let own = format!("{PREFIX}{container}.");
     let mut behaviour = Behaviour::default();
+    if command::handles_signals(&known) {
+        behaviour.stop_code = 0;
+    }
     let mut exit = ExitPlan::default();
     for (key, value) in annotations {
         let Some(name) = key.strip_prefix(&own) else { continue };
@@ -131,6 +139,7 @@ pub(super) fn parse(
 
 /// Adds what the command does to what the annotations say.
 fn follow(behaviour: &mut Behaviour, run: Run) {
+    behaviour.unread = run.unread;
     if run.live.is_some() {
         behaviour.live = run.live;
         behaviour.is_announced = false;
@@ -140,7 +149,8 @@ fn follow(behaviour: &mut Behaviour, run: Run) {
     // A client that sees the end must find the last line in the log.
     let in_time = |(at, line): (Duration, String)| (end.map_or(at, |end| at.min(end)), line);
     behaviour.log_lines.extend(run.lines.into_iter().map(in_time));
-    behaviour.is_announced = !run.is_known;
+    // A script that is not run is reported elsewhere: what is logged is the output of programs.
+    behaviour.is_announced = !run.is_known && behaviour.unread.is_none();
     behaviour.exit = run.end.map(|(after, code)| (after, Exit::code(code)));
 }
 

@@ -12,7 +12,7 @@ use tonic::Status;
 use wire::cri::ExecSyncResponse;
 
 use super::{
-    command::{self, Channels, Inside},
+    command::{self, Channels, Identity, Inside},
     core::Core,
     state::Running,
 };
@@ -26,10 +26,9 @@ const QUEUE_LENGTH: usize = 4;
 pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
     let files = core.files.of(id, &running, |id| core.read(|state| state.is_running(id)));
     let Running { config, hostname, behaviour, .. } = running;
-    let security = config.linux.and_then(|linux| linux.security_context);
-    let user = security.and_then(|security| security.run_as_user).map_or(0, |user| user.value);
+    let identity = Identity::of(&config);
     let variables = config.envs.into_iter().map(|env| (env.key, env.value)).collect();
-    Inside { variables, hostname, files, answers: behaviour.exec.clone(), user, own: None }
+    Inside { variables, hostname, files, answers: behaviour.exec.clone(), identity, own: None }
 }
 
 /// Runs a command without input, for at most `limit`.

@@ -45,8 +45,8 @@ async fn kubectl_top_shows_nodes_and_pods() {
     let config = directory.path().join("kubeconfig");
     let (certificate, key) = pki.sign_admin().unwrap();
     let url = format!("https://{}", server.local_addr());
-    let text = kubeconfig::text(&url, pki.ca().cert_der(), &certificate, &key);
-    kubeconfig::write(&config, &text).unwrap();
+    let credentials = kubeconfig::Credentials::new(url, pki.ca().cert_der(), &certificate, &key);
+    std::fs::write(&config, credentials.text().unwrap()).unwrap();
     let stop = CancellationToken::new();
     tokio::spawn(server.run(stop.clone()));
     tokio::spawn(api_services::run(client, stop.clone()));

@@ -2,8 +2,6 @@
 
 mod table;
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use crds::devices::{Device, DeviceStatus};
 use k8s_openapi::api::core::v1::Node;
@@ -14,24 +12,24 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{connect::connect, nodes::is_ready, print, print_line};
-use crate::cli::{DeviceCommand, Output};
+use crate::cli::{Access, DeviceCommand, Output};
 
 /// How often a change is retried because somebody else has changed the device meanwhile.
 const ATTEMPTS: usize = 8;
 
 pub(super) async fn run(
-    kubeconfig: Option<&Path>,
+    access: &Access,
     output: Option<Output>,
     command: Option<DeviceCommand>,
 ) -> anyhow::Result<()> {
     match command {
-        None => list(kubeconfig, output).await,
-        Some(DeviceCommand::Set { device, values }) => set(kubeconfig, &device, &values).await,
+        None => list(access, output).await,
+        Some(DeviceCommand::Set { device, values }) => set(access, &device, &values).await,
     }
 }
 
-async fn list(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
-    let (client, server) = connect(kubeconfig).await?;
+async fn list(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
+    let (client, server) = connect(access).await?;
     let silent = || format!("{server} lists no devices; check that the cloud runs");
     let all = ListParams::default();
     let devices = Api::<Device>::all(client.clone()).list(&all).await.with_context(silent)?;
@@ -51,8 +49,8 @@ async fn list(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Resu
     Ok(())
 }
 
-async fn set(kubeconfig: Option<&Path>, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
-    let (client, server) = connect(kubeconfig).await?;
+async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
+    let (client, server) = connect(access).await?;
     let (namespace, name) = device.split_once('/').unwrap_or(("default", device));
     let api = Api::<Device>::namespaced(client, namespace);
     let mut attempts = ATTEMPTS;

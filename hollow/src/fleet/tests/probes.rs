@@ -98,6 +98,7 @@ async fn probes_find_what_a_pods_annotations_say() {
         ("http", json!({"httpGet": {"port": "web", "path": "/ready"}})),
         ("https", json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}})),
         ("tcp", json!({"tcpSocket": {"port": 8080}})),
+        ("undeclared", json!({"httpGet": {"port": 17472, "path": "/ready"}})),
         ("grpc", json!({"grpc": {"port": 8080, "service": "db"}})),
     ];
     for (name, probe) in &good {
@@ -114,7 +115,7 @@ async fn probes_find_what_a_pods_annotations_say() {
         ),
         ("unready-tcp", json!({"tcpSocket": {"port": 8080}}), json!({"ports": "none"})),
         ("unready-grpc", json!({"grpc": {"port": 8080}}), json!({"grpc": "{\"\": \"NOT_SERVING\"}"})),
-        ("unready-port", json!({"tcpSocket": {"port": 8081}}), json!({})),
+        ("unready-port", json!({"tcpSocket": {"port": 8081}}), json!({"ports": "8080"})),
     ];
     for (name, probe, annotations) in &down {
         let spec = json!({"ports": port, "readinessProbe": quick(probe.clone())});

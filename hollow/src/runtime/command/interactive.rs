@@ -52,7 +52,7 @@ impl Shell {
                 Ok(script) => script,
                 Err(Unreadable::Unfinished) if text.len() < MAX_SCRIPT && lines < MAX_LINES => continue,
                 Err(why) => {
-                    self.complain(streams, why.text()).await?;
+                    self.complain(streams, &why.text()).await?;
                     self.last = 2;
                     text.clear();
                     continue;

@@ -14,7 +14,10 @@ use futures::FutureExt;
 use tokio::{sync::mpsc, task::unconstrained};
 use wire::cri::{ContainerConfig, ImageSpec};
 
-pub(super) use self::run::{Live, Run};
+pub(super) use self::{
+    identity::Identity,
+    run::{Live, Run},
+};
 use self::{
     outcome::Stop,
     plan::Plan,
@@ -30,6 +33,7 @@ use super::{
 mod arithmetic;
 mod expand;
 mod flow;
+mod identity;
 mod interactive;
 mod outcome;
 mod output;
@@ -145,7 +149,7 @@ fn plan(known: &Known<'_>) -> Run {
     };
     let World::Planned(plan) = shell.world else { return Run::default() };
     let now = plan.now;
-    let run = plan.finish();
+    let run = Run { unread: shell.unread.map(script::Unreadable::text), ..plan.finish() };
     match outcome {
         Err(Stop::Break | Stop::Continue) => Run { end: Some((now, 0)), is_known: true, ..run },
         Ok(code) | Err(Stop::Exit(code)) => Run { end: Some((now, code)), is_known: true, ..run },
@@ -162,8 +166,7 @@ pub(super) struct Inside {
     pub(super) files: Arc<Files>,
     /// Answers to complete command lines.
     pub(super) answers: BTreeMap<String, ExecAnswer>,
-    /// The numeric user id.
-    pub(super) user: i64,
+    pub(super) identity: Identity,
     /// How the command is run if it is the container's own; `None` for an exec.
     pub(super) own: Option<Live>,
 }
@@ -202,14 +205,14 @@ pub(super) async fn execute(
     if !programs::exists(program) && !inside.answers.contains_key(&words.join(" ")) {
         return Err(NoProgram(program.to_owned()));
     }
-    let Inside { variables, hostname, files, answers, user, own } = inside;
+    let Inside { variables, hostname, files, answers, identity, own } = inside;
     let own = match own {
         Some(Live::Own { guesses }) => Some(Own { guesses, announcement: announcement(words) }),
         Some(Live::Typed) | None => None,
     };
     let Channels { stdin, stdout, stderr } = channels;
     if !is_terminal {
-        let world = World::Real(Real { files, answers, interrupts: None, user, own });
+        let world = World::Real(Real { files, answers, interrupts: None, identity, own });
         let mut shell = Shell::new(variables, hostname, world);
         let input = stdin.map_or(Input::Empty, Input::live);
         let streams = Streams { input, output: Output::Live(stdout), error: Output::Live(stderr) };
@@ -218,7 +221,8 @@ pub(super) async fn execute(
     drop(stderr);
     let (terminal, attached) = terminal::new(stdin, stdout);
     let interrupts = Arc::clone(&attached.interrupts);
-    let world = World::Real(Real { files, answers, interrupts: Some(Arc::clone(&interrupts)), user, own });
+    let world =
+        World::Real(Real { files, answers, interrupts: Some(Arc::clone(&interrupts)), identity, own });
     let mut shell = Shell::new(variables, hostname, world);
     let output = Output::Live(attached.output);
     let streams = Streams { input: Input::live(attached.input), output: output.clone(), error: output };
@@ -270,6 +274,12 @@ pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
 fn image_name(image: &str) -> &str {
     let name = image.rsplit('/').next().unwrap_or_default();
     name.split(['@', ':']).next().unwrap_or_default()
+}
+
+/// Reports whether the container ends well when it is asked to stop: it is a known server, or its script says so.
+pub(super) fn handles_signals(known: &Known<'_>) -> bool {
+    let is_server = known.words.is_empty() && SERVERS.contains(&image_name(known.image));
+    is_server || known.words.iter().any(|word| word.split_whitespace().any(|word| word == "trap"))
 }
 
 /// Reports whether this container never ends.

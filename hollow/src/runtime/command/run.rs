@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) is_known: bool,
     /// How it is run, if it is not planned.
     pub(crate) live: Option<Live>,
+    /// Why its script is not run, if it cannot be read.
+    pub(crate) unread: Option<String>,
 }
 
 /// How a container's own command is run when the container starts.

@@ -98,33 +98,29 @@ pub(super) type Script = Vec<Pipeline>;
 pub(super) enum Unreadable {
     /// A quote or `$(` has no end; more lines may follow.
     Unfinished,
-    /// It uses syntax that is not supported.
-    Unsupported,
+    /// It uses this, which is not supported.
+    Unsupported(&'static str),
 }
 
 impl Unreadable {
     /// Returns the shell's error message.
-    pub(super) fn text(self) -> &'static str {
+    pub(super) fn text(self) -> String {
         match self {
-            Unfinished => "syntax error: unterminated quoted string",
-            Unsupported => {
-                "syntax error: this is not simulated: known are lists of commands, pipes, redirections, variables, $(…), $((…)), \
-                 if, while, until and for"
-            }
+            Unfinished => "syntax error: unterminated quoted string".to_owned(),
+            Unsupported(what) => format!("syntax error: the simulated runtime does not support {what}"),
         }
     }
 }
 
 use Unreadable::{Unfinished, Unsupported};
 
-/// Reserved words of the shell that are not supported, or not at this place.
-const KEYWORDS: [&str; 12] =
-    ["case", "do", "done", "elif", "else", "esac", "fi", "function", "then", "trap", "}", "!"];
+/// Part of a pipeline is missing.
+const NO_COMMAND: Unreadable = Unsupported("pipes without a command");
 
 /// Parses a script.
 pub(super) fn read(text: &str) -> Result<Script, Unreadable> {
     if text.len() > MAX_SCRIPT {
-        return Err(Unsupported);
+        return Err(Unsupported("scripts of more than 16 KiB"));
     }
     Reader::new(&mut text.chars().peekable(), Depth::default()).script()
 }
@@ -183,7 +179,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                 if self.rest.next_if_eq(&'|').is_some() {
                     self.end_pipeline(Joint::AfterFailure)?;
                 } else {
-                    self.end_command()?.then_some(()).ok_or(Unsupported)?;
+                    self.end_command()?.then_some(()).ok_or(NO_COMMAND)?;
                     // An empty command after it makes no pipeline.
                     self.pipeline_goes_on()?;
                 }
@@ -194,7 +190,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                     self.target(Which::Both)?;
                 } else {
                     // A single `&` would start a background process, which is not supported.
-                    self.rest.next_if_eq(&'&').ok_or(Unsupported)?;
+                    self.rest.next_if_eq(&'&').ok_or(Unsupported("processes in the background (&)"))?;
                     self.end_pipeline(Joint::AfterSuccess)?;
                 }
             }
@@ -202,13 +198,13 @@ impl<'a, 'b> Reader<'a, 'b> {
             '<' => {
                 self.rest.next();
                 if matches!(self.rest.peek(), Some('<' | '(' | '&')) {
-                    return Err(Unsupported);
+                    return Err(Unsupported("here documents and other forms of <"));
                 }
                 let target = self.next_word()?;
                 self.command.redirections.push(Redirection::Input(target));
             }
             ')' if self.depth.scripts > 0 => return Ok(false),
-            '(' | ')' => return Err(Unsupported),
+            '(' | ')' => return Err(self.unsupported_bracket()),
             _ => {
                 let word = self.word()?;
                 if self.command == Command::default()
@@ -235,12 +231,22 @@ impl<'a, 'b> Reader<'a, 'b> {
                 match number {
                     "1" => self.output(Which::Stdout)?,
                     "2" => self.output(Which::Stderr)?,
-                    _ if self.command.compound.is_some() => return Err(Unsupported),
+                    _ if self.command.compound.is_some() => {
+                        return Err(Unsupported("words after a condition or loop"));
+                    }
                     _ => self.command.words.push(word),
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Says what a bracket at this place belongs to.
+    fn unsupported_bracket(&self) -> Unreadable {
+        match self.command.words.first().map(Vec::as_slice) {
+            Some([Part::Text(first)]) if first == "case" => Unsupported("case"),
+            _ => Unsupported("functions and subshells, ( )"),
+        }
     }
 
     /// Ends the current command; returns whether there was one.
@@ -252,9 +258,17 @@ impl<'a, 'b> Reader<'a, 'b> {
         };
         let first = text(command.words.first());
         // A condition with `&&` or `<` in it was cut there, and its end is elsewhere.
-        let is_cut = first == "[[" && text(command.words.last()) != "]]";
-        if is_cut || KEYWORDS.contains(&first.as_str()) {
-            return Err(Unsupported);
+        if first == "[[" && text(command.words.last()) != "]]" {
+            return Err(Unsupported("&&, || and < in [[ ]]"));
+        }
+        match first.as_str() {
+            "case" | "esac" => return Err(Unsupported("case")),
+            "function" => return Err(Unsupported("functions")),
+            "trap" => return Err(Unsupported("trap")),
+            "do" | "done" | "elif" | "else" | "fi" | "then" | "}" | "!" => {
+                return Err(Unsupported("a reserved word at this place"));
+            }
+            _ => {}
         }
         let is_one = command != Command::default();
         if is_one {
@@ -267,7 +281,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         while self.rest.next_if(|next| next.is_whitespace()).is_some() {}
         match self.rest.peek() {
             None => Err(Unfinished),
-            Some('|' | ';' | '&' | ')') => Err(Unsupported),
+            Some('|' | ';' | '&' | ')') => Err(NO_COMMAND),
             Some(_) => Ok(()),
         }
     }
@@ -292,7 +306,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         let to = match self.rest.next() {
             Some('1') => Which::Stdout,
             Some('2') => Which::Stderr,
-            _ => return Err(Unsupported),
+            _ => return Err(Unsupported("redirections to other outputs than 1 and 2")),
         };
         self.command.redirections.push(Redirection::Same { what, to });
         Ok(())

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{
+    identity::Identity,
     outcome::{Outcome, Stop},
     plan::Plan,
     script::{self, Command, Joint, Pipeline, Redirection, Which},
@@ -44,8 +45,8 @@ pub(super) struct Real {
     pub(super) answers: BTreeMap<String, ExecAnswer>,
     /// Notified of Ctrl-C at the terminal, if there is one.
     pub(super) interrupts: Option<Arc<Notify>>,
-    /// The numeric id of the user that runs the commands.
-    pub(super) user: i64,
+    /// The user that runs the commands, and its groups.
+    pub(super) identity: Identity,
     /// The settings of the container's own command; `None` in an exec.
     pub(super) own: Option<Own>,
 }
@@ -72,6 +73,8 @@ pub(super) struct Shell {
     pub(super) bytes: usize,
     /// Whether anything visible was printed.
     pub(super) has_printed: bool,
+    /// Why a script of it was not run.
+    pub(super) unread: Option<script::Unreadable>,
     pub(super) world: World,
 }
 
@@ -113,6 +116,7 @@ impl Shell {
             commands,
             bytes: 0,
             has_printed: false,
+            unread: None,
             world,
         }
     }
@@ -349,11 +353,20 @@ impl Shell {
                 self.last = 0;
                 self.script(&script, streams).await
             }
-            Err(_) if matches!(self.world, World::Planned(_) | World::Real(Real { own: Some(_), .. })) => {
+            Err(why) if matches!(self.world, World::Planned(_) | World::Real(Real { own: Some(_), .. })) => {
+                if let World::Real(_) = self.world {
+                    // A container's own script that is read only now; others are reported when the container starts.
+                    tracing::warn!(
+                        hostname = self.hostname,
+                        error = why.text(),
+                        "cannot run script of a simulated container"
+                    );
+                }
+                self.unread.get_or_insert(why);
                 Err(Stop::Unknown)
             }
             Err(why) => {
-                self.complain(streams, why.text()).await?;
+                self.complain(streams, &why.text()).await?;
                 Ok(2)
             }
         }

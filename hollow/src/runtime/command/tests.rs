@@ -33,6 +33,8 @@ fn what_the_command_says_decides() {
         (vec!["echo", "a", "b"], Some((0.0, 0)), "a b"),
         (vec!["sleep", "3"], Some((3.0, 0)), ""),
         (vec!["sleep", "1m"], Some((60.0, 0)), ""),
+        (vec!["sleep", "1d", "0.5h"], Some((88_200.0, 0)), ""),
+        (vec!["sleep", "500ms"], Some((0.5, 0)), ""),
         (vec!["sleep", "0.5"], Some((0.5, 0)), ""),
         (vec!["sleep", "infinity"], None, ""),
         (vec!["sleep", "soon"], Some((0.0, 1)), ""),
@@ -76,6 +78,7 @@ fn what_the_command_says_decides() {
         ),
         (vec!["sh", "-c", "! true && echo no || { echo yes; exit 3; }"], Some((0.0, 3)), "yes"),
         (vec!["sh", "-c", "echo a | grep b"], Some((0.0, 1)), ""),
+        (vec!["sh", "-c", "echo `echo a` \"`echo \\`echo b c\\``\" '`' \\`"], Some((0.0, 0)), "a b c ` `"),
         (
             vec!["sh", "-c", "printf 'b\\na\\n' | sort | head -n 1; echo $(echo x; echo y)"],
             Some((0.0, 0)),

@@ -33,7 +33,9 @@ impl ContainerFiles {
         let Running { config, hostname, .. } = running;
         let last_words = last_words(config);
         let files = Files::new(config.mounts.clone(), hostname.clone(), last_words, &self.shared);
-        let files = Arc::new(files);
+        let security = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+        let is_read_only = security.is_some_and(|security| security.readonly_rootfs);
+        let files = Arc::new(files.with_read_only_root(is_read_only));
         all.insert(id.to_owned(), Arc::clone(&files));
         files
     }

@@ -49,6 +49,8 @@ pub(crate) struct Files {
     mounted: BTreeMap<String, Arc<Mutex<Written>>>,
     /// The path in the container of the termination message file, which the node reads when the container has ended.
     last_words: String,
+    /// Whether nothing can be written outside the mounts.
+    is_root_read_only: bool,
 }
 
 /// The metadata of a file.
@@ -65,7 +67,19 @@ impl Files {
     pub(crate) fn new(mounts: Vec<Mount>, hostname: String, last_words: String, shared: &Shared) -> Self {
         let of = |mount: &Mount| (mount.container_path.clone(), shared.of(&mount.host_path));
         let mounted = mounts.iter().map(of).collect();
-        Self { mounts, hostname, own: Arc::default(), mounted, last_words }
+        let is_root_read_only = false;
+        Self { mounts, hostname, own: Arc::default(), mounted, last_words, is_root_read_only }
+    }
+
+    /// Makes everything outside the mounts read-only.
+    pub(crate) fn with_read_only_root(mut self, is_read_only: bool) -> Self {
+        self.is_root_read_only = is_read_only;
+        self
+    }
+
+    /// Reports whether nothing can be written at a path.
+    fn is_read_only(&self, path: &str) -> bool {
+        covering(&self.mounts, Path::new(path)).map_or(self.is_root_read_only, |mount| mount.readonly)
     }
 
     /// Returns where what is written at a path is kept, and under which name.
@@ -207,13 +221,13 @@ impl Files {
         }
     }
 
-    /// Returns the metadata of a file; `user` is the owner of what was written.
-    pub(crate) fn stat(&self, path: &str, user: u32) -> io::Result<Stat> {
+    /// Returns the metadata of a file; `user` and `group` are the owners of what was written.
+    pub(crate) fn stat(&self, path: &str, user: u32, group: u32) -> io::Result<Stat> {
         let path = self.follow(path)?;
         let path = path.as_str();
         match self.node(path) {
-            Some(Node::File { mode, .. }) => return Ok(Stat { mode: 0o100_000 | mode, user, group: 0 }),
-            Some(Node::Directory) => return Ok(Stat { mode: 0o040_755, user, group: 0 }),
+            Some(Node::File { mode, .. }) => return Ok(Stat { mode: 0o100_000 | mode, user, group }),
+            Some(Node::Directory) => return Ok(Stat { mode: 0o040_755, user, group }),
             Some(Node::Link(_)) | None => {}
         }
         if covering(&self.mounts, Path::new(path)).is_some() {
@@ -271,7 +285,7 @@ impl Files {
         }
         let (written, name) = self.place(path);
         let mut written = written.lock();
-        if covering(&self.mounts, Path::new(path)).is_some_and(|mount| mount.readonly) {
+        if self.is_read_only(path) {
             return Err(ErrorKind::ReadOnlyFilesystem.into());
         }
         let is_gone = |other: &&String| Path::new(other).starts_with(&name);
@@ -290,10 +304,7 @@ impl Files {
             Some(Err(error)) => return Err(error),
             None => return Err(ErrorKind::IsADirectory.into()),
         }
-        match covering(&self.mounts, Path::new(path)) {
-            Some(mount) if mount.readonly => Err(ErrorKind::ReadOnlyFilesystem.into()),
-            _ => Ok(()),
-        }
+        if self.is_read_only(path) { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 }
 

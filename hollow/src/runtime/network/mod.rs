@@ -1,9 +1,12 @@
 //! The network of simulated pods, as the agent's probes, hooks and port-forward reach it: connections within this process to
 //! servers that answer as the pod's annotations say.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
-use agent::edged::{Connection, PodNetwork};
+use agent::{
+    config::Host,
+    edged::{Connection, PodNetwork},
+};
 use futures::future::BoxFuture;
 use tokio::{io::DuplexStream, net::TcpStream};
 
@@ -42,16 +45,25 @@ pub(super) fn open(behaviour: Arc<Behaviour>, age: Duration) -> DuplexStream {
     client
 }
 
+/// Reports whether nothing listens at an address of this machine.
+fn is_refused_here(error: &io::Error, host: &str) -> bool {
+    let is_here = |address: IpAddr| address.is_loopback() || Host::addresses().contains(&address);
+    error.kind() == io::ErrorKind::ConnectionRefused && host.parse().is_ok_and(is_here)
+}
+
 impl PodNetwork for SimNetwork {
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
         Box::pin(async move {
             match self.0.with_state(|state, now| state.listener(host, port, now)) {
                 Found::Server(behaviour, age) => Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>),
                 Found::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
-                Found::Elsewhere => {
-                    let stream = TcpStream::connect((host, port)).await?;
-                    Ok(Box::new(stream) as Box<dyn Connection>)
-                }
+                Found::Elsewhere(on_host) => match (TcpStream::connect((host, port)).await, on_host) {
+                    (Ok(stream), _) => Ok(Box::new(stream) as Box<dyn Connection>),
+                    (Err(error), Some((behaviour, age))) if is_refused_here(&error, host) => {
+                        Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>)
+                    }
+                    (Err(error), _) => Err(error),
+                },
             }
         })
     }

@@ -20,12 +20,14 @@ impl Service {
         Ok(id)
     }
 
-    /// Starts a container. The log is written before the container is seen running.
-    pub(super) async fn start(&self, id: &str) -> Result<(), Status> {
-        let (behaviour, log_path, command) = self.core.read(|state| {
+    /// Starts a container. The log is written before the container is seen running. Returns why the container does less than it would with
+    /// a real runtime.
+    pub(super) async fn start(&self, id: &str) -> Result<Option<String>, Status> {
+        let (behaviour, log_path, command, name) = self.core.read(|state| {
             let behaviour = state.startable(id)?;
             let container = state.container(id)?;
-            Ok::<_, Refusal>((behaviour, container.log_path().cloned(), container.command_line()))
+            let (log_path, command) = (container.log_path().cloned(), container.command_line());
+            Ok::<_, Refusal>((behaviour, log_path, command, container.name().to_owned()))
         })?;
         pause(self.core.options.start_latency.max(behaviour.start_delay)).await;
         let (now, later): (Vec<_>, Vec<_>) =
@@ -51,7 +53,13 @@ impl Service {
         if !later.is_empty() {
             tokio::spawn(write_later(Arc::downgrade(&self.core), id.to_owned(), log_path, later));
         }
-        Ok(())
+        let warning = behaviour.unread.as_ref().map(|why| {
+            format!("container {name}: its script is not run: {why}; set annotations sim.outrigger.dev/{name}.… to say what it does")
+        });
+        if let Some(warning) = &warning {
+            tracing::warn!(container = name, id, warning, "cannot run script of a simulated container");
+        }
+        Ok(warning)
     }
 
     /// Returns when the container has ended. If the client leaves before, the container ends nevertheless.

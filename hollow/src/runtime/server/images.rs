@@ -6,6 +6,17 @@ use wire::cri::{self, image_service_server::ImageService};
 use super::{Reply, Service, pause};
 use crate::runtime::state::{IMAGE_BYTES, Reference, Registry};
 
+/// The annotation of a pod that says which user its images run as, by number or name.
+const IMAGE_USER: &str = "sim.outrigger.dev/image-user";
+
+fn with_user(image: cri::Image, user: Option<String>) -> cri::Image {
+    match user.map(|user| user.parse().map_err(|_| user)) {
+        None => image,
+        Some(Ok(value)) => cri::Image { uid: Some(cri::Int64Value { value }), ..image },
+        Some(Err(username)) => cri::Image { uid: None, username, ..image },
+    }
+}
+
 fn name(image: Option<cri::ImageSpec>) -> Result<String, Status> {
     match image {
         Some(image) if !image.image.is_empty() => Ok(image.image),
@@ -29,8 +40,11 @@ impl ImageService for Service {
         &self,
         request: Request<cri::ImageStatusRequest>,
     ) -> Reply<cri::ImageStatusResponse> {
-        let name = name(request.into_inner().image)?;
+        let spec = request.into_inner().image.unwrap_or_default();
+        let user = spec.annotations.get(IMAGE_USER).cloned();
+        let name = name(Some(spec))?;
         let image = self.core.read(|state| state.find_image(&name).map(Reference::image));
+        let image = image.map(|image| with_user(image, user));
         Ok(Response::new(cri::ImageStatusResponse { image, ..Default::default() }))
     }
 

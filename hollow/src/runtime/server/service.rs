@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use futures::{Stream, StreamExt, stream};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, metadata::MetadataValue};
 use wire::cri::{self, runtime_service_server::RuntimeService};
 
 use super::{super::state::PodCidr, Reply, Service};
@@ -79,8 +79,12 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::StartContainerRequest>,
     ) -> Reply<cri::StartContainerResponse> {
-        self.start(&request.get_ref().container_id).await?;
-        Ok(Response::new(cri::StartContainerResponse {}))
+        let warning = self.start(&request.get_ref().container_id).await?;
+        let mut response = Response::new(cri::StartContainerResponse {});
+        if let Some(warning) = warning {
+            response.metadata_mut().append_bin(cri::WARNING, MetadataValue::from_bytes(warning.as_bytes()));
+        }
+        Ok(response)
     }
 
     async fn stop_container(

@@ -126,6 +126,11 @@ impl Container {
         self.log_path.as_ref()
     }
 
+    /// Returns the container's name in its pod.
+    pub(crate) fn name(&self) -> &str {
+        self.config.metadata.as_ref().map_or("", |metadata| &metadata.name)
+    }
+
     /// Returns what the container executes, as far as its client has given it: the rest is in the image.
     pub(crate) fn command_line(&self) -> String {
         let words: Vec<&str> =

@@ -14,6 +14,8 @@ const MAX_LENGTH: usize = 1024;
 const ABSENT_WORDS: [&str; 3] = ["does-not-exist", "non-existent", "nonexistent"];
 /// A tag that no repository has; people use it to see a pull fail.
 const ABSENT_TAG: &str = "404";
+/// The user that images run as, unless an annotation of the pod says otherwise: as that of "distroless" images.
+const IMAGE_USER: i64 = 65_532;
 /// The size that every image is reported to have on disk.
 pub(crate) const IMAGE_BYTES: u64 = 1 << 20;
 
@@ -134,7 +136,7 @@ impl Reference {
             },
             repo_digests: vec![self.by_digest()],
             size: IMAGE_BYTES,
-            uid: Some(Int64Value { value: 0 }),
+            uid: Some(Int64Value { value: IMAGE_USER }),
             spec: Some(ImageSpec { image: self.to_string(), ..Default::default() }),
             ..Default::default()
         }

@@ -21,8 +21,9 @@ pub(crate) enum Found {
     Server(Arc<Behaviour>, Duration),
     /// Nothing listens there.
     Refused,
-    /// The address belongs to no pod.
-    Elsewhere,
+    /// The address belongs to no pod. If it is this machine's and nothing real listens there, this server of a pod on the host's network
+    /// does.
+    Elsewhere(Option<(Arc<Behaviour>, Duration)>),
 }
 
 impl State {
@@ -35,8 +36,24 @@ impl State {
             let sandbox = sandboxes.find(|sandbox| sandbox.ip == address);
             return sandbox.and_then(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Refused);
         }
-        let mut on_host = sandboxes.filter(|sandbox| sandbox.namespaces().network() == NamespaceMode::Node);
-        on_host.find_map(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Elsewhere)
+        let on_host = |sandbox: &&Sandbox| sandbox.namespaces().network() == NamespaceMode::Node;
+        let on_host: Vec<_> = sandboxes.filter(on_host).collect();
+        let declaring = on_host.iter().find(|sandbox| self.declares(sandbox, port));
+        if let Some(sandbox) = declaring {
+            return self.server(sandbox, port, now).unwrap_or(Found::Refused);
+        }
+        Found::Elsewhere(on_host.iter().find_map(|sandbox| match self.server(sandbox, port, now) {
+            Some(Found::Server(behaviour, age)) => Some((behaviour, age)),
+            _ => None,
+        }))
+    }
+
+    /// Reports whether a container of the sandbox declares the port.
+    fn declares(&self, sandbox: &Sandbox, port: u16) -> bool {
+        let mut containers = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
+        containers.any(|one| {
+            self.behaviour_of(one).is_ok_and(|behaviour| declared(one, &behaviour).contains(&port))
+        })
     }
 
     /// Finds who listens at a port of a sandbox, which must be ready.
@@ -45,24 +62,26 @@ impl State {
         Ok(self.server(sandbox, port, now).unwrap_or(Found::Refused))
     }
 
+    /// Finds who listens at a port of a sandbox: the container that declares the port, or else, as a list of ports is informational, the
+    /// first running one without an annotation that lists its ports.
     fn server(&self, sandbox: &Sandbox, port: u16, now: Nanos) -> Option<Found> {
         let containers = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
-        let mut running: Vec<_> =
-            containers.filter_map(|one| Some((one, self.behaviour_of(one).ok()?))).collect();
-        // A list of ports is informational, and pods need not have one: a pod without one listens at every port.
-        let declares = running.iter().any(|(one, behaviour)| !declared(one, behaviour).is_empty());
-        running.retain(|(one, _)| matches!(one.phase, Phase::Running { .. }));
-        let on_host = sandbox.namespaces().network() == NamespaceMode::Node;
-        running.into_iter().find_map(|(container, behaviour)| {
-            let Phase::Running { started_at, .. } = &container.phase else { return None };
-            let age =
-                Duration::from_nanos(u64::try_from(now.saturating_sub(*started_at)).unwrap_or_default());
-            let is_silent = matches!(&behaviour.ports, Some(ports) if ports.is_empty());
-            let is_everywhere = !declares && !on_host && !is_silent;
-            let listens = is_everywhere || declared(container, &behaviour).contains(&port);
-            (listens && age >= behaviour.listen_after).then_some(Found::Server(behaviour, age))
-        })
+        let all: Vec<_> = containers.filter_map(|one| Some((one, self.behaviour_of(one).ok()?))).collect();
+        let declaring = all.iter().filter(|(one, behaviour)| declared(one, behaviour).contains(&port));
+        let declaring: Vec<_> = declaring.collect();
+        if !declaring.is_empty() {
+            return declaring.into_iter().find_map(|(one, behaviour)| listening(one, behaviour, now));
+        }
+        let mut others = all.iter().filter(|(_, behaviour)| behaviour.ports.is_none());
+        others.find_map(|(one, behaviour)| listening(one, behaviour, now))
     }
+}
+
+/// Returns the server of a container that runs, and has run for long enough.
+fn listening(container: &Container, behaviour: &Arc<Behaviour>, now: Nanos) -> Option<Found> {
+    let Phase::Running { started_at, .. } = &container.phase else { return None };
+    let age = Duration::from_nanos(u64::try_from(now.saturating_sub(*started_at)).unwrap_or_default());
+    (age >= behaviour.listen_after).then(|| Found::Server(Arc::clone(behaviour), age))
 }
 
 /// Returns the ports that a container declares; if its annotation lists ports, only those count.

@@ -41,7 +41,7 @@ fn connect(core: &Weak<Core>, sandbox: &str, port: u16) -> Result<DuplexStream, 
     match found {
         Some(Ok(Found::Server(behaviour, age))) => Ok(network::open(behaviour, age)),
         Some(Err(why)) => Err(format!("error forwarding port {port} to pod {sandbox}, uid : {why}")),
-        Some(Ok(Found::Refused | Found::Elsewhere)) | None => Err(format!(
+        Some(Ok(Found::Refused | Found::Elsewhere(_))) | None => Err(format!(
             "error forwarding port {port} to pod {sandbox}, uid : failed to execute portforward in network namespace \
              \"/var/run/netns/{sandbox}\": failed to connect to localhost:{port} inside namespace {sandbox:?}, \
              IPv4: dial tcp4 127.0.0.1:{port}: connect: connection refused \

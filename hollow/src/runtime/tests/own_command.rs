@@ -118,13 +118,68 @@ async fn what_is_not_known_serves_after_what_is() {
     world.until_logged(&id).await;
     world.agent.stop(&id, 1).await.unwrap();
     let (code, log) = world.end(&id).await;
-    assert_eq!((code, log.as_str()), (0, "started: sh -c touch /tmp/ready; exec server --fast"));
+    assert_eq!((code, log.as_str()), (143, "started: sh -c touch /tmp/ready; exec server --fast"));
 
     let is_init = |config: &mut cri::ContainerConfig| {
         config.annotations.insert("outrigger.kubeedge.io/container-kind".to_owned(), "init".to_owned());
     };
     let id = world.start("init", &["sh", "-c", "touch /tmp/a; migrate && exit 3"], is_init).await;
     assert_eq!(world.end(&id).await.0, 3);
+}
+
+#[tokio::test]
+async fn script_that_cannot_be_run_is_reported_and_not_printed() {
+    let mut world = World::new(Options::default()).await;
+    for (script, what) in [
+        ("case $A in a) echo b;; esac", "case"),
+        ("f() { echo a; }; f", "functions and subshells"),
+        ("trap 'exit 0' TERM; sleep 5", "trap"),
+        ("server & wait", "processes in the background"),
+        ("cat <<E\na\nE", "here documents"),
+        ("echo ${A%b}", "this form of ${ }"),
+        ("[[ a && b ]]", "in [[ ]]"),
+        ("echo `echo $(`", ""),
+    ] {
+        let mut config = cri::ContainerConfig { log_path: "a.log".into(), ..container("a") };
+        config.command = ["sh", "-c", script].map(str::to_owned).into();
+        let container_id = world.agent.create(&world.sandbox, config).await.unwrap();
+        let request = cri::StartContainerRequest { container_id: container_id.clone() };
+        let started = world.agent.runtime.start_container(request).await.unwrap();
+        let warning = started.metadata().get_bin(cri::WARNING).expect(script).to_bytes().unwrap();
+        let warning = String::from_utf8_lossy(&warning).into_owned();
+        assert!(
+            warning.contains("container a: its script is not run") && warning.contains(what),
+            "{warning}"
+        );
+        let log = world.agent.status(&container_id).await.unwrap().log_path;
+        assert_eq!(fs::read_to_string(log).unwrap(), "", "{script}");
+        world.agent.runtime.remove_container(cri::RemoveContainerRequest { container_id }).await.unwrap();
+        let _ = fs::remove_file(world.dir.path().join("a.log"));
+    }
+}
+
+#[tokio::test]
+async fn only_mounts_can_be_written_to_if_the_root_is_read_only() {
+    let mut world = World::new(Options::default()).await;
+    let host = tempfile::tempdir().unwrap();
+    let script =
+        "touch /tmp/a; mkdir /b; rm /etc/hostname; touch /data/c && ls /data; echo x > /dev/null && id -G";
+    let id = world
+        .start("read-only", &["sh", "-c", script], |config| {
+            mount(config, "/data", host.path(), false);
+            let security_context = Some(cri::LinuxContainerSecurityContext {
+                readonly_rootfs: true,
+                supplemental_groups: vec![2000],
+                ..Default::default()
+            });
+            config.linux = Some(cri::LinuxContainerConfig { security_context, ..Default::default() });
+        })
+        .await;
+    let (code, log) = world.end(&id).await;
+    assert_eq!(code, 0, "{log}");
+    let lines: Vec<&str> = log.split('|').collect();
+    assert!(lines[..2].iter().all(|line| line.ends_with("Read-only file system")), "{log}");
+    assert_eq!(lines[lines.len() - 2..], ["c", "0 2000"], "{log}");
 }
 
 #[tokio::test]

@@ -47,9 +47,10 @@ async fn a_deployment_is_rolled_out_and_back_and_told_of() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("kubeconfig");
-    let cloud = Cloud::start(Options { kubeconfig: Some(config.clone()), ..Options::default().any_ports() })
-        .await
-        .unwrap();
+    let cloud =
+        Cloud::start(Options { kubeconfig: Some(config.clone().into()), ..Options::default().any_ports() })
+            .await
+            .unwrap();
     let client = cloud.client();
     for name in NODES {
         let conditions = json!([{"type": "Ready", "status": "True"}]);
@@ -113,9 +114,10 @@ async fn a_pod_is_told_where_it_goes_and_why_it_does_not() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("kubeconfig");
-    let cloud = Cloud::start(Options { kubeconfig: Some(config.clone()), ..Options::default().any_ports() })
-        .await
-        .unwrap();
+    let cloud =
+        Cloud::start(Options { kubeconfig: Some(config.clone().into()), ..Options::default().any_ports() })
+            .await
+            .unwrap();
     kubectl(&config, "run p --image=one").await;
     let why = ["FailedScheduling", "default-scheduler", "no nodes available to schedule pods"];
     until(&config, "describe pod p", &why).await;
@@ -176,9 +178,10 @@ async fn a_node_is_drained_within_the_budget() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("kubeconfig");
-    let cloud = Cloud::start(Options { kubeconfig: Some(config.clone()), ..Options::default().any_ports() })
-        .await
-        .unwrap();
+    let cloud =
+        Cloud::start(Options { kubeconfig: Some(config.clone().into()), ..Options::default().any_ports() })
+            .await
+            .unwrap();
     let client = cloud.client();
     let node = json!({"metadata": {"name": NODES[0]}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let nodes = Api::<Node>::all(client.clone());

@@ -28,8 +28,8 @@ impl Shell {
     }
 
     async fn mounttest(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
-        let World::Real(Real { user, .. }) = &self.world else { return Err(Stop::Depends) };
-        let user = u32::try_from(*user).unwrap_or_default();
+        let World::Real(Real { identity, .. }) = &self.world else { return Err(Stop::Depends) };
+        let [user, group] = [identity.user, identity.group].map(|id| u32::try_from(id).unwrap_or_default());
         let flag = |name: &str| {
             let given =
                 arguments.iter().filter_map(|argument| argument.trim_start_matches('-').split_once('='));
@@ -68,7 +68,7 @@ impl Shell {
         }
         for name in ["file_mode", "file_perm", "file_owner"] {
             let Some(path) = flag(name) else { continue };
-            let stat = self.files(&path, move |files, path| files.stat(path, user)).await?;
+            let stat = self.files(&path, move |files, path| files.stat(path, user, group)).await?;
             let text = stat.map(|stat| match name {
                 "file_mode" => format!("mode of file {path:?}: {}\n", mode(stat, true)),
                 "file_perm" => format!("perms of file {path:?}: {}\n", mode(stat, false)),

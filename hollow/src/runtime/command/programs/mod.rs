@@ -80,7 +80,7 @@ impl Shell {
         }
         if let World::Real(Real { own: Some(own), .. }) = &mut self.world {
             let announcement = std::mem::take(&mut own.announcement);
-            if !self.has_printed && !announcement.is_empty() {
+            if !self.has_printed && !announcement.is_empty() && self.unread.is_none() {
                 self.print(&streams.output, format!("{announcement}\n").as_bytes()).await?;
             }
         }
@@ -134,7 +134,8 @@ impl Shell {
             "basename" | "dirname" => text::part_of_path(name, arguments),
             "uname" => text::uname(arguments, &self.hostname),
             "date" => self.real()?.date(arguments).map_err(Stop::Broken)?,
-            "id" | "whoami" => self.real()?.identity(name, arguments),
+            "id" => self.real()?.identity.print(arguments).map_err(Stop::Broken)?,
+            "whoami" => format!("{}\n", self.real()?.identity.user_name()),
             "which" => {
                 let found = arguments.iter().filter(|name| NAMES.contains(&name.as_str()));
                 found.map(|name| format!("/bin/{name}\n")).collect()
@@ -197,11 +198,7 @@ impl Shell {
     }
 
     async fn sleep(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
-        let seconds = |text: &String| match text.parse::<f64>() {
-            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-            Err(_) => duration(text).ok(),
-        };
-        let times: Option<Vec<_>> = arguments.iter().map(seconds).collect();
+        let times: Option<Vec<_>> = arguments.iter().map(|text| sleep_time(text)).collect();
         match times.filter(|times| !times.is_empty()) {
             Some(times) => {
                 self.pause(times.into_iter().fold(Duration::ZERO, Duration::saturating_add)).await;
@@ -229,6 +226,25 @@ impl Shell {
     }
 }
 
+/// Parses an argument of `sleep`: a number of seconds, or one with `s`, `m`, `h` or `d`, or a duration as annotations have it.
+fn sleep_time(text: &str) -> Option<Duration> {
+    let unit = |last: char| match last {
+        's' => Some(1.0),
+        'm' => Some(60.0),
+        'h' => Some(3600.0),
+        'd' => Some(86_400.0),
+        _ => None,
+    };
+    let (number, unit) = match text.char_indices().last().and_then(|(at, last)| Some((at, unit(last)?))) {
+        Some((at, unit)) => (text.get(..at)?, unit),
+        None => (text, 1.0),
+    };
+    match number.parse::<f64>() {
+        Ok(number) => Duration::try_from_secs_f64(number * unit).ok(),
+        Err(_) => duration(text).ok(),
+    }
+}
+
 impl Real {
     fn date(&self, arguments: &[String]) -> Result<String, String> {
         let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
@@ -238,16 +254,5 @@ impl Real {
         let text = jiff::fmt::strtime::format(format, &now)
             .map_err(|error| format!("invalid date format: {error}"))?;
         Ok(text + "\n")
-    }
-
-    fn identity(&self, program: &str, arguments: &[String]) -> String {
-        let user = self.user;
-        let name = if user == 0 { "root".to_owned() } else { user.to_string() };
-        match (program, arguments.first().map(String::as_str)) {
-            ("whoami", _) | (_, Some("-un" | "-gn")) => format!("{name}\n"),
-            (_, Some("-u" | "-g" | "-G")) => format!("{user}\n"),
-            _ if user == 0 => "uid=0(root) gid=0(root) groups=0(root)\n".to_owned(),
-            _ => format!("uid={user} gid=0(root) groups=0(root)\n"),
-        }
     }
 }

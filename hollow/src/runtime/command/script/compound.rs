@@ -7,6 +7,8 @@ use Unreadable::{Unfinished, Unsupported};
 /// How deep conditions and loops may be nested.
 const MAX_COMPOUNDS: usize = 16;
 
+const FORM_OF_FOR: Unreadable = Unsupported("this form of for");
+
 /// A command that consists of scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Compound {
@@ -39,7 +41,7 @@ impl Reader<'_, '_> {
                 let (body, _) = self.inner(&["done"])?;
                 // No shell accepts these, and such a loop would never end.
                 if condition.is_empty() || body.is_empty() {
-                    return Err(Unsupported);
+                    return Err(Unsupported("empty loops"));
                 }
                 Compound::While { condition, is_until: first == "until", body }
             }
@@ -70,10 +72,10 @@ impl Reader<'_, '_> {
     fn each(&mut self) -> Result<Compound, Unreadable> {
         let name = match self.next_word()?.as_slice() {
             [Part::Text(name)] => name.clone(),
-            _ => return Err(Unsupported),
+            _ => return Err(FORM_OF_FOR),
         };
         if self.next_word()? != [Part::Text("in".to_owned())] {
-            return Err(Unsupported);
+            return Err(FORM_OF_FOR);
         }
         let mut words = Vec::new();
         loop {
@@ -87,7 +89,7 @@ impl Reader<'_, '_> {
         // Whatever stands before its `do` must be empty.
         let (before, _) = self.inner(&["do"])?;
         if !before.is_empty() {
-            return Err(Unsupported);
+            return Err(FORM_OF_FOR);
         }
         let (body, _) = self.inner(&["done"])?;
         Ok(Compound::For { name, words, body })
@@ -96,7 +98,7 @@ impl Reader<'_, '_> {
     /// Parses a script up to one of these words, and returns the script and that word.
     fn inner(&mut self, ends: &'static [&'static str]) -> Result<(Script, &'static str), Unreadable> {
         if self.depth.compounds >= MAX_COMPOUNDS {
-            return Err(Unsupported);
+            return Err(Unsupported("more than 16 conditions and loops in one another"));
         }
         let depth = Depth { compounds: self.depth.compounds + 1, ..self.depth };
         let mut reader = Reader::new(self.rest, depth);

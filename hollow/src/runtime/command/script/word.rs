@@ -1,14 +1,17 @@
-//! Parses words: texts, quotes, variables, `$(…)` and `$((…))`.
+//! Parses words: texts, quotes, variables, `$(…)`, backquotes and `$((…))`.
 
 use super::{Depth, MAX_DEPTH, Otherwise, Part, Reader, Unreadable, Word};
 
 use Unreadable::{Unfinished, Unsupported};
 
+const TOO_DEEP: Unreadable = Unsupported("more than four $( ) in one another");
+const FORM_OF_BRACES: Unreadable = Unsupported("this form of ${ }");
+
 impl Reader<'_, '_> {
     pub(super) fn next_word(&mut self) -> Result<Word, Unreadable> {
         while self.rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
         let word = self.word()?;
-        if word.is_empty() { Err(Unsupported) } else { Ok(word) }
+        if word.is_empty() { Err(Unsupported("an operator at this place")) } else { Ok(word) }
     }
 
     pub(super) fn word(&mut self) -> Result<Word, Unreadable> {
@@ -17,7 +20,11 @@ impl Reader<'_, '_> {
         while let Some(&next) = self.rest.peek() {
             match next {
                 ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' if !is_quoted => break,
-                '`' => return Err(Unsupported),
+                '`' => {
+                    self.rest.next();
+                    let part = self.backquoted(is_quoted)?;
+                    word.push(part);
+                }
                 '"' => {
                     is_quoted = !is_quoted;
                     push(&mut word, "");
@@ -57,6 +64,33 @@ impl Reader<'_, '_> {
         if is_quoted { Err(Unfinished) } else { Ok(word) }
     }
 
+    /// Parses what follows a backquote: `` `…` `` is an older form of `$(…)`, in which a backslash protects itself, `$` and backquotes.
+    fn backquoted(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
+        let mut text = String::new();
+        loop {
+            match self.rest.next().ok_or(Unfinished)? {
+                '`' => break,
+                '\\' => match self.rest.next().ok_or(Unfinished)? {
+                    escaped @ ('`' | '\\' | '$') => text.push(escaped),
+                    escaped => text.extend(['\\', escaped]),
+                },
+                other => text.push(other),
+            }
+        }
+        if self.depth.scripts >= MAX_DEPTH {
+            return Err(TOO_DEEP);
+        }
+        // A nested script ends with its bracket.
+        text.push(')');
+        let depth = Depth { scripts: self.depth.scripts + 1, ..self.depth };
+        let mut rest = text.chars().peekable();
+        let script = Reader::new(&mut rest, depth).script()?;
+        if rest.next().is_some() {
+            return Err(Unsupported("brackets without a partner in backquotes"));
+        }
+        Ok(Part::Output { script, is_quoted })
+    }
+
     /// Parses what follows a `$`.
     fn variable(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
         if self.rest.next_if_eq(&'(').is_some() {
@@ -64,7 +98,7 @@ impl Reader<'_, '_> {
                 return self.sum();
             }
             if self.depth.scripts >= MAX_DEPTH {
-                return Err(Unsupported);
+                return Err(TOO_DEEP);
             }
             let depth = Depth { scripts: self.depth.scripts + 1, ..self.depth };
             let script = Reader::new(self.rest, depth).script()?;
@@ -79,7 +113,7 @@ impl Reader<'_, '_> {
         let otherwise = if is_braced { self.otherwise()? } else { None };
         match (name.is_empty(), is_braced) {
             (false, _) => Ok(Part::Variable { name, is_quoted, otherwise }),
-            (true, true) => Err(Unsupported),
+            (true, true) => Err(FORM_OF_BRACES),
             (true, false) => Ok(Part::Text("$".into())),
         }
     }
@@ -89,7 +123,7 @@ impl Reader<'_, '_> {
         if self.rest.next_if_eq(&'}').is_some() {
             return Ok(None);
         }
-        self.rest.next_if_eq(&':').ok_or(Unsupported)?;
+        self.rest.next_if_eq(&':').ok_or(FORM_OF_BRACES)?;
         let kind = self.rest.next().ok_or(Unfinished)?;
         let text: String = std::iter::from_fn(|| self.rest.next_if(|next| *next != '}')).collect();
         self.rest.next().ok_or(Unfinished)?;
@@ -100,7 +134,7 @@ impl Reader<'_, '_> {
                 Ok(Some(Otherwise::Word(word)))
             }
             '?' => Ok(Some(Otherwise::Fails)),
-            _ => Err(Unsupported),
+            _ => Err(FORM_OF_BRACES),
         }
     }
 
@@ -109,7 +143,9 @@ impl Reader<'_, '_> {
         let (mut text, mut open) = (String::new(), 0_usize);
         loop {
             match self.rest.next().ok_or(Unfinished)? {
-                ')' if open == 0 => break self.rest.next_if_eq(&')').ok_or(Unsupported).map(drop)?,
+                ')' if open == 0 => {
+                    break self.rest.next_if_eq(&')').ok_or(Unsupported("this form of $(( ))")).map(drop)?;
+                }
                 ')' => {
                     open -= 1;
                     text.push(')');

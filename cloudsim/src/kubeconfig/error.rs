@@ -1,0 +1,46 @@
+//! Why a kubeconfig cannot be read or written.
+
+use std::{error::Error, io, path::PathBuf};
+
+/// A kubeconfig cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    /// There is no file to write to.
+    #[error("no kubeconfig was named; choose a file with --kubeconfig")]
+    NoFile,
+    /// The file cannot be read.
+    #[error("cannot read kubeconfig {path}; choose a file that you may read with --kubeconfig")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error(
+        "cannot write kubeconfig {path}; choose a file in a directory that you may write to with --kubeconfig"
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file contains something else, which must not be lost.
+    #[error("{path} is no kubeconfig and was not changed ({why}); choose another file with --kubeconfig")]
+    NotKubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another program writes the file, or was killed while it did.
+    #[error("kubeconfig {path} is locked by another program; if none is running, delete {path}.lock")]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The entries cannot be written as YAML.
+    #[error("cannot write the kubeconfig as YAML")]
+    Text(#[source] Box<dyn Error + Send + Sync>),
+}
