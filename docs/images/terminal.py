@@ -2,7 +2,8 @@
 
     python3 docs/images/terminal.py OUTPUT.svg TITLE COMMAND [ARGUMENT...]
 
-Needs nothing but Python 3.9. Pauses are cut at three seconds. Viewers without animation, and those whose users prefer reduced motion,
+Needs nothing but Python 3.9. Pauses are cut at three seconds, and
+lines at 104 characters. Viewers without animation, and those whose users prefer reduced motion,
 show all lines at once.
 """
 
@@ -16,13 +17,14 @@ import time
 LINE_HEIGHT = 20
 CHARACTER_WIDTH = 8.43
 LONGEST_PAUSE = 3.0
+COLUMNS = 104
 COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "36": "#76e3ea", "1": "#ffffff", "2": "#8b949e"}
 
 
 def record(command):
     """Returns the lines that the command prints, each with the seconds since its start, without long pauses."""
     started = time.monotonic()
-    environment = {**os.environ, "COLUMNS": "100"}
+    environment = {**os.environ, "COLUMNS": str(COLUMNS)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as process:
         lines = [(time.monotonic() - started, line.rstrip("\n")) for line in process.stdout]
     if process.returncode != 0:
@@ -31,7 +33,7 @@ def record(command):
     for at, line in lines:
         now += min(at - before, LONGEST_PAUSE)
         before = at
-        shown.append((now, line))
+        shown.append((now, line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…"))
     return shown
 
 
@@ -52,7 +54,6 @@ def draw(title, prompt, lines):
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for _, line in lines] + [f"$ {prompt}"]
     width = int(max(len(line) for line in plain) * CHARACTER_WIDTH) + 40
     height = (len(lines) + 1) * LINE_HEIGHT + 56
-    total = (lines[-1][0] if lines else 0) + 4
     rows = [f'<text x="20" y="62"><tspan fill="#7ee787">$</tspan> {html.escape(prompt)}</text>']
     for number, (at, line) in enumerate(lines, start=1):
         rows.append(f'<text x="20" y="{62 + number * LINE_HEIGHT}" class="line" style="animation-delay:{at + 0.5:.2f}s">{spans(line)}</text>')
@@ -68,7 +69,6 @@ text {{ font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans M
 <circle cx="20" cy="20" r="6" fill="#ff5f57"/><circle cx="40" cy="20" r="6" fill="#febc2e"/><circle cx="60" cy="20" r="6" fill="#28c840"/>
 <text x="84" y="25" style="fill:#8b949e">{html.escape(title)}</text>
 {body}
-<!-- {total:.0f} seconds -->
 </svg>
 """
 
