@@ -1,6 +1,6 @@
-//! Objects of kinds that are served in several versions: they are stored in one, and leave in the one in which they are asked
-//! for. Those of definitions differ in `apiVersion` alone, unless somebody said how they are converted; events have two groups,
-//! autoscalers two versions.
+//! Objects of kinds that are served in several versions: they are stored in one, and leave in the one in which they are asked for.
+//! Those of definitions differ in `apiVersion` and in the fields that a version knows, unless somebody said how they are converted;
+//! events have two groups, autoscalers two versions.
 
 use std::borrow::Cow;
 
@@ -41,6 +41,9 @@ fn served_value(kind: &Kind, mut value: Value) -> Value {
             None => value,
         };
         as_map(&mut value).insert("apiVersion".into(), kind.api_version().into());
+        if let (None, KindSchema::Defined(schema)) = (defined.convert, kind.schema()) {
+            schema.prune(&mut value);
+        }
     }
     if let (true, KindSchema::Defined(schema)) = (defined.defaults_on_read, kind.schema()) {
         schema.fill_defaults(&mut value);
@@ -70,9 +73,8 @@ pub(crate) fn stored(kind: &Kind, object: Value) -> Value {
         Some(Builtin::AutoscalerV1) => return autoscalers::to_v2(object),
         _ => {}
     }
-    let defined = kind.defined.as_ref().filter(|defined| defined.storage_version != kind.version);
-    match defined.and_then(|defined| Some((defined.convert?, &defined.storage_version))) {
-        Some((convert, version)) => convert(version, object),
+    match &kind.defined {
+        Some(defined) => defined.to_storage(object),
         None => object,
     }
 }

@@ -46,14 +46,3 @@ pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     let nanos = i64::try_from(if negative { -nanos } else { nanos }).ok()?;
     Some(SignedDuration::from_nanos(nanos))
 }
-
-/// As CEL and protobuf write it: in seconds.
-pub(crate) fn text(span: SignedDuration) -> String {
-    let sign = if span.is_negative() { "-" } else { "" };
-    let (seconds, nanos) = (span.as_secs().unsigned_abs(), span.subsec_nanos().unsigned_abs());
-    if nanos == 0 {
-        return format!("{sign}{seconds}s");
-    }
-    let fraction = format!("{nanos:09}");
-    format!("{sign}{seconds}.{}s", fraction.trim_end_matches('0'))
-}

@@ -28,6 +28,8 @@ mod events;
 pub mod exposition;
 mod go_duration;
 mod go_regex;
+mod go_time;
+mod go_url;
 mod gzip;
 mod health;
 pub mod hosts;

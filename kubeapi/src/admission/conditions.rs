@@ -56,8 +56,7 @@ pub(super) fn compiled(
     if source.trim().is_empty() {
         return Err(None);
     }
-    let program =
-        Program::compile(source, variables).map_err(|why| Some(format!("compilation failed: {why}")))?;
+    let program = Program::compile(source, variables).map_err(|why| Some(why.of_rule()))?;
     if wanted.is_empty() || program.decl().is_dyn() || wanted.contains(program.decl()) {
         return Ok(program);
     }

@@ -1,13 +1,13 @@
 //! Type-checks an expression: each name is declared, and each call matches an overload.
 
+use std::collections::HashMap;
+
 use cel::{
     IdedExpr,
-    common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, SourceInfo, operators,
-    },
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators},
 };
 
-use super::{decl::Decl, functions::overloads, regexes};
+use super::{decl::Decl, functions::overloads};
 
 /// The greatest depth of an expression's tree.
 const MAX_DEPTH: usize = 256;
@@ -19,21 +19,37 @@ const MAX_TYPE_PARTS: usize = 256;
 pub(super) const VARIABLES: &str = "variables";
 
 /// The most faults that are reported.
-const MAX_FAULTS: usize = 10;
+pub(super) const MAX_FAULTS: usize = 10;
 
 /// The operator of `a.?b`.
 pub(super) const OPTIONAL_SELECT: &str = operators::OPT_SELECT;
 
-/// The type of the expression, and the names of variables that it uses; or its faults, as cel-go writes them.
-pub(super) fn check(
-    expr: &IdedExpr,
-    source: &SourceInfo,
-    variables: &[(&str, Decl)],
-) -> Result<(Decl, Vec<String>), String> {
-    let mut checker =
-        Checker { source, variables, scopes: Vec::new(), used: Vec::new(), faults: Vec::new(), depth: 0 };
+/// What is known of an expression that has no fault.
+pub(super) struct Checked {
+    /// The type of the whole.
+    pub(super) decl: Decl,
+    /// The types of its parts, by their ids.
+    pub(super) decls: HashMap<u64, Decl>,
+    /// The names of the variables in it.
+    pub(super) variables: Vec<String>,
+}
+
+/// A fault, and the id of the part that has it.
+pub(super) type Fault = (u64, String);
+
+/// Returns the types of the expression, or its faults.
+pub(super) fn check(expr: &IdedExpr, variables: &[(&str, Decl)]) -> Result<Checked, Vec<Fault>> {
+    let mut checker = Checker {
+        variables,
+        scopes: Vec::new(),
+        decls: HashMap::new(),
+        used: Vec::new(),
+        faults: Vec::new(),
+        depth: 0,
+    };
     let decl = checker.expr(expr);
-    if checker.faults.is_empty() { Ok((decl, checker.used)) } else { Err(checker.faults.join("\n")) }
+    let Checker { decls, used, faults, .. } = checker;
+    if faults.is_empty() { Ok(Checked { decl, decls, variables: used }) } else { Err(faults) }
 }
 
 /// Whether `expr` spells a name with dots in it: `sets` in `sets.contains(a, b)`.
@@ -70,19 +86,19 @@ pub(super) fn type_named(name: &str) -> Option<&'static str> {
 }
 
 struct Checker<'a> {
-    source: &'a SourceInfo,
     variables: &'a [(&'a str, Decl)],
     /// The variables of comprehensions, the innermost last.
     scopes: Vec<(String, Decl)>,
+    decls: HashMap<u64, Decl>,
     used: Vec<String>,
-    faults: Vec<String>,
+    faults: Vec<Fault>,
     depth: usize,
 }
 
 impl Checker<'_> {
     fn fault(&mut self, at: u64, what: &str) -> Decl {
         if self.faults.len() < MAX_FAULTS {
-            self.faults.push(located(self.source, at, what));
+            self.faults.push((at, what.to_owned()));
         }
         Decl::Dyn
     }
@@ -110,6 +126,7 @@ impl Checker<'_> {
         if decl.is_larger_than(MAX_TYPE_PARTS) {
             return self.fault(expr.id, "the type of the expression has too many parts");
         }
+        self.decls.insert(expr.id, decl.clone());
         decl
     }
 
@@ -190,7 +207,8 @@ impl Checker<'_> {
             if list.optional_indices.contains(&index) {
                 decl = self.unwrapped(element.id, decl);
             }
-            of = self.same(element.id, &of, &decl);
+            // whether all are of one type is a question of literals
+            of = of.join(&decl).unwrap_or(Decl::Dyn);
         }
         Decl::list(of)
     }
@@ -215,12 +233,12 @@ impl Checker<'_> {
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
             let found = self.expr(&entry.key);
-            key = self.same(entry.key.id, &key, &found);
+            key = key.join(&found).unwrap_or(Decl::Dyn);
             let mut found = self.expr(&entry.value);
             if entry.optional {
                 found = self.unwrapped(entry.value.id, found);
             }
-            value = self.same(entry.value.id, &value, &found);
+            value = value.join(&found).unwrap_or(Decl::Dyn);
         }
         Decl::map(key, value)
     }
@@ -249,21 +267,13 @@ impl Checker<'_> {
         let has_target = call.target.is_some() && global.is_none();
         let name = global.unwrap_or_else(|| call.func_name.clone());
         let target = call.target.as_ref().filter(|_| has_target).map(|target| self.expr(target));
-        let args = call.args.iter().map(|arg| match &arg.expr {
-            // what is put into a text may be of any types
-            Expr::List(list) if name == "format" => {
-                list.elements.iter().for_each(|element| drop(self.expr(element)));
-                Decl::list(Decl::Dyn)
-            }
-            _ => self.expr(arg),
-        });
+        let args = call.args.iter().map(|arg| self.expr(arg));
         let args: Vec<_> = target.into_iter().chain(args).collect();
         let ways = overloads(&name);
         if ways.is_empty() {
             let fault = format!("undeclared reference to '{name}' (in container '')");
             return self.fault(at, &fault);
         }
-        self.literal_pattern(&name, call);
         if matches!(name.as_str(), operators::INDEX | operators::OPT_INDEX)
             && args.first().is_some_and(Decl::is_dyn)
         {
@@ -290,20 +300,6 @@ impl Checker<'_> {
             _ => format!("({})", written.join(", ")),
         };
         self.fault(at, &format!("found no matching overload for '{name}' applied to '{applied}'"))
-    }
-
-    /// Compiles a literal pattern, so that an invalid one is reported now.
-    fn literal_pattern(&mut self, name: &str, call: &CallExpr) {
-        if !matches!(name, "matches" | "find" | "findAll") {
-            return;
-        }
-        let position = usize::from(name == "matches" && call.target.is_none());
-        if let Some(arg) = call.args.get(position)
-            && let Expr::Literal(LiteralValue::String(pattern)) = &arg.expr
-            && let Err(why) = regexes::compile(pattern.inner())
-        {
-            self.fault(arg.id, &format!("invalid {name} argument: {why}"));
-        }
     }
 
     fn conditional(&mut self, at: u64, call: &CallExpr) -> Decl {
@@ -373,14 +369,4 @@ fn literal_decl(literal: &LiteralValue) -> Decl {
         LiteralValue::String(_) => Decl::String,
         LiteralValue::UInt(_) => Decl::Uint,
     }
-}
-
-/// Formats a fault with its position, as cel-go does.
-fn located(source: &SourceInfo, at: u64, what: &str) -> String {
-    let start = source.offset_for(at).map_or(0, |(start, _)| start as usize);
-    let before: String = source.source.chars().take(start).collect();
-    let line = before.matches('\n').count();
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    let text = source.source.lines().nth(line).unwrap_or_default();
-    format!("ERROR: <input>:{}:{}: {what}\n | {text}\n | {}^", line + 1, column + 1, ".".repeat(column))
 }

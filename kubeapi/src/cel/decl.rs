@@ -104,11 +104,61 @@ impl Decl {
         take_from(self, &mut { limit }).is_none()
     }
 
+    /// Returns the name of the type without its parameters, as values have it.
+    pub(crate) fn runtime_name(&self) -> &'static str {
+        match self {
+            Self::Dyn | Self::Free | Self::Param(_) => "dyn",
+            Self::Null => "null_type",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Uint => "uint",
+            Self::Double => "double",
+            Self::String => "string",
+            Self::Bytes => "bytes",
+            Self::Timestamp => "google.protobuf.Timestamp",
+            Self::Duration => "google.protobuf.Duration",
+            Self::Type => "type",
+            Self::List(_) => "list",
+            Self::Map(..) => "map",
+            Self::Object(_) => "object",
+            Self::Optional(_) => "optional_type",
+            Self::Opaque(name) => full_name(name),
+        }
+    }
+
+    /// Reports whether null is a value of the type. Lists, maps and simple values are never null.
+    fn can_be_null(&self) -> bool {
+        matches!(
+            self,
+            Self::Null
+                | Self::Timestamp
+                | Self::Duration
+                | Self::Object(_)
+                | Self::Optional(_)
+                | Self::Opaque(_)
+        )
+    }
+
+    /// Reports whether both are the same type, as the items of a literal must be. A type that is not known yet is any.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Free, _) | (_, Self::Free) => true,
+            (Self::List(one), Self::List(two)) | (Self::Optional(one), Self::Optional(two)) => {
+                one.is_same(two)
+            }
+            (Self::Map(key, value), Self::Map(other_key, other_value)) => {
+                key.is_same(other_key) && value.is_same(other_value)
+            }
+            (one, two) => one == two,
+        }
+    }
+
     /// Returns the common type of both, if there is one.
     pub(crate) fn join(&self, other: &Self) -> Option<Self> {
         Some(match (self, other) {
-            (Self::Free | Self::Null, known) | (known, Self::Free | Self::Null) => known.clone(),
+            (Self::Free, known) | (known, Self::Free) => known.clone(),
             (Self::Dyn, _) | (_, Self::Dyn) => Self::Dyn,
+            (Self::Null, known) | (known, Self::Null) => return known.can_be_null().then(|| known.clone()),
             (Self::List(one), Self::List(two)) => Self::list(one.join(two)?),
             (Self::Map(key, value), Self::Map(other_key, other_value)) => {
                 Self::map(key.join(other_key)?, value.join(other_value)?)
@@ -133,6 +183,7 @@ impl Decl {
                 fits
             }
             (Self::Dyn, _) | (_, Self::Dyn | Self::Free) => true,
+            (known, Self::Null) => known.can_be_null(),
             (Self::List(own), Self::List(found)) | (Self::Optional(own), Self::Optional(found)) => {
                 own.takes(found, params)
             }
@@ -173,8 +224,26 @@ impl fmt::Display for Decl {
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Object(_) => f.write_str("object"),
             Self::Optional(of) => write!(f, "optional_type({of})"),
-            Self::Opaque(name) => f.write_str(name),
+            Self::Opaque(name) => f.write_str(full_name(name)),
         }
+    }
+}
+
+/// Returns the name with which messages name a type of Kubernetes' libraries.
+fn full_name(name: &'static str) -> &'static str {
+    match name {
+        "quantity" => "kubernetes.Quantity",
+        "semver" => "kubernetes.Semver",
+        "url" => "kubernetes.URL",
+        "ip" => "net.IP",
+        "cidr" => "net.CIDR",
+        "format" => "kubernetes.NamedFormat",
+        "authorizer" => "kubernetes.authorization.Authorizer",
+        "path_check" => "kubernetes.authorization.PathCheck",
+        "group_check" => "kubernetes.authorization.GroupCheck",
+        "resource_check" => "kubernetes.authorization.ResourceCheck",
+        "decision" => "kubernetes.authorization.Decision",
+        other => other,
     }
 }
 

@@ -12,10 +12,10 @@ use super::{
     check::{OPTIONAL_SELECT, VARIABLES, qualified, type_named},
     error::{EvalError, Evaluated},
     library::{self, context::Context},
-    parse::{INSERT, INSERT_ALL},
+    macros::{INSERT, INSERT_ALL},
     program::Program,
     regexes::Patterns,
-    value::{Key, List, Map, Text, Val},
+    value::{Key, List, Map, Val},
     with_depth,
 };
 
@@ -102,7 +102,7 @@ impl<'a> Evaluator<'a, '_> {
     fn value(&mut self, expr: &'a IdedExpr) -> Evaluated<'a> {
         match &expr.expr {
             Expr::Ident(name) => self.ident(name),
-            Expr::Literal(literal) => Ok(literal_value(literal)),
+            Expr::Literal(literal) => Ok(Val::of_literal(literal)),
             Expr::Select(select) => self.select(expr, select),
             Expr::List(list) => {
                 let mut items = Vec::with_capacity(list.elements.len());
@@ -215,9 +215,8 @@ impl<'a> Evaluator<'a, '_> {
                 value = inner.part().clone();
             }
             let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
-            if map.insert(key, value).is_some() {
-                return EvalError::failed("Failed with repeated key");
-            }
+            // the last one of equal keys counts, as in kube-apiserver
+            map.insert(key, value);
         }
         Ok(Val::map(map))
     }
@@ -256,7 +255,13 @@ impl<'a> Evaluator<'a, '_> {
         };
         let mut args = Vec::with_capacity(call.args.len() + 1);
         if let Some(target) = call.target.as_ref().filter(|_| namespace.is_none()) {
-            args.push(self.expr(target)?);
+            let target = self.expr(target)?;
+            // the alternative of an optional value that has one is not evaluated
+            match (call.func_name.as_str(), &target) {
+                ("or", Val::Optional(Some(_))) => return Ok(target),
+                ("orValue", Val::Optional(Some(value))) => return Ok(value.part().clone()),
+                _ => args.push(target),
+            }
         }
         for arg in &call.args {
             args.push(self.expr(arg)?);
@@ -412,17 +417,5 @@ fn optional_field<'a>(operand: &Val<'a>, field: &str) -> Val<'a> {
         Val::Map(map) => Val::optional(map.field(field)),
         Val::Optional(Some(inner)) => optional_field(inner.part(), field),
         _ => Val::Optional(None),
-    }
-}
-
-fn literal_value(literal: &LiteralValue) -> Val<'_> {
-    match literal {
-        LiteralValue::Boolean(value) => Val::Bool(*value.inner()),
-        LiteralValue::Bytes(value) => Val::Bytes(value.inner().into()),
-        LiteralValue::Double(value) => Val::Double(*value.inner()),
-        LiteralValue::Int(value) => Val::Int(*value.inner()),
-        LiteralValue::Null => Val::Null,
-        LiteralValue::String(value) => Val::String(Text::Read(value.inner())),
-        LiteralValue::UInt(value) => Val::Uint(*value.inner()),
     }
 }

@@ -100,6 +100,7 @@ mod tests {
         for overload in TABLE.values().flatten() {
             let opaque = [
                 "quantity",
+                "semver",
                 "url",
                 "ip",
                 "cidr",

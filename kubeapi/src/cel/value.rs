@@ -3,15 +3,18 @@
 use std::{cmp::Ordering, collections::BTreeMap, net::IpAddr, ops::Deref, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use jiff::{SignedDuration, Timestamp};
+use cel::common::ast::LiteralValue;
+use jiff::SignedDuration;
 use serde_json::Value as Json;
 
 use super::{
     authorizer::Check,
     decl::{Decl, FieldDecl, ObjectDecl},
+    moment::Moment,
+    semver::Version,
     with_depth::WithDepth,
 };
-use crate::{go_duration, quantity::Quantity};
+use crate::{go_duration, go_url::Url, quantity::Quantity};
 
 /// The longest text, in bytes, that is parsed as a time or a duration: it is parsed again at each access.
 const LONGEST_TIME: usize = 256;
@@ -26,7 +29,7 @@ pub(crate) enum Val<'a> {
     Double(f64),
     String(Text<'a>),
     Bytes(Arc<[u8]>),
-    Timestamp(Timestamp),
+    Timestamp(Moment),
     Duration(SignedDuration),
     /// The name of a type.
     Type(&'static str),
@@ -34,7 +37,8 @@ pub(crate) enum Val<'a> {
     Map(Map<'a>),
     Optional(Option<Arc<WithDepth<Val<'a>>>>),
     Quantity(Quantity),
-    Url(Arc<url::Url>),
+    Semver(Arc<Version>),
+    Url(Arc<Url>),
     Ip(IpAddr),
     /// An IP network: an address and the length of its prefix.
     Cidr(IpAddr, u8),
@@ -124,7 +128,9 @@ impl<'a> Map<'a> {
             Self::Read(map, decl) => map.get(name).map(|value| Val::read(value, decl)),
             Self::Object(map, decl) => {
                 let field = decl.fields.get(name)?;
-                map.get(field.name.as_ref()).map(|value| Val::read(value, &field.decl))
+                // a field of an object that is null is absent
+                let value = map.get(field.name.as_ref()).filter(|value| !value.is_null());
+                value.map(|value| Val::read(value, &field.decl))
             }
             Self::Computed(map) => map.get(&Key::String(Text::Computed(name.into()))).cloned(),
         }
@@ -135,7 +141,8 @@ impl<'a> Map<'a> {
         match self {
             Self::Read(map, _) => map.contains_key(name),
             Self::Object(map, decl) => {
-                decl.fields.get(name).is_some_and(|field| map.contains_key(field.name.as_ref()))
+                let field = decl.fields.get(name).and_then(|field| map.get(field.name.as_ref()));
+                field.is_some_and(|value| !value.is_null())
             }
             Self::Computed(_) => self.field(name).is_some(),
         }
@@ -239,6 +246,19 @@ impl PartialEq for Key<'_> {
 impl Eq for Key<'_> {}
 
 impl<'a> Val<'a> {
+    /// Returns the value of a literal.
+    pub(super) fn of_literal(literal: &'a LiteralValue) -> Self {
+        match literal {
+            LiteralValue::Boolean(value) => Self::Bool(*value.inner()),
+            LiteralValue::Bytes(value) => Self::Bytes(value.inner().into()),
+            LiteralValue::Double(value) => Self::Double(*value.inner()),
+            LiteralValue::Int(value) => Self::Int(*value.inner()),
+            LiteralValue::Null => Self::Null,
+            LiteralValue::String(value) => Self::String(Text::Read(value.inner())),
+            LiteralValue::UInt(value) => Self::Uint(*value.inner()),
+        }
+    }
+
     /// Reads a value of an object with its declared type. A value of another type is read as what it is.
     pub(crate) fn read(json: &'a Json, decl: &'a Decl) -> Self {
         match (json, decl) {
@@ -265,11 +285,7 @@ impl<'a> Val<'a> {
         let read = match decl {
             Decl::Timestamp | Decl::Duration if text.len() > LONGEST_TIME => None,
             Decl::Bytes => STANDARD.decode(text).ok().map(|bytes| Self::Bytes(bytes.into())),
-            Decl::Timestamp => {
-                let date = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
-                let time = text.parse().ok().or_else(|| date().map(|date| date.timestamp()));
-                time.map(Self::Timestamp)
-            }
+            Decl::Timestamp => Moment::read(text).map(Self::Timestamp),
             Decl::Duration => go_duration::parse(text).map(Self::Duration),
             _ => None,
         };
@@ -337,6 +353,7 @@ impl<'a> Val<'a> {
             Self::Map(_) => "map",
             Self::Optional(_) => "optional_type",
             Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Semver(_) => "kubernetes.Semver",
             Self::Url(_) => "kubernetes.URL",
             Self::Ip(_) => "net.IP",
             Self::Cidr(..) => "net.CIDR",
@@ -365,7 +382,8 @@ impl<'a> Val<'a> {
                 (Some(one), Some(two)) => one.equals(two.part()),
                 (one, two) => one.is_none() == two.is_none(),
             },
-            (Self::Url(one), Self::Url(two)) => one == two,
+            (Self::Url(one), Self::Url(two)) => one.to_string() == two.to_string(),
+            (Self::Semver(one), Self::Semver(two)) => one.compare(two).is_eq(),
             (Self::Ip(one), Self::Ip(two)) => one == two,
             (Self::Cidr(one, bits), Self::Cidr(two, other_bits)) => one == two && bits == other_bits,
             _ => self.compare(other) == Some(Ordering::Equal),
@@ -388,10 +406,19 @@ impl<'a> Val<'a> {
             (Self::Uint(one), Self::Double(two)) => (*one as f64).partial_cmp(two),
             (Self::String(one), Self::String(two)) => Some((**one).cmp(&**two)),
             (Self::Bytes(one), Self::Bytes(two)) => Some(one.cmp(two)),
-            (Self::Timestamp(one), Self::Timestamp(two)) => Some(one.cmp(two)),
+            (Self::Timestamp(one), Self::Timestamp(two)) => one.partial_cmp(two),
             (Self::Duration(one), Self::Duration(two)) => Some(one.cmp(two)),
             (Self::Quantity(one), Self::Quantity(two)) => Some(one.cmp(two)),
             _ => None,
         }
+    }
+}
+
+/// Returns an order as the functions `compareTo` do.
+pub(super) fn order(order: Ordering) -> i64 {
+    match order {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
     }
 }

@@ -41,7 +41,8 @@ impl Val<'_> {
         match self {
             Self::String(text) => of_bytes(text.len()),
             Self::Bytes(bytes) => of_bytes(bytes.len()),
-            Self::Url(url) => of_bytes(url.as_str().len()),
+            Self::Url(url) => of_bytes(url.len()),
+            Self::Semver(version) => of_bytes(version.length()),
             Self::Check(check) => of_bytes(check.length()),
             _ => 1,
         }

@@ -1,64 +1,73 @@
 //! Validates the `x-kubernetes-validations` in a definition's schema: what could not be evaluated later is refused. Pure.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     cause::Cause,
-    structural_schema::{RuleFault, check_rules},
+    structural_schema::{RuleFault, check_rules, valid_field_path},
 };
-
-/// The longest message, in bytes.
-const LONGEST_MESSAGE: usize = 2048;
 
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Checks the rules of the schema at `path`; `uncorrelatable` is the path of an enclosing list whose items cannot be correlated with
-/// old ones.
-pub(super) fn check(schema: &Value, path: &str, is_root: bool, uncorrelatable: Option<&str>) -> Vec<Cause> {
+fn rules<'a>(schema: &'a Value, path: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
+    let path = path.to_owned();
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-    let checked = rules.enumerate().flat_map(|(index, rule)| {
-        let path = format!("{path}.x-kubernetes-validations[{index}]");
-        let mut causes = texts(rule, &path);
-        if !text(rule, "rule").trim().is_empty() {
-            let faults = check_rules(schema, rule, is_root, uncorrelatable);
-            causes.extend(faults.into_iter().map(|RuleFault { part, why }| {
-                Cause::invalid_written(format!("{path}.{part}"), &written(rule), &why)
-            }));
-        }
-        causes
-    });
-    checked.collect()
+    rules.enumerate().map(move |(index, rule)| (format!("{path}.x-kubernetes-validations[{index}]"), rule))
 }
 
-fn texts(rule: &Value, path: &str) -> Vec<Cause> {
+/// Compiles the rules of the schema at `path`; `uncorrelatable` is the path of an enclosing list whose items cannot be correlated with
+/// old ones.
+pub(super) fn check(schema: &Value, path: &str, is_root: bool, uncorrelatable: Option<&str>) -> Vec<Cause> {
+    let faults = rules(schema, path).flat_map(|(path, rule)| {
+        let faults = check_rules(schema, rule, is_root, uncorrelatable).into_iter();
+        faults.map(move |RuleFault { part, value, why }| {
+            let value = value.unwrap_or_else(|| shown(rule));
+            Cause::invalid(format!("{path}.{part}"), &value, &why)
+        })
+    });
+    faults.collect()
+}
+
+/// Checks the texts of the rules of the schema at `path`, without compiling them.
+pub(super) fn texts(schema: &Value, path: &str) -> Vec<Cause> {
+    rules(schema, path).flat_map(|(path, rule)| texts_of(schema, rule, &path)).collect()
+}
+
+fn texts_of(schema: &Value, rule: &Value, path: &str) -> Vec<Cause> {
+    const NON_EMPTY: &str = "must be non-empty if specified";
+    const NO_BREAKS: &str = "must not contain line breaks";
     let mut causes = Vec::new();
     let at = |part: &str| format!("{path}.{part}");
-    let (source, message) = (text(rule, "rule"), text(rule, "message"));
-    if source.trim().is_empty() {
+    let has_breaks = |text: &str| text.contains(['\n', '\r']);
+    let (source, message) = (text(rule, "rule").trim(), text(rule, "message"));
+    if source.is_empty() {
         causes.push(Cause::required(at("rule"), "rule is not specified"));
-    }
-    if rule.get("message").is_some() && message.trim().is_empty() {
-        let why = "message must be non-empty if specified";
-        causes.push(Cause::invalid(at("message"), &message.into(), why));
-    } else if message.trim().contains('\n') {
-        causes.push(Cause::invalid(at("message"), &message.into(), "message must not contain line breaks"));
-    } else if message.len() > LONGEST_MESSAGE {
-        causes.push(Cause::too_long(at("message"), LONGEST_MESSAGE));
-    }
-    if source.trim().contains('\n') && message.trim().is_empty() {
+    } else if !message.is_empty() && message.trim().is_empty() {
+        causes.push(Cause::invalid(at("message"), &message.into(), NON_EMPTY));
+    } else if has_breaks(message.trim()) {
+        causes.push(Cause::invalid(at("message"), &message.into(), NO_BREAKS));
+    } else if has_breaks(source) && message.trim().is_empty() {
         causes.push(Cause::required(at("message"), "message must be specified if rule contains line breaks"));
     }
-    if rule.get("messageExpression").is_some() && text(rule, "messageExpression").trim().is_empty() {
+    let expression = text(rule, "messageExpression");
+    if !expression.is_empty() && expression.trim().is_empty() {
         let why = "messageExpression must be non-empty if specified";
         causes.push(Cause::required(at("messageExpression"), why));
     }
     if let Some(reason) = rule.get("reason").filter(|reason| !REASONS.iter().any(|known| *reason == known)) {
         causes.push(Cause::unsupported(at("reason"), reason, &REASONS));
     }
-    if rule.get("fieldPath").is_some() && text(rule, "fieldPath").trim().is_empty() {
-        let why = "fieldPath must be non-empty if specified";
-        causes.push(Cause::invalid(at("fieldPath"), &text(rule, "fieldPath").into(), why));
+    let field = text(rule, "fieldPath");
+    let mut refuse = |why: &str| causes.push(Cause::invalid(at("fieldPath"), &field.into(), why));
+    if !field.is_empty() && field.trim().is_empty() {
+        refuse(NON_EMPTY);
+    }
+    if has_breaks(field) {
+        refuse(NO_BREAKS);
+    }
+    if !field.is_empty() && valid_field_path(field, schema, true).is_err() {
+        refuse("must be a valid path");
     }
     causes
 }
@@ -67,19 +76,15 @@ fn text<'a>(rule: &'a Value, name: &str) -> &'a str {
     rule.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Formats a rule as Go does.
-fn written(rule: &Value) -> String {
-    let pointer = |name: &str, type_: &str| match rule.get(name) {
-        Some(value) => format!("(*{type_})({value})"),
-        None => format!("(*{type_})(nil)"),
-    };
-    format!(
-        "apiextensions.ValidationRule{{Rule:{:?}, Message:{:?}, MessageExpression:{:?}, Reason:{}, FieldPath:{:?}, OptionalOldSelf:{}}}",
-        text(rule, "rule"),
-        text(rule, "message"),
-        text(rule, "messageExpression"),
-        pointer("reason", "apiextensions.FieldValueErrorReason"),
-        text(rule, "fieldPath"),
-        pointer("optionalOldSelf", "bool"),
-    )
+/// Returns a rule in the API server's own form.
+fn shown(rule: &Value) -> Value {
+    let optional = |name: &str| rule.get(name).cloned().unwrap_or_default();
+    json!({
+        "Rule": text(rule, "rule"),
+        "Message": text(rule, "message"),
+        "MessageExpression": text(rule, "messageExpression"),
+        "Reason": optional("reason"),
+        "FieldPath": text(rule, "fieldPath"),
+        "OptionalOldSelf": optional("optionalOldSelf"),
+    })
 }

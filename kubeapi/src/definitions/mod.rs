@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    Api, defaults,
+    Api,
     object::{as_map, default_to, is_deleting, metadata, text_or_empty},
     registry::Builtin,
     status::StatusError,
@@ -19,12 +19,20 @@ use crate::{
 
 mod cleanup;
 mod conditions;
+mod conversion_rules;
+mod defaults;
 mod expressions;
+mod keywords;
+mod list_types;
 mod names;
+mod ratchets;
 pub(crate) mod rules;
+mod schema_parts;
+mod selectable_rules;
 pub(crate) mod status;
 mod store;
 mod structural_check;
+mod version_rules;
 
 use self::store::{committed, write};
 
@@ -111,7 +119,7 @@ async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), St
     let map = as_map(&mut new);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
-    defaults::fill(&kind, &mut new);
+    crate::defaults::fill(&kind, &mut new);
     let key = Key::new(kind.resource().clone(), "", text_or_empty(&new, "/metadata/name"));
     let stored = match Store::get(&**api.store(), &key).await {
         // it is written anew as if there were none

@@ -2,22 +2,30 @@
 
 use serde_json::Value;
 
-use super::structural_check;
+use super::{conversion_rules, ratchets::Ratchets, schema_parts, version_rules};
 use crate::{
     cause::Cause,
+    go_url,
     names::{dns_1035_label, dns_subdomain},
-    object::{items, text_or_empty},
-    table,
+    object::{items, text, text_or_empty},
+    string_formats,
 };
 
-/// Returns what is invalid in a definition.
-pub(crate) fn check(definition: &Value) -> Vec<Cause> {
+/// The annotation that definitions of Kubernetes' own groups must have.
+const APPROVAL: &str = "api-approved.kubernetes.io";
+
+/// Returns what is invalid in a definition, which replaces `old`. What was wrong before in some ways may stay so.
+pub(crate) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
+    if old.is_some_and(|old| old.get("spec") == definition.get("spec")) {
+        return stored_versions(definition);
+    }
     let text = |pointer| text_or_empty(definition, pointer);
     let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
     let mut causes = Vec::new();
-    if text("/metadata/name") != format!("{plural}.{group}") {
-        let name = text("/metadata/name").into();
-        causes.push(Cause::invalid("metadata.name", &name, "must be spec.names.plural+\".\"+spec.group"));
+    let name = text("/metadata/name");
+    if !name.is_empty() && name != format!("{plural}.{group}") {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", &name.into(), why));
     }
     if group.is_empty() {
         causes.push(Cause::required("spec.group", ""));
@@ -27,16 +35,15 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.group", &group.into(), "should be a domain with at least one dot"));
     }
     causes.extend(scope(text("/spec/scope")));
+    causes.extend(version_rules::check(definition, &Ratchets::of(old)));
     causes.extend(names(definition));
-    causes.extend(versions(definition));
+    causes.extend(version_rules::check_parts(definition, &Ratchets::of(old)));
+    causes.extend(conversion_rules::check(definition, old));
+    causes.extend(stored_versions(definition));
+    causes.extend(approval(definition, old));
     if definition.pointer("/spec/preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         causes.push(Cause::invalid("spec.preserveUnknownFields", &true.into(), why));
-    }
-    let strategy = text("/spec/conversion/strategy");
-    if !matches!(strategy, "None" | "Webhook") {
-        let field = "spec.conversion.strategy";
-        causes.push(Cause::unsupported(field, &strategy.into(), &["None", "Webhook"]));
     }
     causes
 }
@@ -45,31 +52,23 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
 pub(crate) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     let is_established = super::conditions::is_true(old, "Established");
     let fixed = [
-        ("group", "/spec/group", true),
-        ("names.plural", "/spec/names/plural", true),
         ("scope", "/spec/scope", is_established),
         ("names.kind", "/spec/names/kind", is_established),
+        ("group", "/spec/group", true),
+        ("names.plural", "/spec/names/plural", true),
     ];
     let differs = |pointer: &str| old.pointer(pointer) != new.pointer(pointer);
-    let mut causes: Vec<_> = fixed
+    fixed
         .into_iter()
         .filter(|(_, pointer, is_fixed)| *is_fixed && differs(pointer))
         .map(|(field, pointer, _)| {
             let value = new.pointer(pointer).cloned().unwrap_or_default();
             Cause::invalid(format!("spec.{field}"), &value, "field is immutable")
         })
-        .collect();
-    let versions = items(new, "/spec/versions");
-    for (index, stored) in items(old, "/status/storedVersions").iter().enumerate() {
-        if !versions.iter().any(|version| version.get("name") == Some(stored)) {
-            let field = format!("status.storedVersions[{index}]");
-            causes.push(Cause::invalid(field, stored, "must appear in spec.versions"));
-        }
-    }
-    causes
+        .collect()
 }
 
-/// Returns warnings about features that this API does not support.
+/// Returns warnings about what has no effect in a definition.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if text_or_empty(definition, "/spec/conversion/strategy") == "Webhook" {
@@ -78,7 +77,28 @@ pub(crate) fn warnings(definition: &Value) -> Vec<String> {
                 .to_owned(),
         );
     }
+    for version in items(definition, "/spec/versions") {
+        let mut formats = Vec::new();
+        unknown_formats(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null), &mut formats);
+        for format in formats {
+            let warning = format!("unrecognized format {format:?}");
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
     warnings
+}
+
+/// Collects the formats in a schema that have no effect.
+fn unknown_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+    let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !text("format").is_empty() && !string_formats::is_known(text("format"), text("type")) {
+        found.push(text("format"));
+    }
+    for (_, inner) in schema_parts::inner(schema) {
+        unknown_formats(inner, found);
+    }
 }
 
 fn scope(scope: &str) -> Option<Cause> {
@@ -95,125 +115,96 @@ fn names(definition: &Value) -> Vec<Cause> {
         let faults = dns_1035_label(name);
         (!faults.is_empty()).then(|| Cause::invalid(field, &name.into(), &faults.join(",")))
     };
-    let mixed = |field: &str| {
-        let faults = dns_1035_label(&text(field).to_lowercase());
-        let why = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
-        (!faults.is_empty()).then(|| Cause::invalid(format!("spec.names.{field}"), &text(field).into(), &why))
-    };
-    let mut causes = Vec::new();
-    for field in ["plural", "singular", "kind", "listKind"] {
-        if text(field).is_empty() {
-            causes.push(Cause::required(format!("spec.names.{field}"), ""));
-        } else if field.ends_with("ind") {
-            causes.extend(mixed(field));
+    let fields = ["plural", "singular", "kind", "listKind"];
+    let mut causes: Vec<_> = fields
+        .into_iter()
+        .filter(|field| text(field).is_empty())
+        .map(|field| Cause::required(format!("spec.names.{field}"), ""))
+        .collect();
+    for field in fields.into_iter().filter(|field| !text(field).is_empty()) {
+        let path = format!("spec.names.{field}");
+        if field.ends_with("ind") {
+            let faults = dns_1035_label(&text(field).to_lowercase());
+            let why = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
+            causes.extend((!faults.is_empty()).then(|| Cause::invalid(path, &text(field).into(), &why)));
         } else {
-            causes.extend(label(format!("spec.names.{field}"), text(field)));
+            causes.extend(label(path, text(field)));
         }
     }
-    for list in ["shortNames", "categories"] {
+    let listed = |list: &str| {
         let names = items(definition, &format!("/spec/names/{list}")).iter().enumerate();
-        causes.extend(names.filter_map(|(index, name)| {
-            label(format!("spec.names.{list}[{index}]"), name.as_str().unwrap_or_default())
-        }));
-    }
+        let path = |index: usize| format!("spec.names.{list}[{index}]");
+        let faults = names.filter_map(|(index, name)| label(path(index), name.as_str().unwrap_or_default()));
+        faults.collect::<Vec<_>>()
+    };
+    causes.extend(listed("shortNames"));
     if !text("kind").is_empty() && text("kind") == text("listKind") {
         let value = text("listKind").into();
         causes.push(Cause::invalid("spec.names.listKind", &value, "kind and listKind may not be the same"));
     }
+    causes.extend(listed("categories"));
     causes
 }
 
-fn versions(definition: &Value) -> Vec<Cause> {
-    const FIELD: &str = "spec.versions";
+/// Each version that objects were stored in must be there.
+fn stored_versions(definition: &Value) -> Vec<Cause> {
+    const FIELD: &str = "status.storedVersions";
+    let stored = items(definition, "/status/storedVersions");
     let versions = items(definition, "/spec/versions");
-    let mut causes = Vec::new();
-    let mut seen = Vec::new();
-    for (index, version) in versions.iter().enumerate() {
-        let path = format!("{FIELD}[{index}]");
-        let name = text_or_empty(version, "/name");
-        let faults = dns_1035_label(name);
-        if !faults.is_empty() {
-            causes.push(Cause::invalid(format!("{path}.name"), &name.into(), &faults.join(",")));
-        }
-        if seen.contains(&name) {
-            causes.push(Cause::invalid(FIELD, &name.into(), "must contain unique version names"));
-        }
-        seen.push(name);
-        match version.pointer("/schema/openAPIV3Schema") {
-            Some(schema) => {
-                causes.extend(structural_check::check(schema, &format!("{path}.schema.openAPIV3Schema")))
-            }
-            None => {
-                causes
-                    .push(Cause::required(format!("{path}.schema.openAPIV3Schema"), "schemas are required"));
-            }
-        }
-        causes.extend(columns(version, &path));
-        causes.extend(scale(version, &path));
+    if stored.is_empty() {
+        // the server sets it to the storage version, of which there is none
+        let has_storage = versions.iter().any(|version| version.get("storage") == Some(&Value::Bool(true)));
+        let why = "must have at least one stored version";
+        return if has_storage { Vec::new() } else { vec![Cause::invalid(FIELD, &Value::Null, why)] };
     }
-    let storing =
-        versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
-    if storing != 1 {
-        let names: Value = seen.into_iter().map(Value::from).collect();
-        causes.push(Cause::invalid(FIELD, &names, "must have exactly one version marked as storage version"));
-    }
-    causes
+    let missing = stored
+        .iter()
+        .enumerate()
+        .filter(|(_, stored)| !versions.iter().any(|version| version.get("name") == Some(stored)));
+    missing
+        .map(|(index, stored)| {
+            let name = stored.as_str().unwrap_or_default();
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            Cause::invalid(format!("{FIELD}[{index}]"), stored, &why)
+        })
+        .collect()
 }
 
-fn columns(version: &Value, path: &str) -> Vec<Cause> {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    let mut causes = Vec::new();
-    for (index, column) in items(version, "/additionalPrinterColumns").iter().enumerate() {
-        let field = |name: &str| format!("{path}.additionalPrinterColumns[{index}].{name}");
-        let text = |name: &str| text_or_empty(column, &format!("/{name}"));
-        if text("name").is_empty() {
-            causes.push(Cause::required(field("name"), ""));
+/// Definitions of Kubernetes' own groups name the review that approved them.
+fn approval(definition: &Value, old: Option<&Value>) -> Option<Cause> {
+    let group = text_or_empty(definition, "/spec/group");
+    let is_own = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
+    if !is_own("k8s.io") && !is_own("kubernetes.io") {
+        return None;
+    }
+    let state = |definition: &Value| {
+        let annotation =
+            text(definition, &format!("/metadata/annotations/{APPROVAL}")).unwrap_or_default().to_owned();
+        let is_url = go_url::parse_request_uri(&annotation)
+            .is_ok_and(|url| !url.host.is_empty() && !url.scheme.is_empty());
+        match annotation.as_str() {
+            "" => (Some("Missing"), annotation),
+            bypassed if bypassed.starts_with("unapproved") => (None, annotation),
+            _ if is_url => (None, annotation),
+            _ => (Some("Invalid"), annotation),
         }
-        match text("type") {
-            "" => {
-                let why = format!("must be one of {}", TYPES.join(","));
-                causes.push(Cause::required(field("type"), &why));
-            }
-            type_ if !TYPES.contains(&type_) => {
-                let why = format!("must be one of {}", TYPES.join(","));
-                causes.push(Cause::invalid(field("type"), &type_.into(), &why));
-            }
-            _ => {}
-        }
-        match text("jsonPath") {
-            "" => causes.push(Cause::required(field("jsonPath"), "")),
-            json_path if !(json_path.starts_with('.') && table::is_json_path(json_path)) => {
-                let why = "must be a JSONPath of fields, indexes and filters, as in .spec.size";
-                causes.push(Cause::invalid(field("jsonPath"), &json_path.into(), why));
-            }
-            _ => {}
+    };
+    let (now, annotation) = state(definition);
+    if old.is_some_and(|old| state(old).0 == now) {
+        return None;
+    }
+    let field = format!("metadata.annotations[{APPROVAL}]");
+    let rule = format!("protected groups must have approval annotation \"{APPROVAL}\"");
+    const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    match now? {
+        "Missing" => Some(Cause::required(field, &format!("{rule}, {SEE}"))),
+        _ => {
+            let why = format!("{rule} with either a URL or a reason starting with \"unapproved\", {SEE}");
+            Some(Cause::invalid(field, &annotation.into(), &why))
         }
     }
-    causes
-}
-
-fn scale(version: &Value, path: &str) -> Vec<Cause> {
-    let Some(scale) = version.pointer("/subresources/scale") else { return Vec::new() };
-    let fields: [(&str, &[&str], bool); 3] = [
-        ("specReplicasPath", &[".spec."], true),
-        ("statusReplicasPath", &[".status."], true),
-        ("labelSelectorPath", &[".spec.", ".status."], false),
-    ];
-    let mut causes = Vec::new();
-    for (name, roots, is_required) in fields {
-        let field = format!("{path}.subresources.scale.{name}");
-        let found = text_or_empty(scale, &format!("/{name}"));
-        if found.is_empty() {
-            if is_required {
-                causes.push(Cause::required(field, ""));
-            }
-        } else if !roots.iter().any(|root| found.starts_with(root)) || found.contains('[') {
-            let roots: Vec<_> = roots.iter().map(|root| root.trim_end_matches('.')).collect();
-            let why = format!("should be a json path under {}", roots.join(" or "));
-            causes.push(Cause::invalid(field, &found.into(), &why));
-        }
-    }
-    causes
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ fn kind(
             accepted: names.clone(),
             has_versions: spec.versions.len() > 1,
             storage_version: stored.name.clone(),
+            storage_source: (stored.name != version.name).then(|| self::schema(stored)),
+            storage_schema: OnceLock::new(),
             convert,
             defaults_on_read: fills_on_read && has_defaults(&schema),
             scale,

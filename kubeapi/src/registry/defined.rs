@@ -1,12 +1,17 @@
 //! The additional properties of a kind from a CustomResourceDefinition.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::{object::as_map, structural_schema::Structural};
 
 /// Converts an object, of whichever version, into a version of its kind.
 pub type Convert = fn(version: &str, object: Value) -> Value;
@@ -41,6 +46,10 @@ pub(crate) struct Defined {
     pub(crate) has_versions: bool,
     /// The version in which objects are stored.
     pub(crate) storage_version: String,
+    /// The schema of that version, where it is another one.
+    pub(super) storage_source: Option<Value>,
+    /// The same, compiled at the first write.
+    pub(super) storage_schema: OnceLock<Structural>,
     /// Converts an object between versions; without it they differ only in `apiVersion`.
     pub(crate) convert: Option<Convert>,
     /// Whether objects that were stored before the schema had its defaults are returned with them.
@@ -60,6 +69,18 @@ impl Defined {
     /// Reports whether nothing new may be created.
     pub(crate) fn is_terminating(&self) -> bool {
         self.is_terminating.load(Ordering::Relaxed)
+    }
+
+    /// Turns an object of this version into one of the storage version, which loses the fields that are unknown there.
+    pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+        let Some(source) = &self.storage_source else { return object };
+        if let Some(convert) = self.convert {
+            return convert(&self.storage_version, object);
+        }
+        let version = format!("{}/{}", self.spec.group, self.storage_version);
+        as_map(&mut object).insert("apiVersion".into(), version.into());
+        self.storage_schema.get_or_init(|| Structural::new(source)).prune(&mut object);
+        object
     }
 
     /// Reports whether `definition` has the same content; takes over whether it is being deleted.

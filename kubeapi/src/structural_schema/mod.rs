@@ -20,7 +20,7 @@ pub(crate) use check::DeadlineExceeded;
 pub(crate) use compile::pattern;
 pub(crate) use evaluate::Outcome;
 pub(crate) use node::Structural;
-pub(crate) use rules::{RuleFault, check_rules};
+pub(crate) use rules::{RuleFault, check_rules, valid_field_path};
 
 impl Structural {
     /// Compiles an `openAPIV3Schema` that has been validated.

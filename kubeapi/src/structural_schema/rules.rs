@@ -44,6 +44,8 @@ pub(super) struct Programs {
 pub(crate) struct RuleFault {
     /// The field of the rule: `rule` or `messageExpression`.
     pub(crate) part: &'static str,
+    /// The value that is reported; the whole rule where there is none.
+    pub(crate) value: Option<Value>,
     pub(crate) why: String,
 }
 
@@ -70,7 +72,10 @@ pub(super) fn validations(schema: &Value, is_root: bool) -> Vec<Validation> {
             rule: text("rule").into(),
             message: text("message").into(),
             reason: text("reason").into(),
-            field: field_path(text("fieldPath"), schema).unwrap_or_default().into(),
+            field: valid_field_path(text("fieldPath"), schema, true)
+                .map(|found| found.0)
+                .unwrap_or_default()
+                .into(),
             is_optional: is_optional(rule),
             type_: schema.get("type").and_then(Value::as_str).unwrap_or_default().into(),
             decl: decl.clone(),
@@ -92,8 +97,7 @@ fn variables(rule: &Value, decl: &Decl) -> [(&'static str, Decl); 2] {
 
 fn compiled(rule: &Value, decl: &Decl) -> Result<Program, String> {
     let source = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
-    let program = Program::compile(source, &variables(rule, decl))
-        .map_err(|why| format!("compilation failed: {why}"))?;
+    let program = Program::compile(source, &variables(rule, decl)).map_err(|why| why.of_rule())?;
     match program.decl() {
         Decl::Bool | Decl::Dyn | Decl::Free => Ok(program),
         _ => Err("cel expression must evaluate to a bool".to_owned()),
@@ -108,62 +112,83 @@ pub(crate) fn check_rules(
     uncorrelatable: Option<&str>,
 ) -> Vec<RuleFault> {
     let mut faults = Vec::new();
-    let mut fault = |part, why: String| faults.push(RuleFault { part, why });
+    let mut fault = |part, value: Option<&Value>, why: String| {
+        faults.push(RuleFault { part, value: value.cloned(), why });
+    };
     let Some(decl) = types::decl(schema, is_root) else {
         let type_ = schema.get("type").and_then(Value::as_str).unwrap_or_default();
         let why = format!("rule declared on schema that does not support validation rules type: '{type_}'");
-        fault("rule", why);
+        fault("rule", None, why);
         return faults;
     };
     match compiled(rule, &decl) {
-        Err(why) => fault("rule", why),
+        Err(why) => fault("rule", None, why),
         Ok(program) if program.uses("oldSelf") => {
             if let Some(path) = uncorrelatable {
                 let why = "oldSelf cannot be used on the uncorrelatable portion of the schema within";
-                fault("rule", format!("{why} {path}"));
+                fault("rule", rule.get("rule"), format!("{why} {path}"));
             }
         }
-        Ok(_) if is_optional(rule) => {
-            let why = "may not be set to true if oldSelf is not used in rule";
-            fault("optionalOldSelf", why.to_owned());
+        Ok(_) if rule.get("optionalOldSelf").is_some_and(Value::is_boolean) => {
+            let why = "may not be set if oldSelf is not used in rule";
+            fault("optionalOldSelf", rule.get("optionalOldSelf"), why.to_owned());
         }
         Ok(_) => {}
     }
     let source = rule.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
     if !source.trim().is_empty() {
         match Program::compile(source, &variables(rule, &decl)) {
-            Err(why) => fault("messageExpression", format!("messageExpression compilation failed: {why}")),
+            Err(why) => fault("messageExpression", None, format!("messageExpression {why}")),
             Ok(program) if !matches!(program.decl(), Decl::String | Decl::Dyn | Decl::Free) => {
-                fault("messageExpression", "messageExpression must evaluate to a string".to_owned());
+                fault("messageExpression", None, "messageExpression must evaluate to a string".to_owned());
             }
             Ok(_) => {}
         }
     }
-    let path = rule.get("fieldPath").and_then(Value::as_str).unwrap_or_default();
-    if let Err(why) = field_path(path.trim(), schema) {
-        fault("fieldPath", format!("fieldPath must be a valid path: {why}"));
-    }
     faults
 }
 
-/// Converts a `fieldPath` such as `.spec.names['a.b']` into a path as errors name it: `spec.names[a.b]`.
-fn field_path(path: &str, schema: &Value) -> Result<String, String> {
+/// Follows a path such as `.spec.names['a.b']` in a schema. Returns it as errors name it (`spec.names[a.b]`), and the schema there.
+///
+/// # Errors
+/// Returns why the path leads nowhere.
+pub(crate) fn valid_field_path<'a>(
+    path: &str,
+    schema: &'a Value,
+    allows_brackets: bool,
+) -> Result<(String, &'a Value), String> {
+    const END: &str = "unexpected end of JSON path";
     let (mut rest, mut at, mut told) = (path, schema, String::new());
     while !rest.is_empty() {
         let name;
-        if let Some(tail) = rest.strip_prefix("['") {
-            let end = tail.find("']").ok_or("unexpected end of JSON path")?;
+        if let Some(tail) = rest.strip_prefix('[') {
+            if !allows_brackets {
+                return Err("array notation is not allowed".to_owned());
+            }
+            let Some(tail) = tail.strip_prefix('\'') else {
+                let token = tail.split(['.', '[', ']']).next().unwrap_or_default();
+                return Err(if tail.is_empty() {
+                    END.to_owned()
+                } else {
+                    format!("expected single quoted string but got {token}")
+                });
+            };
+            let end = tail.find("']").ok_or(END)?;
             name = tail.get(..end).unwrap_or_default();
             rest = tail.get(end + 2..).unwrap_or_default();
         } else if let Some(tail) = rest.strip_prefix('.') {
-            let end = tail.find(['.', '[']).unwrap_or(tail.len());
+            if tail.is_empty() {
+                return Err(END.to_owned());
+            }
+            let end = tail.find(['.', '[', ']']).unwrap_or(tail.len());
             (name, rest) = tail.split_at(end);
         } else {
-            return Err(format!("expected [ or . but got: {rest}"));
+            let token = rest.split(['.', '[', ']']).next().filter(|token| !token.is_empty()).unwrap_or("]");
+            return Err(format!("expected [ or . but got: {token}"));
         }
-        if let Some(field) = at.get("properties").and_then(|properties| properties.get(name)) {
+        if let Some(fields) = at.get("properties").filter(|fields| fields.is_object()) {
+            at = fields.get(name).ok_or("does not refer to a valid field")?;
             told.push_str(&field_step(&told, name));
-            at = field;
         } else if let Some(values) = at.get("additionalProperties").filter(|values| values.is_object()) {
             told.push_str(&format!("[{name}]"));
             at = values;
@@ -171,7 +196,7 @@ fn field_path(path: &str, schema: &Value) -> Result<String, String> {
             return Err("does not refer to a valid field".to_owned());
         }
     }
-    Ok(told)
+    Ok((told, at))
 }
 
 impl Validation {

@@ -16,6 +16,13 @@ impl Structural {
         pruned
     }
 
+    /// Removes unknown fields from a value that is no whole object, and returns their paths.
+    pub(crate) fn prune_part(&self, value: &mut Value) -> Vec<String> {
+        let mut pruned = Vec::new();
+        self.root.prune(value, false, &mut String::new(), &mut pruned);
+        pruned
+    }
+
     /// Fills in defaults where the enclosing object exists. A null that is not allowed counts as an absent value.
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
         self.root.fill_defaults(object);

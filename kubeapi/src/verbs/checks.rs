@@ -106,7 +106,7 @@ fn is_smaller(value: &Value, left: &mut usize) -> bool {
 
 fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, DeadlineExceeded> {
     let causes = match kind.builtin {
-        Some(Builtin::CustomResourceDefinition) => definitions::rules::check(new),
+        Some(Builtin::CustomResourceDefinition) => definitions::rules::check(new, old),
         Some(builtin) if is_program(builtin) => admission::check_rules(builtin, new),
         _ => return of_schema(kind, old, new),
     };

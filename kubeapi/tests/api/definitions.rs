@@ -175,7 +175,11 @@ async fn bad_definitions_are_refused() {
                 &post,
                 changed(|definition| definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["type"] = json!("string")),
                 422,
-                message("spec.versions[0].schema.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root"),
+                message(
+                    "[spec.validation.openAPIV3Schema.type: Invalid value: \"string\": only \"object\" is allowed as the type at the root of \
+                     the schema if the status subresource is enabled, spec.validation.openAPIV3Schema.type: Invalid value: \"string\": must be \
+                     object at the root]",
+                ),
             ),
             (&post, cars(), 201, json!({})),
             (&post, cars(), 409, json!({"reason": "AlreadyExists"})),
@@ -323,8 +327,99 @@ async fn versions_share_their_objects() {
     definition["spec"]["versions"].as_array_mut().unwrap().remove(0);
     definition["spec"]["versions"][0]["storage"] = json!(true);
     let missing = "CustomResourceDefinition.apiextensions.k8s.io \"cars.example.org\" is invalid: \
-                   status.storedVersions[0]: Invalid value: \"v1\": must appear in spec.versions";
+                   status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was previously a storage version, and must \
+                   remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from \
+                   status.storedVersions";
     world.expect(&format!("PUT {path}"), definition, 422, refusal("Invalid", missing)).await;
+}
+
+#[tokio::test]
+async fn objects_keep_the_fields_that_the_storage_version_and_the_asked_one_know() {
+    let world = World::new().await;
+    let mut definition = cars();
+    let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    definition.pointer_mut(fields).unwrap()["old"] = json!({"type": "string"});
+    let mut beta = definition["spec"]["versions"][0].clone();
+    let beta_fields = beta.pointer_mut("/schema/openAPIV3Schema/properties/spec/properties").unwrap();
+    beta_fields.as_object_mut().unwrap().remove("old");
+    beta_fields["new"] = json!({"type": "string"});
+    beta["name"] = json!("v2");
+    beta["storage"] = json!(false);
+    definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
+    world.create(CRDS, definition).await;
+    let v2 = CARS.replace("/v1/", "/v2/");
+    let with = |name: &str, fields: [&str; 2]| {
+        let mut car = car(name, 4);
+        fields.iter().for_each(|field| car["spec"][*field] = json!("x"));
+        car
+    };
+    let seen = |old: Value, new: Value| json!({"spec": {"old": old, "new": new, "wheels": 4}});
+    let (x, none) = (json!("x"), Value::Null);
+    world
+        .expect_all(vec![
+            // v1, the storage version, has never heard of `new`
+            (&format!("POST {CARS}"), with("a", ["old", "new"]), 201, seen(x.clone(), none.clone())),
+            (&format!("GET {CARS}/a"), Value::Null, 200, seen(x.clone(), none.clone())),
+            (&format!("GET {v2}/a"), Value::Null, 200, seen(none.clone(), none.clone())),
+            // and so it is not stored, although v2 has it
+            (&format!("POST {v2}"), with("b", ["old", "new"]), 201, seen(none.clone(), none.clone())),
+            (&format!("GET {v2}/b"), Value::Null, 200, seen(none.clone(), none.clone())),
+            (&format!("GET {CARS}/b"), Value::Null, 200, seen(none.clone(), none.clone())),
+            // an update in the version without it removes it
+            (&format!("MERGE {v2}/a"), json!({"metadata": {"labels": {"a": "b"}}}), 200, json!({})),
+            (&format!("GET {CARS}/a"), Value::Null, 200, seen(none.clone(), none)),
+        ])
+        .await;
+}
+
+/// A definition with one field of each format, and values of which each is right or wrong.
+#[tokio::test]
+async fn values_have_the_formats_of_their_definition() {
+    let rows = [
+        ("bsonobjectid", "507f1f77bcf86cd799439011", "x"),
+        ("uri", "https://a.example/b", "a.example"),
+        ("hostname", "a.example", "-a"),
+        ("hexcolor", "#fff", "#ggg"),
+        ("rgbcolor", "rgb(1,2,3)", "rgb(1,2)"),
+        ("creditcard", "4111-1111-1111-1111", "4111-1111-1111-1112"),
+        ("ssn", "111-11-1111", "1"),
+        ("isbn", "0321751043", "1"),
+        ("isbn10", "0321751043", "978-0321751041"),
+        ("isbn13", "978-0321751041", "0321751043"),
+        ("uuid", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "x"),
+        ("uuid3", "bcd02e22-68f0-3046-a512-327cca9def8f", "025b0d74-00a2-4048-bf57-227c5111bb34"),
+        ("uuid4", "025b0d74-00a2-4048-bf57-227c5111bb34", "x"),
+        ("uuid5", "886313e1-3b8a-5372-9b90-0c9aee199e5d", "x"),
+        ("k8s-short-name", "a-b", "A"),
+        ("k8s-long-name", "a.b", "a..b"),
+        ("email", "a@b.example", "a"),
+        ("mac", "01:02:03:04:05:06", "01"),
+        ("ipv4", "10.0.0.1", "::1"),
+        ("ipv6", "::1", "10.0.0.1"),
+        ("cidr", "10.0.0.0/8", "10.0.0.0"),
+        ("byte", "YQ==", "*"),
+        ("date", "2024-02-29", "2023-02-29"),
+        ("duration", "2 weeks", "x"),
+        ("date-time", "9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z"),
+        ("datetime", "0001-01-01T00:00:00Z", "10000-01-01T00:00:00Z"),
+    ];
+    let world = World::new().await;
+    let fields = rows.map(|(format, ..)| (format.to_owned(), json!({"type": "string", "format": format})));
+    let mut definition = cars();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    definition.pointer_mut(spec).unwrap().as_object_mut().unwrap().extend(fields);
+    definition.pointer_mut(spec).unwrap()["other"] = json!({"type": "string", "format": "fancy"});
+    let answer = world.send(&format!("POST {CRDS}"), definition).await;
+    assert_eq!(answer.code, 201, "{}", answer.body);
+    assert_eq!(answer.headers["warning"], "299 - \"unrecognized format \\\"fancy\\\"\"");
+    for (format, good, bad) in rows {
+        let with = |value: &str| json!({"metadata": {"name": "a"}, "spec": {"wheels": 4, format: value}});
+        let why = format!(
+            "Car.example.org \"a\" is invalid: spec.{format}: Invalid value: {bad:?}: spec.{format} in body must be of type {format}: {bad:?}"
+        );
+        world.expect(&format!("POST {CARS}?dryRun=All"), with(bad), 422, refusal("Invalid", &why)).await;
+        world.expect(&format!("POST {CARS}?dryRun=All"), with(good), 201, json!({})).await;
+    }
 }
 
 #[tokio::test]

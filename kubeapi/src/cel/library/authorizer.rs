@@ -8,6 +8,7 @@ use crate::cel::{
     error::{EvalError, Evaluated},
     value::Val,
 };
+use crate::names::{dns_label, dns_subdomain};
 
 /// The cost of one access check.
 const COST: u64 = 350_000;
@@ -38,7 +39,9 @@ fn ask<'a>(
 ) -> Evaluated<'a> {
     let mut question = question.clone();
     let stage = match (stage, name, texts) {
-        (Stage::Authorizer, "path", ["", ..]) => return EvalError::failed("path must not be empty"),
+        (Stage::Authorizer, "path", [path]) if path.trim().is_empty() => {
+            return EvalError::failed("path must not be empty");
+        }
         (Stage::Authorizer, "path", [path]) => {
             question.path = Some((*path).to_owned());
             Stage::Path
@@ -47,9 +50,18 @@ fn ask<'a>(
             question.group = (*group).to_owned();
             Stage::Group
         }
+        (Stage::Authorizer, "serviceAccount", [_, name]) if !dns_subdomain(name).is_empty() => {
+            return EvalError::failed("Invalid service account name");
+        }
+        (Stage::Authorizer, "serviceAccount", [namespace, _]) if !dns_label(namespace).is_empty() => {
+            return EvalError::failed("Invalid service account namespace");
+        }
         (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
             question.account = Some(((*namespace).to_owned(), (*name).to_owned()));
             Stage::Authorizer
+        }
+        (Stage::Group, "resource", [resource]) if resource.trim().is_empty() => {
+            return EvalError::failed("resource must not be empty");
         }
         (Stage::Group, "resource", [resource]) => {
             question.resource = (*resource).to_owned();
@@ -67,6 +79,8 @@ fn ask<'a>(
             question.name = (*name).to_owned();
             Stage::Resource
         }
+        // RBAC decides the same whatever objects are selected, as in kube-apiserver
+        (Stage::Resource, "fieldSelector" | "labelSelector", [_]) => Stage::Resource,
         (Stage::Path | Stage::Resource, "check", [verb]) => {
             context.budget.spend(COST)?;
             question.verb = (*verb).to_owned();

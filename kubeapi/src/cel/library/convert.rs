@@ -1,12 +1,10 @@
 //! Conversions between types.
 
-use super::{
-    context::{Context, no_overload},
-    time,
-};
+use super::context::{Context, no_overload};
 use crate::{
     cel::{
         error::{EvalError, Evaluated},
+        moment::Moment,
         value::{Map, Val},
     },
     go_duration,
@@ -35,6 +33,9 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         "double" => double(arg),
         "string" => match text(arg) {
             Some(text) => context.budget.spend_bytes(text.len()).map(|()| Val::text(text)),
+            None if matches!(arg, Val::Bytes(_)) => {
+                EvalError::failed("invalid UTF-8 in bytes, cannot convert to string")
+            }
             None => no_overload(),
         },
         "bytes" => match arg {
@@ -46,12 +47,12 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         },
         "timestamp" => match arg {
             Val::Timestamp(_) => Ok(arg.clone()),
-            Val::String(text) => text.parse().map_or_else(
-                |_| EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
-                |time| Ok(Val::Timestamp(time)),
-            ),
-            Val::Int(seconds) => jiff::Timestamp::from_second(*seconds)
-                .map_or_else(|_| EvalError::failed("timestamp overflow"), |time| Ok(Val::Timestamp(time))),
+            Val::String(text) => {
+                Moment::parse(text).map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
+            }
+            Val::Int(seconds) => {
+                Moment::from_seconds(*seconds).map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
+            }
             _ => no_overload(),
         },
         "duration" => match arg {
@@ -60,6 +61,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
                 || EvalError::failed("type conversion error from 'string' to 'google.protobuf.Duration'"),
                 |span| Ok(Val::Duration(span)),
             ),
+            Val::Int(nanos) => Ok(Val::Duration(jiff::SignedDuration::from_nanos(*nanos))),
             _ => no_overload(),
         },
         _ => return None,
@@ -83,7 +85,8 @@ fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
             |_| EvalError::failed("type conversion error from 'string' to 'int'"),
             |number| Ok(Val::Int(number)),
         ),
-        Val::Timestamp(time) => Ok(Val::Int(time.as_second())),
+        Val::Timestamp(time) => Ok(Val::Int(time.as_seconds())),
+        Val::Duration(span) => Ok(Val::Int(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX))),
         _ => no_overload(),
     }
 }
@@ -103,8 +106,8 @@ fn uint<'a>(arg: &Val<'a>) -> Evaluated<'a> {
         }
         Val::Double(number) if *number >= 0.0 && *number < UPPER_BOUND => Ok(Val::Uint(*number as u64)),
         Val::Double(_) => overflow(),
-        Val::String(text) => text.parse().map_or_else(
-            |_| EvalError::failed("type conversion error from 'string' to 'uint'"),
+        Val::String(text) => text.parse().ok().filter(|_| !text.starts_with('+')).map_or_else(
+            || EvalError::failed("type conversion error from 'string' to 'uint'"),
             |number| Ok(Val::Uint(number)),
         ),
         _ => no_overload(),
@@ -132,14 +135,30 @@ pub(super) fn text(value: &Val<'_>) -> Option<String> {
         Val::Bool(value) => value.to_string(),
         Val::Int(number) => number.to_string(),
         Val::Uint(number) => number.to_string(),
-        Val::Double(number) => number.to_string(),
+        Val::Double(number) => double_text(*number),
         Val::Bytes(bytes) => std::str::from_utf8(bytes).ok()?.to_owned(),
-        Val::Timestamp(moment) => time::text(*moment),
-        Val::Duration(span) => go_duration::text(*span),
-        Val::Url(url) => url.to_string(),
+        Val::Timestamp(moment) => moment.to_string(),
+        Val::Duration(span) => format!("{}s", span.as_secs_f64()),
         Val::Ip(address) => address.to_string(),
         Val::Cidr(address, bits) => format!("{address}/{bits}"),
-        Val::Quantity(quantity) => quantity.to_string(),
         _ => return None,
     })
+}
+
+/// Returns a number as Go writes it (`%g`): the shortest text, with an exponent for large and small numbers.
+fn double_text(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+    }
+    let written = format!("{number:e}");
+    let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+    let power: i32 = exponent.parse().unwrap_or_default();
+    if (-4..6).contains(&power) {
+        return number.to_string();
+    }
+    let sign = if power < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", power.unsigned_abs())
 }

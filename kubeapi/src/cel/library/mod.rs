@@ -5,7 +5,7 @@ use super::{error::Evaluated, value::Val};
 mod authorizer;
 pub(super) mod context;
 mod convert;
-mod format;
+pub(super) mod format;
 mod items;
 mod lists;
 mod named_formats;
@@ -13,29 +13,34 @@ mod net;
 mod operators;
 mod optional;
 mod quantity;
+mod quote;
+mod semver;
+mod sequences;
 mod strings;
 mod time;
 
 use context::{Context, no_overload};
 
 /// The namespaces of functions, such as `sets` in `sets.contains`.
-pub(super) const NAMESPACES: [&str; 5] = ["sets", "optional", "ip", "format", "strings"];
+pub(super) const NAMESPACES: [&str; 6] = ["sets", "optional", "ip", "format", "strings", "lists"];
 
 /// Calls a function; the target is the first argument. The texts that it reads, and whatever else is as long as one, are paid for here.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Evaluated<'a> {
     for arg in args {
-        if let Val::String(_) | Val::Bytes(_) | Val::Url(_) | Val::Check(_) = arg {
+        if let Val::String(_) | Val::Bytes(_) | Val::Url(_) | Val::Semver(_) | Val::Check(_) = arg {
             context.budget.spend(arg.own_weight())?;
         }
     }
     let parts = [
         operators::call,
         lists::call,
+        sequences::call,
         strings::call,
         optional::call,
         convert::call,
         time::call,
         quantity::call,
+        semver::call,
         net::call,
         named_formats::call,
         authorizer::call,

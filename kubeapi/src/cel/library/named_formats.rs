@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::{
     cel::{error::Evaluated, value::Val},
-    names,
+    go_url, names,
     string_formats::fits,
 };
 
@@ -40,9 +40,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
 fn faults(format: &str, text: &str) -> Vec<String> {
     // a prefix may end where a name goes on
     let prefix = || text.strip_suffix('-').map_or_else(|| text.to_owned(), |text| format!("{text}-a"));
-    let said = |fits: bool, what: &str| {
-        if fits { Vec::new() } else { vec![format!("does not match {what} format")] }
-    };
+    let said = |what: &str| if fits(format, text) { Vec::new() } else { vec![what.to_owned()] };
     match format {
         "dns1123Label" => names::dns_label(text),
         "dns1123Subdomain" => names::dns_subdomain(text),
@@ -52,29 +50,11 @@ fn faults(format: &str, text: &str) -> Vec<String> {
         "dns1123SubdomainPrefix" => names::dns_subdomain(&prefix()),
         "dns1035LabelPrefix" => names::dns_1035_label(&prefix()),
         "labelValue" => names::label_value(text),
-        "uri" => said(text.starts_with('/') || url::Url::parse(text).is_ok(), "URI"),
-        "uuid" => said(fits("uuid", text), "UUID"),
-        "byte" => {
-            if fits("byte", text) {
-                Vec::new()
-            } else {
-                vec!["invalid base64".to_owned()]
-            }
-        }
-        "date" => {
-            if fits("date", text) {
-                Vec::new()
-            } else {
-                vec!["invalid date".to_owned()]
-            }
-        }
-        "datetime" => {
-            if fits("date-time", text) {
-                Vec::new()
-            } else {
-                vec!["invalid datetime".to_owned()]
-            }
-        }
+        "uri" => go_url::parse_request_uri(text).err().into_iter().collect(),
+        "uuid" => said("does not match the UUID format"),
+        "byte" => said("invalid base64"),
+        "date" => said("invalid date"),
+        "datetime" => said("invalid datetime"),
         _ => Vec::new(),
     }
 }

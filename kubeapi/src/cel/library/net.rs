@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use url::Url;
-
 use super::context::Context;
-use crate::cel::{
-    error::{EvalError, Evaluated},
-    value::{Key, Text, Val},
+use crate::{
+    cel::{
+        error::{EvalError, Evaluated},
+        value::{Key, Text, Val},
+    },
+    go_url::{self, Url},
 };
 
 /// Calls a function of addresses.
@@ -31,13 +32,21 @@ fn of_text<'a>(name: &str, text: &str) -> Option<Evaluated<'a>> {
         }
         "isCIDR" => Ok(Val::Bool(network(text).is_ok())),
         "cidr" => network(text).map(|(address, bits)| Val::Cidr(address, bits)).map_err(EvalError::Failed),
-        "isURL" => Ok(Val::Bool(location(text).is_ok())),
-        "url" => location(text).map(|url| Val::Url(Arc::new(url))).map_err(EvalError::Failed),
+        "isURL" => Ok(Val::Bool(go_url::parse_request_uri(text).is_ok())),
+        "url" => go_url::parse_absolute(text).map(|url| Val::Url(Arc::new(url))).map_err(|why| {
+            EvalError::Failed(format!("URL parse error during conversion from string: {why}"))
+        }),
         _ => return None,
     })
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
+    if let Some((own, zone)) = text.split_once('%')
+        && own.parse::<std::net::Ipv6Addr>().is_ok()
+        && !zone.is_empty()
+    {
+        return Err(format!("IP address {text:?} with zone value is not allowed"));
+    }
     let address: IpAddr = text.parse().map_err(|_| format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"))?;
     match address {
         IpAddr::V6(mapped) if mapped.to_ipv4_mapped().is_some() => {
@@ -48,50 +57,42 @@ fn address(text: &str) -> Result<IpAddr, String> {
 }
 
 fn network(text: &str) -> Result<(IpAddr, u8), String> {
-    let wrong =
-        || format!("network address parse error during conversion from string: netip.ParsePrefix({text:?})");
-    let (own, bits) = text.split_once('/').ok_or_else(wrong)?;
-    let own = address(own)?;
-    let is_number = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
-    let bits: u8 = bits.parse().ok().filter(|_| is_number).ok_or_else(wrong)?;
-    if bits > if own.is_ipv4() { 32 } else { 128 } { Err(wrong()) } else { Ok((own, bits)) }
-}
-
-/// An absolute URL, or a path on an unnamed host.
-fn location(text: &str) -> Result<Url, String> {
-    let parsed = if text.starts_with('/') {
-        Url::parse("unnamed:/").and_then(|base| base.join(text))
-    } else {
-        Url::parse(text)
-    };
-    parsed.map_err(|_| {
-        format!("URL parse error during conversion from string: parse {text:?}: invalid URI for request")
-    })
+    const PREFIX: &str = "network address parse error during conversion from string";
+    let wrong = |why: &str| format!("{PREFIX}: {PREFIX}: netip.ParsePrefix({text:?}): {why}");
+    let (own, bits) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
+    let unread = || wrong(&format!("ParseAddr({own:?}): unable to parse IP"));
+    let address: IpAddr = own.parse().map_err(|_| unread())?;
+    let is_number = matches!(bits.as_bytes(), [b'0'] | [b'1'..=b'9', ..])
+        && bits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = bits.parse::<u32>().ok().filter(|_| is_number);
+    let number = number.ok_or_else(|| wrong(&format!("bad bits after slash: {bits:?}")))?;
+    if let IpAddr::V6(mapped) = address
+        && mapped.to_ipv4_mapped().is_some()
+    {
+        return Err(format!("{PREFIX}: IPv4-mapped IPv6 address {text:?} is not allowed"));
+    }
+    let limit = if address.is_ipv4() { 32 } else { 128 };
+    let bits = u8::try_from(number).ok().filter(|bits| *bits <= limit);
+    bits.map(|bits| (address, bits)).ok_or_else(|| wrong("prefix length out of range"))
 }
 
 fn of_url<'a>(name: &str, url: &Url) -> Option<Evaluated<'a>> {
-    let port = url.port().map(|port| port.to_string()).unwrap_or_default();
-    let host = url.host_str().unwrap_or_default();
-    Some(Ok(match name {
-        "getScheme" if url.scheme() == "unnamed" => Val::text(""),
-        "getScheme" => Val::text(url.scheme()),
-        "getHost" if port.is_empty() => Val::text(host),
-        "getHost" => Val::text(format!("{host}:{port}")),
-        "getHostname" => Val::text(host.trim_start_matches('[').trim_end_matches(']')),
-        "getPort" => Val::text(port),
-        "getEscapedPath" => Val::text(url.path()),
+    Some(Ok(Val::text(match name {
+        "getScheme" => url.scheme.as_str(),
+        "getHost" => url.host.as_str(),
+        "getHostname" => url.hostname(),
+        "getPort" => url.port(),
+        "getEscapedPath" => url.escaped_path.as_str(),
         _ => return None,
-    }))
+    })))
 }
 
 /// Returns the query parameters; each is paid for as a list of its own.
 fn query<'a>(url: &Url, context: &mut Context<'_>) -> Evaluated<'a> {
-    let pairs = url.query().map_or(0, |query| 1 + query.matches('&').count());
-    context.budget.spend(4 * pairs as u64)?;
+    context.budget.spend(4 * url.pairs() as u64)?;
     let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
     for (key, value) in url.query_pairs() {
-        let key = Key::String(Text::Computed(key.into_owned().into()));
-        query.entry(key).or_default().push(Val::text(value.into_owned()));
+        query.entry(Key::String(Text::Computed(key.into()))).or_default().push(Val::text(value));
     }
     Ok(Val::map(query.into_iter().map(|(key, values)| (key, Val::list(values))).collect()))
 }

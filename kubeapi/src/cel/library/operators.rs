@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::{
     context::{Context, no_overload},
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::cel::{
     error::{EvalError, Evaluated},
+    moment::Moment,
     value::{Key, Map, Val},
 };
 
@@ -30,7 +31,15 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
             if let Err(error) = context.budget.spend(1) {
                 return Some(Err(error));
             }
-            let Some(order) = one.compare(two) else { return Some(no_overload()) };
+            let is_nan = |value: &Val<'_>| matches!(value, Val::Double(number) if number.is_nan());
+            let Some(order) = one.compare(two) else {
+                let has_nan = is_nan(one) || is_nan(two);
+                return Some(if has_nan {
+                    EvalError::failed("NaN values cannot be ordered")
+                } else {
+                    no_overload()
+                });
+            };
             Ok(Val::Bool(match name {
                 "_<_" => order == Ordering::Less,
                 "_<=_" => order != Ordering::Greater,
@@ -93,20 +102,22 @@ fn arithmetic<'a>(name: &str, one: &Val<'a>, two: &Val<'a>, context: &mut Contex
             Ok(Val::list(one.iter().chain(two.iter()).collect()))
         }
         ("_+_", Val::Timestamp(time), Val::Duration(span))
-        | ("_+_", Val::Duration(span), Val::Timestamp(time)) => timestamp(time.checked_add(*span)),
-        ("_-_", Val::Timestamp(time), Val::Duration(span)) => timestamp(time.checked_sub(*span)),
-        ("_-_", Val::Timestamp(one), Val::Timestamp(two)) => Ok(Val::Duration(one.duration_since(*two))),
+        | ("_+_", Val::Duration(span), Val::Timestamp(time)) => timestamp(time.plus(*span)),
+        ("_-_", Val::Timestamp(time), Val::Duration(span)) => timestamp(time.minus(*span)),
+        ("_-_", Val::Timestamp(one), Val::Timestamp(two)) => span(Some(one.since(*two))),
         ("_+_", Val::Duration(one), Val::Duration(two)) => span(one.checked_add(*two)),
         ("_-_", Val::Duration(one), Val::Duration(two)) => span(one.checked_sub(*two)),
         _ => no_overload(),
     }
 }
 
-fn timestamp<'a>(time: Result<Timestamp, jiff::Error>) -> Evaluated<'a> {
-    time.map_or_else(|_| EvalError::failed("timestamp overflow"), |time| Ok(Val::Timestamp(time)))
+fn timestamp<'a>(time: Result<Moment, &'static str>) -> Evaluated<'a> {
+    time.map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
 }
 
 fn span<'a>(span: Option<SignedDuration>) -> Evaluated<'a> {
+    // as long as can be counted in nanoseconds
+    let span = span.filter(|span| i64::try_from(span.as_nanos()).is_ok());
     span.map_or_else(|| EvalError::failed("duration overflow"), |span| Ok(Val::Duration(span)))
 }
 

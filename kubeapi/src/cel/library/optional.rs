@@ -1,15 +1,20 @@
 //! Functions of optional values.
 
-use super::context::Context;
+use super::{context::Context, items::items};
 use crate::cel::{
     error::{EvalError, Evaluated},
-    value::Val,
+    value::{List, Val},
 };
 
 /// Calls a function of optional values.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
         ("optional.of", [value]) => Ok(Val::optional(Some(value.clone()))),
+        ("first" | "last", [Val::List(list)]) => {
+            let index = if name == "first" { Some(0) } else { list.len().checked_sub(1) };
+            Ok(Val::optional(index.and_then(|index| list.get(index))))
+        }
+        ("optional.unwrap" | "unwrapOpt", [Val::List(list)]) => unwrapped(list, context),
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("optional.ofNonZeroValue", [value]) => {
             Ok(Val::optional(Some(value).filter(|value| !is_zero(value)).cloned()))
@@ -27,6 +32,20 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
         }
         _ => return None,
     })
+}
+
+/// Returns the values of those that have one.
+fn unwrapped<'a>(list: &List<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
+    let mut values = Vec::new();
+    for item in items(list, context)? {
+        match item {
+            Val::Optional(value) => values.extend(value.map(|value| value.part().clone())),
+            other => {
+                return EvalError::failed(format!("value of type {} is not optional", other.type_name()));
+            }
+        }
+    }
+    Ok(Val::list(values))
 }
 
 fn is_zero(value: &Val<'_>) -> bool {

@@ -1,12 +1,10 @@
 //! The type `quantity`: amounts of resources.
 
-use std::cmp::Ordering;
-
 use super::context::{Context, no_overload};
 use crate::{
     cel::{
         error::{EvalError, Evaluated},
-        value::Val,
+        value::{Val, order},
     },
     quantity::Quantity,
 };
@@ -16,11 +14,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
     let (own, rest) = match (name, args) {
         ("isQuantity", [Val::String(text)]) => return Some(Ok(Val::Bool(Quantity::parse(text).is_some()))),
         ("quantity", [Val::String(text)]) => {
-            let why =
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-            return Some(
-                Quantity::parse(text).map(Val::Quantity).ok_or_else(|| EvalError::Failed(why.into())),
-            );
+            let parsed = Quantity::parse(text).map(Val::Quantity);
+            return Some(parsed.ok_or_else(|| EvalError::Failed(fault(text).to_owned())));
         }
         (_, [Val::Quantity(own), rest @ ..]) => (*own, rest),
         _ => return None,
@@ -51,10 +46,16 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
     })
 }
 
-fn order(order: Ordering) -> i64 {
-    match order {
-        Ordering::Less => -1,
-        Ordering::Equal => 0,
-        Ordering::Greater => 1,
+/// Returns what is wrong with a text that is no quantity.
+fn fault(text: &str) -> &'static str {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let suffix = unsigned.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
+    let number = unsigned.len() - suffix.len();
+    let exponent = suffix.trim_start_matches(|char| "eEinumkKMGTP".contains(char));
+    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    if number == 0 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    } else {
+        "unable to parse quantity's suffix"
     }
 }

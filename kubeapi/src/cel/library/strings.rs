@@ -1,9 +1,6 @@
 //! Functions of strings, whose indexes count characters.
 
-use super::{
-    context::{Context, no_overload},
-    format,
-};
+use super::{context::Context, format, quote::quoted};
 use crate::cel::{
     error::{EvalError, Evaluated},
     value::{List, Text, Val},
@@ -30,22 +27,18 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         ("find", [Val::String(pattern)]) => context
             .patterns
             .get(pattern, text.len(), context.budget)
+            .map_err(illegal)
             .map(|pattern| Val::text(pattern.find(text).map_or("", |found| found.as_str()))),
         ("findAll", [Val::String(pattern)]) => find_all(text, pattern, -1, context),
         ("findAll", [Val::String(pattern), Val::Int(limit)]) => find_all(text, pattern, *limit, context),
         ("charAt", [Val::Int(at)]) => char_at(text, *at),
-        ("indexOf", [Val::String(part)]) => Ok(index_of(text, part, 0)),
-        ("indexOf", [Val::String(part), Val::Int(from)]) => {
-            bounded(text, *from, name).map(|from| index_of(text, part, from))
-        }
+        ("indexOf", [Val::String(part)]) => index_of(text, part, 0),
+        ("indexOf", [Val::String(part), Val::Int(from)]) => index_of(text, part, *from),
         ("lastIndexOf", [Val::String(part)]) => Ok(last_index_of(text, part, usize::MAX)),
-        ("lastIndexOf", [Val::String(part), Val::Int(to)]) => {
-            bounded(text, *to, name).map(|to| last_index_of(text, part, to))
-        }
+        ("lastIndexOf", [Val::String(part), Val::Int(to)]) => last_index_before(text, part, *to),
         ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(text.trim())),
-        ("reverse", []) => Ok(Val::text(text.chars().rev().collect::<String>())),
         ("replace", [Val::String(old), Val::String(new)]) => replace(text, old, new, -1, context),
         ("replace", [Val::String(old), Val::String(new), Val::Int(limit)]) => {
             replace(text, old, new, *limit, context)
@@ -55,7 +48,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         ("substring", [Val::Int(from)]) => substring(text, *from, None),
         ("substring", [Val::Int(from), Val::Int(to)]) => substring(text, *from, Some(*to)),
         ("format", [Val::List(list)]) => format::format(text, list, context),
-        ("strings.quote", []) => Ok(Val::text(format!("{:?}", &**text))),
+        ("strings.quote", []) => Ok(Val::text(quoted(text))),
         _ => return None,
     })
 }
@@ -63,7 +56,9 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
 fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Evaluated<'a> {
     let mut joined = String::new();
     for (index, item) in list.iter().enumerate() {
-        let Val::String(text) = item else { return no_overload() };
+        let Val::String(text) = item else {
+            return EvalError::failed(format!("join: invalid input: {}", item.type_name()));
+        };
         context.budget.spend_bytes(text.len() + separator.len())?;
         if index > 0 {
             joined.push_str(separator);
@@ -74,7 +69,7 @@ fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Eval
 }
 
 fn find_all<'a>(text: &str, pattern: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
-    let pattern = context.patterns.get(pattern, text.len(), context.budget)?;
+    let pattern = context.patterns.get(pattern, text.len(), context.budget).map_err(illegal)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut all = Vec::new();
     for found in pattern.find_iter(text).take(limit) {
@@ -83,6 +78,13 @@ fn find_all<'a>(text: &str, pattern: &str, limit: i64, context: &mut Context<'_>
         all.push(Val::text(found.as_str()));
     }
     Ok(Val::list(all))
+}
+
+fn illegal(error: EvalError) -> EvalError {
+    match error {
+        EvalError::Failed(why) => EvalError::Failed(format!("Illegal regex: {why}")),
+        error => error,
+    }
 }
 
 fn out_of_range<T>(index: i64) -> Result<T, EvalError> {
@@ -98,14 +100,6 @@ fn char_at<'a>(text: &str, at: i64) -> Evaluated<'a> {
     }
 }
 
-/// An index of a character, or one after the last.
-fn bounded(text: &str, index: i64, _: &str) -> Result<usize, EvalError> {
-    match usize::try_from(index) {
-        Ok(index) if index <= text.chars().count() => Ok(index),
-        _ => out_of_range(index),
-    }
-}
-
 /// Returns the byte offset of the n-th character.
 fn byte_of(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
@@ -115,16 +109,35 @@ fn characters(text: &str, bytes: usize) -> usize {
     text.get(..bytes).map_or(0, |before| before.chars().count())
 }
 
-fn index_of<'a>(text: &str, part: &str, from: usize) -> Val<'a> {
-    let start = byte_of(text, from);
+/// The first occurrence at `from` or after; none beyond the end, where only nothing occurs.
+fn index_of<'a>(text: &str, part: &str, from: i64) -> Evaluated<'a> {
+    if part.is_empty() {
+        return Ok(Val::Int(from));
+    }
+    let Ok(start) = usize::try_from(from) else { return out_of_range(from) };
+    let start = byte_of(text, start);
     let found = text.get(start..).and_then(|rest| rest.find(part));
-    found.map_or(Val::Int(-1), |found| Val::size(characters(text, start + found)))
+    Ok(found.map_or(Val::Int(-1), |found| Val::size(characters(text, start + found))))
 }
 
-/// Returns the last occurrence that begins at `to` or before.
+/// The last occurrence that begins at `to` or before; none if `to` is beyond the end.
+fn last_index_before<'a>(text: &str, part: &str, to: i64) -> Evaluated<'a> {
+    if part.is_empty() {
+        return Ok(Val::Int(to));
+    }
+    let Ok(end) = usize::try_from(to) else { return out_of_range(to) };
+    match part {
+        _ if end >= text.chars().count() => Ok(Val::Int(-1)),
+        part => Ok(last_index_of(text, part, end)),
+    }
+}
+
+/// Returns the last occurrence that begins with the character `to` or before.
 fn last_index_of<'a>(text: &str, part: &str, to: usize) -> Val<'a> {
-    let end = if to == usize::MAX { text.len() } else { (byte_of(text, to) + part.len()).min(text.len()) };
-    let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+    let last = text.char_indices().nth(to).map_or(text.len(), |(at, _)| at);
+    let end = (last + part.len()).min(text.len());
+    // one that begins there ends with the part's last byte, which may be within a character of the text
+    let end = (0..=end).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     let found = text.get(..end).and_then(|before| before.rfind(part));
     found.map_or(Val::Int(-1), |found| Val::size(characters(text, found)))
 }
@@ -156,6 +169,9 @@ fn split<'a>(text: &str, separator: &str, limit: i64, context: &mut Context<'_>)
 
 fn substring<'a>(text: &Text<'a>, from: i64, to: Option<i64>) -> Evaluated<'a> {
     let length = text.chars().count();
+    if let Some(to) = to.filter(|to| from > *to) {
+        return EvalError::failed(format!("invalid substring range. start: {from}, end: {to}"));
+    }
     let (Ok(start), Ok(end)) = (usize::try_from(from), to.map_or(Ok(length), usize::try_from)) else {
         return out_of_range(if from < 0 { from } else { to.unwrap_or_default() });
     };
@@ -164,9 +180,6 @@ fn substring<'a>(text: &Text<'a>, from: i64, to: Option<i64>) -> Evaluated<'a> {
     }
     if end > length {
         return out_of_range(to.unwrap_or_default());
-    }
-    if start > end {
-        return EvalError::failed(format!("invalid substring range. start: {start}, end: {end}"));
     }
     let part: String = text.chars().skip(start).take(end - start).collect();
     Ok(Val::text(part))

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::definitions::keywords;
 
 fn good() -> Value {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
@@ -29,12 +30,12 @@ fn told(pointer: &str, value: Value) -> String {
         Value::Object(map) => drop(map.insert(name.to_owned(), value)),
         other => panic!("{other}"),
     }
-    check(&definition).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    check(&definition, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn a_good_definition_passes() {
-    assert_eq!(check(&good()), []);
+    assert_eq!(check(&good(), None), []);
     assert!(warnings(&good()).is_empty());
 }
 
@@ -74,49 +75,43 @@ fn versions_columns_and_scale_are_checked() {
     let of = |change: fn(&mut Value)| {
         let mut definition = good();
         change(&mut definition["spec"]["versions"][0]);
-        check(&definition).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        check(&definition, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     type Change = fn(&mut Value);
     let rows: [(Change, &str); 8] = [
-        (
-            |version| version["storage"] = json!(false),
-            r#"spec.versions: Invalid value: ["v1"]: must have exactly one version marked as storage version"#,
-        ),
-        (
-            |version| version["schema"] = json!({}),
-            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
-        ),
+        (|version| version["storage"] = json!(false), "spec.versions: Invalid value: ["),
+        (|version| version["schema"] = json!({}), "spec.versions[0].schema.openAPIV3Schema: Required value"),
         (
             |version| {
                 version["additionalPrinterColumns"] = json!([{"name": "A", "type": "text", "jsonPath": ".a"}])
             },
-            r#"spec.versions[0].additionalPrinterColumns[0].type: Invalid value: "text": must be one of boolean,date,integer,number,string"#,
+            r#"spec.additionalPrinterColumns[0].type: Invalid value: "text": must be one of boolean,date,integer,number,string"#,
         ),
         (
             |version| {
                 version["additionalPrinterColumns"] =
                     json!([{"name": "A", "type": "string", "jsonPath": "a["}])
             },
-            r#"spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: "a[": must be a JSONPath of fields, indexes and filters, as in .spec.size"#,
+            r#"spec.additionalPrinterColumns[0].JSONPath: Invalid value: "a[": must be a simple json path starting with ."#,
         ),
         (
             |version| {
                 version["subresources"] =
                     json!({"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ".status.n"}})
             },
-            r#"spec.versions[0].subresources.scale.specReplicasPath: Invalid value: ".status.n": should be a json path under .spec"#,
+            r#"spec.subresources.scale.specReplicasPath: Invalid value: ".status.n": should be a json path under .spec"#,
         ),
         (
             |version| version["schema"]["openAPIV3Schema"]["type"] = json!("array"),
-            "spec.versions[0].schema.openAPIV3Schema.type: Invalid value: \"array\": must be object at the root\n\
-             spec.versions[0].schema.openAPIV3Schema.items: Required value: must be specified",
+            "spec.validation.openAPIV3Schema.items: Required value: must be specified\n\
+             spec.validation.openAPIV3Schema.type: Invalid value: \"array\": must be object at the root",
         ),
         (
             |version| {
                 version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] =
                     json!({"type": "int"})
             },
-            r#"spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[size].type: Unsupported value: "int": supported values: "array", "boolean", "integer", "number", "object", "string""#,
+            r#"spec.validation.openAPIV3Schema.properties[spec].properties[size].type: Unsupported value: "int": supported values: "array", "boolean", "integer", "number", "object", "string""#,
         ),
         (
             |version| version["name"] = json!("1"),
@@ -128,42 +123,24 @@ fn versions_columns_and_scale_are_checked() {
     }
 }
 
+/// Schemas of a field `a`, and how a cause of it begins, after the field's path.
+const FIELDS: &str = include_str!("structural.txt");
+
 #[test]
 fn schemas_are_structural() {
-    let rows = [
-        (json!({}), "type: Required value: must not be empty for specified object fields"),
-        (json!({"type": "array"}), "items: Required value: must be specified"),
-        (
-            json!({"type": "array", "items": {}}),
-            "items.type: Required value: must not be empty for specified array items",
-        ),
-        (json!({"type": "object", "$ref": "#/x"}), "$ref: Forbidden: $ref is not supported"),
-        (
-            json!({"type": "string", "pattern": "("}),
-            "pattern: Invalid value: \"(\": must be a valid regular expression, but isn't",
-        ),
-        (
-            json!({"type": "integer", "default": "x"}),
-            "default: Invalid value: \"string\": <nil> in body must be of type integer: \"string\"",
-        ),
-        (
-            json!({"type": "string", "anyOf": [{"type": "string"}]}),
-            "anyOf[0].type: Forbidden: must be empty to be structural",
-        ),
-        (
-            json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}),
-            "x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
-        ),
-    ];
-    for (field, expected) in rows {
-        let schema = json!({"type": "object", "properties": {"a": field}});
-        let causes = crate::definitions::structural_check::check(&schema, "s");
+    for line in FIELDS.lines() {
+        let (field, expected) = line.split_once(" ⇒ ").unwrap();
+        let field: Value = serde_json::from_str(field).unwrap();
+        let causes = told_of_schema(&json!({"type": "object", "properties": {"a": field}}));
         let expected = format!("s.properties[a].{expected}");
-        assert!(
-            causes.iter().any(|cause| cause.to_string().starts_with(&expected)),
-            "{causes:?}\n{expected}"
-        );
+        assert!(causes.lines().any(|cause| cause.starts_with(&expected)), "{causes}\n{expected}");
     }
+}
+
+/// What is said of a schema at `s`.
+fn told_of_schema(schema: &Value) -> String {
+    let causes = keywords::check(schema, "s", &Ratchets::of(None));
+    causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -175,13 +152,7 @@ fn what_is_established_has_fixed_names() {
     new["spec"]["scope"] = json!("Cluster");
     new["spec"]["versions"][0]["name"] = json!("v2");
     let causes: Vec<_> = update(&old, &new).iter().map(ToString::to_string).collect();
-    assert_eq!(
-        causes,
-        [
-            r#"spec.scope: Invalid value: "Cluster": field is immutable"#,
-            r#"status.storedVersions[0]: Invalid value: "v1": must appear in spec.versions"#,
-        ]
-    );
+    assert_eq!(causes, [r#"spec.scope: Invalid value: "Cluster": field is immutable"#,]);
 }
 
 #[test]
@@ -189,30 +160,31 @@ fn what_is_not_enforced_is_said() {
     let mut definition = good();
     let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     spec["properties"]["name"] = json!({"type": "string", "pattern": "^\\p{L}$"});
-    definition["spec"]["conversion"]["strategy"] = json!("Webhook");
-    assert_eq!(check(&definition), []);
+    definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"url": "https://a.example/"}, "conversionReviewVersions": ["v1"],
+    }});
+    assert_eq!(check(&definition, None), []);
     assert_eq!(warnings(&definition).len(), 1);
 }
 
 #[test]
 fn rules_that_cannot_be_evaluated_are_refused() {
-    const RULES: &str =
-        "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]";
+    const RULES: &str = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]";
     let cases = [
         (
             json!({"rule": "self.nothing > 0"}),
             format!(
-                "{RULES}.rule: Invalid value: apiextensions.ValidationRule{{Rule:\"self.nothing > 0\", Message:\"\", MessageExpression:\"\", Reason:(*apiextensions.FieldValueErrorReason)(nil), FieldPath:\"\", OptionalOldSelf:(*bool)(nil)}}: compilation failed: ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing > 0\n | ....^"
+                "{RULES}.rule: Invalid value: {{\"Rule\":\"self.nothing > 0\",\"Message\":\"\",\"MessageExpression\":\"\",\"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}}: compilation failed: ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing > 0\n | ....^"
             ),
         ),
         (json!({"rule": ""}), format!("{RULES}.rule: Required value: rule is not specified")),
         (
             json!({"rule": "true", "message": " "}),
-            format!("{RULES}.message: Invalid value: \" \": message must be non-empty if specified"),
+            format!("{RULES}.message: Invalid value: \" \": must be non-empty if specified"),
         ),
         (
             json!({"rule": "true", "message": "a\nb"}),
-            format!("{RULES}.message: Invalid value: \"a\\nb\": message must not contain line breaks"),
+            format!("{RULES}.message: Invalid value: \"a\\nb\": must not contain line breaks"),
         ),
         (
             json!({"rule": "true &&\ntrue"}),
@@ -231,6 +203,140 @@ fn rules_that_cannot_be_evaluated_are_refused() {
         let mut definition = good();
         definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
             json!([rule]);
-        assert_eq!(check(&definition).iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(check(&definition, None).iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     }
+}
+
+#[test]
+fn metadata_of_the_whole_object_has_no_schema_but_for_names() {
+    let of =
+        |metadata: Value| told_of_schema(&json!({"type": "object", "properties": {"metadata": metadata}}));
+    assert_eq!(of(json!({"type": "object"})), "");
+    assert_eq!(of(json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}})), "");
+    let why = "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified";
+    assert_eq!(of(json!({"type": "object", "properties": {"labels": {"type": "object"}}})), why);
+    assert_eq!(
+        of(json!({"type": "string"})),
+        "s.properties[metadata].type: Invalid value: \"string\": must be object"
+    );
+    assert_eq!(
+        told_of_schema(
+            &json!({"type": "object", "properties": {"kind": {"type": "string", "default": "A"}}})
+        ),
+        "s.properties[kind].default: Forbidden: must not be set in top-level kind"
+    );
+    assert_eq!(
+        told_of_schema(&json!({"type": "object", "additionalProperties": {"type": "string"}})),
+        "s.additionalProperties: Forbidden: must not be used at the root"
+    );
+    // what is narrowed is declared
+    assert_eq!(
+        told_of_schema(&json!({"type": "object", "anyOf": [{"properties": {"b": {"minLength": 1}}}]})),
+        "s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]"
+    );
+    assert_eq!(
+        told_of_schema(&json!({"type": "object", "$schema": "x"})),
+        "s: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
+    );
+}
+
+/// Changes of the spec of a good definition, and all that is said of it: `¶` is between two causes, `…` cuts the rest.
+const CHANGES: &str = include_str!("changes.txt");
+
+/// Puts `change` over `value`, lists item by item.
+fn put(value: &mut Value, change: &Value) {
+    match (value, change) {
+        (Value::Object(map), Value::Object(change)) => {
+            change.iter().for_each(|(name, change)| put(map.entry(name).or_insert(Value::Null), change));
+        }
+        (Value::Array(list), Value::Array(change)) => {
+            list.iter_mut().zip(change).for_each(|(value, change)| put(value, change));
+        }
+        (value, change) => *value = change.clone(),
+    }
+}
+
+#[test]
+fn every_part_of_a_definition_is_checked() {
+    for line in CHANGES.lines() {
+        let (change, expected) = line.split_once(" ⇒ ").unwrap();
+        let mut definition = good();
+        put(&mut definition["spec"], &serde_json::from_str(change).unwrap());
+        let causes: Vec<_> = check(&definition, None).iter().map(ToString::to_string).collect();
+        let found = causes.join(" ¶ ");
+        match expected.split_once('…') {
+            Some((expected, _)) => assert!(found.starts_with(expected), "{found}\n{expected}"),
+            None => assert_eq!(found, expected, "{change}"),
+        }
+    }
+    let mut definition = good();
+    let version = definition["spec"]["versions"][0].clone();
+    definition["spec"]["versions"].as_array_mut().unwrap().push(version);
+    let causes: Vec<_> = check(&definition, None).iter().map(ToString::to_string).collect();
+    assert!(causes[0].ends_with(": must contain unique version names"), "{causes:?}");
+    assert!(causes[1].ends_with(": must have exactly one version marked as storage version"), "{causes:?}");
+}
+
+#[test]
+fn faults_of_one_version_among_others_are_told_in_its_place() {
+    let mut definition = good();
+    let mut beta = definition["spec"]["versions"][0].clone();
+    beta["name"] = json!("v1beta1");
+    beta["storage"] = json!(false);
+    beta["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] = json!({});
+    definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
+    let found: Vec<_> = check(&definition, None).iter().map(ToString::to_string).collect();
+    let expected = "spec.versions[1].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: must not be empty for specified object fields";
+    assert_eq!(found, [expected]);
+}
+
+#[test]
+fn groups_of_kubernetes_need_an_approval() {
+    let of = |annotation: Option<&str>| {
+        let mut definition = good();
+        definition["metadata"]["name"] = json!("widgets.example.k8s.io");
+        definition["spec"]["group"] = json!("example.k8s.io");
+        if let Some(annotation) = annotation {
+            definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": annotation});
+        }
+        let causes = check(&definition, None);
+        causes.first().map(ToString::to_string).unwrap_or_default()
+    };
+    assert!(of(None).starts_with("metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation"));
+    assert!(of(Some("yes")).starts_with(
+        "metadata.annotations[api-approved.kubernetes.io]: Invalid value: \"yes\": protected groups"
+    ));
+    assert_eq!(of(Some("unapproved, a test")), "");
+    assert_eq!(of(Some("https://a.example/1")), "");
+}
+
+#[test]
+fn faults_that_were_there_before_may_stay() {
+    let with = |field: Value| {
+        let mut definition = good();
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+            ["a"] = field;
+        definition
+    };
+    for field in [
+        json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"}),
+        json!({"type": "array", "items": {"type": "string", "nullable": true}, "x-kubernetes-list-type": "set"}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "default": {"b": "c"}}),
+    ] {
+        let old = with(field);
+        assert_ne!(check(&old, None), []);
+        let mut new = old.clone();
+        new["spec"]["names"]["shortNames"] = json!(["w"]);
+        assert_eq!(check(&new, Some(&old)), []);
+    }
+}
+
+#[test]
+fn formats_without_effect_are_told() {
+    let mut definition = good();
+    let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    spec["properties"]["a"] = json!({"type": "string", "format": "date-time"});
+    spec["properties"]["b"] = json!({"type": "string", "format": "fancy"});
+    spec["properties"]["c"] = json!({"type": "array", "items": {"type": "integer", "format": "int8"}});
+    assert_eq!(warnings(&definition), ["unrecognized format \"fancy\"", "unrecognized format \"int8\""]);
 }

@@ -1,0 +1,40 @@
+//! The parts of an `openAPIV3Schema`. Pure.
+
+use serde_json::Value;
+
+/// Returns the nested schemas, each with the step to it.
+pub(super) fn inner(schema: &Value) -> Vec<(String, &Value)> {
+    let mut inner = Vec::new();
+    inner.extend(part(schema, "additionalProperties"));
+    inner.extend(keyed(schema, "properties"));
+    inner.extend(part(schema, "not"));
+    for name in ["allOf", "oneOf", "anyOf"] {
+        inner.extend(listed(schema, name));
+    }
+    inner.extend(keyed(schema, "definitions"));
+    inner.extend(part(schema, "items"));
+    inner.extend(listed(schema, "items"));
+    inner.extend(keyed(schema, "dependencies"));
+    inner
+}
+
+fn part<'a>(schema: &'a Value, name: &str) -> Option<(String, &'a Value)> {
+    schema.get(name).filter(|value| value.is_object()).map(|value| (name.to_owned(), value))
+}
+
+fn keyed<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
+    let name = name.to_owned();
+    let entries = schema.get(&name).and_then(Value::as_object).into_iter().flatten();
+    entries.filter(|(_, value)| value.is_object()).map(move |(key, value)| (format!("{name}[{key}]"), value))
+}
+
+fn listed<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
+    let name = name.to_owned();
+    let items = schema.get(&name).and_then(Value::as_array).into_iter().flatten().enumerate();
+    items.map(move |(index, value)| (format!("{name}[{index}]"), value))
+}
+
+/// Reports whether a keyword is true.
+pub(super) fn flag(schema: &Value, name: &str) -> bool {
+    schema.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
