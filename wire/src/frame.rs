@@ -115,22 +115,60 @@ pub fn encode(message: &Message) -> Vec<u8> {
     [&VERSION[..], &[MESSAGE, 0], &size.to_be_bytes(), &body].concat()
 }
 
+/// The bytes of a skipped frame that are kept, to know which message it was.
+const KEPT_OF_SKIPPED: usize = 4 * 1024;
+
 /// Decodes frames from a stream of bytes that arrive in any portions.
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
     bytes: Vec<u8>,
+    /// The size of the frame that is being skipped, and how much of it is still to come.
+    skipped: Option<(usize, usize)>,
 }
 
 impl Decoder {
     /// Creates a decoder for messages of at most `limit` bytes, and never more than [`LIMIT`].
     pub fn new(limit: usize) -> Self {
-        Self { limit: limit.min(LIMIT), bytes: Vec::new() }
+        Self { limit: limit.min(LIMIT), bytes: Vec::new(), skipped: None }
     }
 
     /// Appends the next bytes of the stream.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        if let Some((_, left)) = &mut self.skipped {
+            let (skipped, rest) = bytes.split_at((*left).min(bytes.len()));
+            *left -= skipped.len();
+            let room = KEPT_OF_SKIPPED.saturating_sub(self.bytes.len()).min(skipped.len());
+            self.bytes.extend_from_slice(&skipped[..room]);
+            bytes = rest;
+            if *left > 0 {
+                return;
+            }
+        }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Skips the frame for which [`Self::take`] has returned [`FrameError::TooLarge`].
+    pub fn skip(&mut self) {
+        let Some([.., a, b, c, d]) = self.bytes.first_chunk::<HEAD>().copied() else { return };
+        let size = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+        let received = self.bytes.split_off(HEAD);
+        self.bytes.clear();
+        self.skipped = Some((size, size));
+        self.push(&received);
+    }
+
+    /// Returns the size of the frame that was skipped once all of it has come, and its header and route as far as they are known.
+    pub fn take_skipped(&mut self) -> Option<(usize, Option<Message>)> {
+        let (size, _) = self.skipped.take_if(|(_, left)| *left == 0)?;
+        let next = self.bytes.split_off(KEPT_OF_SKIPPED.min(size));
+        let kept = std::mem::replace(&mut self.bytes, next);
+        Some((size, decode_head(&kept)))
+    }
+
+    /// Reports whether a frame is being skipped.
+    pub fn is_skipping(&self) -> bool {
+        self.skipped.is_some()
     }
 
     /// Returns the next message and the size of its frame, if it is complete.
@@ -152,6 +190,21 @@ impl Decoder {
         self.bytes.drain(..HEAD + size);
         Ok(Some((message, HEAD + size)))
     }
+}
+
+/// Reads the header and the route from the first bytes of a packed message.
+fn decode_head(beginning: &[u8]) -> Option<Message> {
+    let mut rest = beginning;
+    while let (Some(&tag @ (0x0a | 0x12)), Some(mut after)) = (rest.first(), rest.get(1..)) {
+        let length = usize::try_from(prost::encoding::decode_varint(&mut after).ok()?).ok()?;
+        rest = after.get(length..)?;
+        if tag == 0x12 {
+            break;
+        }
+    }
+    let head = beginning.get(..beginning.len() - rest.len())?;
+    let packed = Packed::decode(head).ok()?;
+    packed.router.is_some().then(|| unpack(Packed { content: b"null".to_vec(), ..packed }).ok()).flatten()
 }
 
 fn unpack(packed: Packed) -> Result<Message, FrameError> {

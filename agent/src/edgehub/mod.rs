@@ -8,6 +8,7 @@ mod dial;
 mod enroll;
 #[cfg(test)]
 pub(crate) mod fake_cloud;
+mod frame_filter;
 mod handle;
 mod hub_check;
 mod kind;

@@ -8,6 +8,7 @@ use tracing::debug;
 
 use super::{
     dial::websocket::{Stream, limits},
+    frame_filter::{CutMessages, Filtered, FrameFilter, MessageLimits},
     liveness::SilenceLimit,
     metered::{Meter, Metered},
     network::Watcher,
@@ -60,10 +61,14 @@ impl Preconnected {
 
     async fn transport(&self, stream: DuplexStream) -> Transport {
         let meter = Meter::new(self.task.endpoints.traffic.clone(), now());
-        let stream: Box<dyn Stream> = Box::new(Metered::new(stream, meter.clone()));
+        let (limits_of_messages, cut) =
+            (MessageLimits::of(self.task.config.max_message), CutMessages::default());
+        let filter = FrameFilter::new(limits_of_messages, cut.clone());
+        let stream: Box<dyn Stream> = Box::new(Filtered::new(Metered::new(stream, meter.clone()), filter));
         let limits = limits(self.task.config.max_message);
         Transport::websocket(
             WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await,
+            cut,
             meter,
             false,
         )

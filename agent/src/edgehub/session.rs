@@ -9,7 +9,8 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use wire::{Message, Upstream};
+use tracing::warn;
+use wire::{Message, Upstream, lane::needs_ack, text::printable_short};
 
 use super::{
     Config,
@@ -20,7 +21,7 @@ use super::{
     queue::Queue,
     session_end::SessionEnd,
     traffic::{Direction, Traffic},
-    transport::{Reader, Transport, Writer},
+    transport::{Reader, Received, TooLarge, Transport, Writer},
     waiters::Waiters,
 };
 use crate::rt::{Heartbeat, now, unix_millis};
@@ -104,7 +105,11 @@ async fn read(
             let read = reader.next(config.max_message).await;
             drop(rest);
             let (message, size) = match read {
-                Ok(read) => read,
+                Ok(Received::Message(message, size)) => (message, size),
+                Ok(Received::TooLarge(message)) => {
+                    reject(config, &endpoints.queue, message);
+                    continue;
+                }
                 Err(ended) => return ended,
             };
             endpoints.traffic.message(Direction::Down, Kind::of(&message), size);
@@ -120,6 +125,22 @@ async fn read(
             place.send(message);
             break;
         }
+    }
+}
+
+/// Rejects a message that is larger than this agent accepts, and goes on with the next. It is acknowledged if the cloud waits for that:
+/// it would otherwise come again for ever, and the protocol has no other answer.
+fn reject(config: &Config, queue: &Queue, TooLarge { size, head }: TooLarge) {
+    let resource = head.as_ref().map_or("unknown", |head| head.route.resource.as_str());
+    warn!(
+        resource = printable_short(resource),
+        bytes = size,
+        limit = config.max_message,
+        "rejected a message of the cloud: it is too large; the node keeps what it has of the object"
+    );
+    if let Some(head) = head.filter(needs_ack) {
+        // without room it comes again
+        queue.offer(head.acknowledgement(unix_millis()));
     }
 }
 
@@ -149,10 +170,20 @@ async fn write(
         heartbeat.beat_for(config.write_deadline);
         let written = match &message {
             None => writer.ping(config.write_deadline).await,
-            Some(message) => writer.send(message, config.write_deadline).await.map(|size| {
-                endpoints.traffic.message(Direction::Up, Kind::of(message), size);
-                endpoints.waiters.written(&message.header.msg_id);
-            }),
+            Some(message) => {
+                writer.send(message, config.max_message, config.write_deadline).await.map(|sent| match sent {
+                    Sent::Written(size) => {
+                        endpoints.traffic.message(Direction::Up, Kind::of(message), size);
+                        endpoints.waiters.written(&message.header.msg_id);
+                    }
+                    Sent::TooLarge(bytes) => warn!(
+                        resource = printable_short(&message.route.resource),
+                        bytes,
+                        limit = config.max_message,
+                        "failed to send message: it is larger than the cloud accepts"
+                    ),
+                })
+            }
         };
         if let Err(ended) = written {
             return ended;

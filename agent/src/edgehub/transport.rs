@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 use wire::{
     Message,
     compression::{Compressor, Decompressor},
-    frame::{self, Decoder},
+    frame::{self, Decoder, FrameError},
     instance::TAKEN_OVER,
 };
 
@@ -21,12 +21,16 @@ use super::{
         quic::{CountedConnection, Stream},
         websocket::Socket,
     },
+    frame_filter::{CutMessages, MessageLimits},
     metered::Meter,
     session_end::SessionEnd,
 };
 
 /// The bytes of one read from QUIC.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// The bytes of a message that is too large in which its header and route are looked for.
+const HEAD_BYTES: usize = 4 * 1024;
 
 /// A connection.
 pub(super) struct Transport {
@@ -38,9 +42,41 @@ pub(super) struct Transport {
 
 /// The reading half.
 pub(super) enum Reader {
-    /// With a decompressor if the cloud sends compressed messages.
-    WebSocket(SplitStream<Socket>, Option<Decompressor>),
+    WebSocket(WebSocketReader),
     Quic(RecvStream, Decoder),
+}
+
+/// The reading half of a WebSocket.
+pub(super) struct WebSocketReader {
+    frames: SplitStream<Socket>,
+    /// Set if the cloud sends compressed messages.
+    decompressor: Option<Decompressor>,
+    cut: CutMessages,
+    /// The data messages that were read.
+    read: u64,
+}
+
+/// What was read from the connection.
+pub(super) enum Received {
+    /// A message, and its size in bytes.
+    Message(Message, usize),
+    /// A message that was too large and was skipped.
+    TooLarge(TooLarge),
+}
+
+/// What became of a message that was to be sent, with its size in bytes.
+pub(super) enum Sent {
+    Written(usize),
+    /// It was not sent, since the cloud would end the connection.
+    TooLarge(usize),
+}
+
+/// A message that was too large.
+pub(super) struct TooLarge {
+    /// Its size, bytes.
+    pub(super) size: u64,
+    /// Its header and route, if they could be read.
+    pub(super) head: Option<Message>,
 }
 
 /// The writing half.
@@ -50,11 +86,12 @@ pub(super) enum Writer {
 }
 
 impl Transport {
-    /// Wraps a WebSocket; `compressed` says that both ends have agreed on compression.
-    pub(super) fn websocket(socket: Socket, meter: Meter, compressed: bool) -> Self {
-        let (writer, reader) = socket.split();
+    /// Wraps a WebSocket; `compressed` says that both ends have agreed on compression. `cut`: the messages that were too large.
+    pub(super) fn websocket(socket: Socket, cut: CutMessages, meter: Meter, compressed: bool) -> Self {
+        let (writer, frames) = socket.split();
+        let decompressor = compressed.then(Decompressor::default);
         Self {
-            reader: Reader::WebSocket(reader, compressed.then(Decompressor::default)),
+            reader: Reader::WebSocket(WebSocketReader { frames, decompressor, cut, read: 0 }),
             writer: Writer::WebSocket(writer, compressed.then(Compressor::default)),
             meter: Some(meter),
         }
@@ -69,17 +106,26 @@ impl Transport {
 }
 
 impl Reader {
-    /// Returns the next message of at most `limit` bytes, and its size. Cancel-safe: incomplete data stays.
-    pub(super) async fn next(&mut self, limit: usize) -> Result<(Message, usize), SessionEnd> {
+    /// Returns the next message of at most `limit` bytes. Cancel-safe: incomplete data stays.
+    pub(super) async fn next(&mut self, limit: usize) -> Result<Received, SessionEnd> {
         match self {
-            Self::WebSocket(reader, decompressor) => {
-                let bytes = text(reader, decompressor.as_mut(), limit).await?;
-                let message = wire::json::decode(&bytes, limit).map_err(SessionEnd::Malformed)?;
-                Ok((message, bytes.len()))
-            }
+            Self::WebSocket(reader) => reader.next(limit).await,
             Self::Quic(stream, decoder) => loop {
-                if let Some(read) = decoder.take().map_err(SessionEnd::Frame)? {
-                    return Ok(read);
+                if let Some((size, head)) = decoder.take_skipped() {
+                    return Ok(Received::TooLarge(TooLarge { size: size as u64, head }));
+                }
+                if !decoder.is_skipping() {
+                    match decoder.take() {
+                        Ok(Some((message, size))) => return Ok(Received::Message(message, size)),
+                        Ok(None) => {}
+                        Err(FrameError::TooLarge { size, .. })
+                            if size as u64 <= MessageLimits::of(limit).skipped =>
+                        {
+                            decoder.skip();
+                            continue;
+                        }
+                        Err(error) => return Err(SessionEnd::Frame(error)),
+                    }
                 }
                 match stream.read_chunk(READ_BUFFER_BYTES, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
@@ -92,50 +138,77 @@ impl Reader {
     }
 }
 
-/// Returns the next text frame.
-async fn text(
-    reader: &mut SplitStream<Socket>,
-    decompressor: Option<&mut Decompressor>,
-    limit: usize,
-) -> Result<bytes::Bytes, SessionEnd> {
-    loop {
-        match reader.next().await {
-            Some(Ok(tungstenite::Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
-                return Err(SessionEnd::TakenOver(wire::text::printable(&frame.reason)));
+impl WebSocketReader {
+    /// Returns the next message. Cancel-safe: an incomplete frame stays.
+    async fn next(&mut self, limit: usize) -> Result<Received, SessionEnd> {
+        let frame = self.data_frame().await?;
+        let cut = self.cut.take(self.read);
+        self.read += 1;
+        let is_binary = frame.is_binary() && !cut.is_some_and(|cut| cut.is_text);
+        let mut bytes = frame.into_data();
+        if let Some(decompressor) = &mut self.decompressor {
+            // a larger one has to be decompressed as well: later messages refer to it
+            let most = usize::try_from(MessageLimits::of(limit).skipped).unwrap_or(usize::MAX);
+            bytes = decompressor.read(bytes, is_binary, most).map_err(SessionEnd::Compression)?;
+        }
+        let size = cut.map_or(bytes.len() as u64, |cut| cut.size);
+        if cut.is_some() || bytes.len() > limit {
+            let beginning = &bytes[..bytes.len().min(HEAD_BYTES)];
+            return Ok(Received::TooLarge(TooLarge { size, head: wire::json::decode_head(beginning) }));
+        }
+        let message = wire::json::decode(&bytes, limit).map_err(SessionEnd::Malformed)?;
+        Ok(Received::Message(message, bytes.len()))
+    }
+
+    /// Returns the next frame with data.
+    async fn data_frame(&mut self) -> Result<tungstenite::Message, SessionEnd> {
+        loop {
+            match self.frames.next().await {
+                Some(Ok(tungstenite::Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
+                    return Err(SessionEnd::TakenOver(wire::text::printable(&frame.reason)));
+                }
+                None | Some(Ok(tungstenite::Message::Close(_))) => return Err(SessionEnd::Closed),
+                Some(Err(error)) => return Err(SessionEnd::of_socket(error)),
+                Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
+                    return Ok(frame);
+                }
+                // the library answers pings; pongs count as received data
+                Some(Ok(_)) => {}
             }
-            None | Some(Ok(tungstenite::Message::Close(_))) => return Err(SessionEnd::Closed),
-            Some(Err(error)) => return Err(SessionEnd::of_socket(error)),
-            Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
-                let is_binary = frame.is_binary();
-                let bytes = frame.into_data();
-                let Some(decompressor) = decompressor else { return Ok(bytes) };
-                return decompressor.read(bytes, is_binary, limit).map_err(SessionEnd::Compression);
-            }
-            // the library answers pings; pongs count as received data
-            Some(Ok(_)) => {}
         }
     }
 }
 
 impl Writer {
-    /// Writes a message within `limit`; returns its size.
-    pub(super) async fn send(&mut self, message: &Message, limit: Duration) -> Result<usize, SessionEnd> {
+    /// Writes a message of at most `most` bytes within `limit`.
+    pub(super) async fn send(
+        &mut self,
+        message: &Message,
+        most: usize,
+        limit: Duration,
+    ) -> Result<Sent, SessionEnd> {
         match self {
             Self::WebSocket(writer, compressor) => {
                 let text = wire::json::encode(message);
                 let size = text.len();
+                if size > most {
+                    return Ok(Sent::TooLarge(size));
+                }
                 let packed = compressor.as_mut().and_then(|one| one.compress(text.as_bytes()));
                 let plain = || tungstenite::Message::Text(Utf8Bytes::from(text));
                 write(writer, packed.map_or_else(plain, tungstenite::Message::binary), limit).await?;
-                Ok(size)
+                Ok(Sent::Written(size))
             }
             Self::Quic(stream, _) => {
                 let frame = frame::encode(message);
+                if frame.len() > most {
+                    return Ok(Sent::TooLarge(frame.len()));
+                }
                 match timeout(limit, stream.write_all(&frame)).await {
                     Err(_) => Err(SessionEnd::Stalled),
                     Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
                     Ok(Err(error)) => Err(SessionEnd::Stream(error.into())),
-                    Ok(Ok(())) => Ok(frame.len()),
+                    Ok(Ok(())) => Ok(Sent::Written(frame.len())),
                 }
             }
         }

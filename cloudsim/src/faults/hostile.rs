@@ -159,7 +159,6 @@ impl Shape {
                 | Self::NotText
                 | Self::Null
                 | Self::DeepJson
-                | Self::Oversize
                 | Self::AnnouncedLength
                 | Self::EndlessParts
                 | Self::WildNumbers

@@ -112,14 +112,17 @@ impl Reader {
 }
 
 impl Writer {
-    /// Writes a message, or queues it on a faulty link.
-    pub(super) async fn send(&mut self, message: &Message) -> Result<(), EndReason> {
+    /// Writes a message, or queues it on a faulty link. Returns the size of a message of more than `most` bytes, which is not sent.
+    pub(super) async fn send(&mut self, message: &Message, most: usize) -> Result<Option<usize>, EndReason> {
         let encoded = self.outgoing.encode(message);
+        if encoded.size() > most {
+            return Ok(Some(encoded.size()));
+        }
         if self.downlink.passes(message, encoded.size(), now()) {
             self.traffic.sent(encoded.size());
-            return self.outgoing.send(encoded, self.limit).await;
+            self.outgoing.send(encoded, self.limit).await?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Writes messages that have arrived over a faulty link, and hostile messages. Returns when to call it again.

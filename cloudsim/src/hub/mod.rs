@@ -10,6 +10,7 @@ mod handlers;
 mod link;
 mod listener;
 mod muted_peers;
+mod oversized;
 mod pending_acks;
 mod quic;
 mod session;
@@ -57,6 +58,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// The largest accepted message, bytes.
     pub max_message: usize,
+    /// The largest message that is sent, bytes: nodes reject larger ones.
+    pub max_sent_message: usize,
     /// The maximum number of sessions.
     pub nodes: usize,
     /// The maximum number of connections without a session, for each transport.
@@ -79,6 +82,7 @@ impl Default for Limits {
             acknowledgement: Duration::from_secs(5),
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
+            max_sent_message: wire::json::DEFAULT_LIMIT,
             nodes: 500,
             // all nodes of a site may share the address of its router
             connections: ConnectionLimits {

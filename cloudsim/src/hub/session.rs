@@ -22,6 +22,7 @@ use super::{
     end_reason::EndReason,
     handlers::{Helpers, RecordRequest, handle_requests, write_records},
     link::{Reader, Writer},
+    oversized::OversizedMessages,
     work_queue::WorkQueue,
 };
 use crate::{
@@ -76,6 +77,7 @@ async fn serve(
         synced: Synced::new(),
         work_queue: WorkQueue::new(BTreeSet::new()),
         unread: Repeated::default(),
+        oversized: OversizedMessages::new(shared.limits.max_sent_message),
         heard: now(),
         records,
         traffic: registered.traffic.clone(),
@@ -120,6 +122,8 @@ struct Session<'a> {
     work_queue: WorkQueue,
     /// Objects that could not be read; a damaged object stays so.
     unread: Repeated,
+    /// Messages that are larger than the node accepts.
+    oversized: OversizedMessages,
     heard: Instant,
     records: mpsc::Sender<RecordRequest>,
     traffic: Arc<Traffic>,
@@ -412,8 +416,17 @@ impl Session<'_> {
         self.work_queue.ended(&object.path);
     }
 
+    /// Sends a message, or reports that it is larger than the node accepts. Its sender may wait for an answer in vain, and other messages
+    /// follow.
     async fn send(&mut self, message: &Message) -> Result<(), EndReason> {
-        self.writer.send(message).await
+        let Some(bytes) = self.writer.send(message, self.shared.limits.max_sent_message).await? else {
+            return Ok(());
+        };
+        let skipped = self.lane.acknowledged(&message.header.msg_id);
+        let object = skipped.and_then(|delivery| delivery.object);
+        let events = self.shared.controllers.devices.events();
+        self.oversized.report(events, self.node, (message, object.as_ref()), bytes);
+        Ok(())
     }
 
     async fn send_close(&mut self, code: CloseCode, reason: &str) {

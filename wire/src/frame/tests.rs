@@ -71,6 +71,42 @@ fn the_limit_holds_before_the_message_is_there() {
 }
 
 #[test]
+fn frame_that_is_too_large_is_skipped_and_named() {
+    for size in [100, 10_000] {
+        let large = message(json!("x".repeat(size)));
+        let next = message(json!({"n": 1}));
+        let stream = [encode(&large), encode(&next)].concat();
+        for portion in [1, 7, 100, stream.len()] {
+            let (mut decoder, mut got, mut skipped) = (Decoder::new(90 + 40), Vec::new(), Vec::new());
+            for bytes in stream.chunks(portion) {
+                decoder.push(bytes);
+                loop {
+                    skipped.extend(decoder.take_skipped());
+                    match decoder.take() {
+                        _ if decoder.is_skipping() => break,
+                        Err(FrameError::TooLarge { .. }) => decoder.skip(),
+                        taken => match taken.unwrap() {
+                            Some((message, _)) => got.push(message),
+                            None => break,
+                        },
+                    }
+                }
+            }
+            let [(bytes, Some(head))] = &skipped[..] else { panic!("{size} {portion}: {skipped:?}") };
+            assert_eq!(
+                (*bytes, &head.header, &head.route),
+                (encode(&large).len() - HEAD, &large.header, &large.route)
+            );
+            assert_eq!(
+                (got.as_slice(), &head.content),
+                (&[next.clone()][..], &Value::Null),
+                "{size} {portion}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_no_frame_is_refused() {
     for bytes in
         [&b"GET / HTTP/1.1\r\n"[..], &[1, 1, 1, 0, 2, 0, 0, 0, 0, 0], &[2, 1, 1, 0, 1, 0, 0, 0, 0, 0]]

@@ -59,6 +59,16 @@ fn size_and_depth_have_limits() {
     assert!(matches!(read(&"[".repeat(1_000_000)), Err(DecodeError::Malformed(_))));
 }
 
+#[test]
+fn head_of_a_message_that_is_cut_off_names_it() {
+    let text = r#"{"header":{"msg_id":"a","timestamp":1},"route":{"source":"s","resource":"r\",\"content\":"},"content":{"b":"#;
+    let head = decode_head(text.as_bytes()).unwrap();
+    assert_eq!((head.header.msg_id.as_str(), head.content), ("a", Value::Null));
+    for text in ["", "xxxx", r#"{"header":{"msg_id":"a"#, r#"{"content":"#] {
+        assert!(decode_head(text.as_bytes()).is_none(), "{text}");
+    }
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -247,7 +247,7 @@ impl Dialler {
                 let tcp = websocket::connect_tcp(config, server).await?;
                 accepted.store(true, Ordering::Relaxed);
                 let stream = Metered::new(tcp, meter.clone());
-                let (socket, compressed) = websocket::connect(
+                let upgraded = websocket::connect(
                     config,
                     server,
                     tls,
@@ -257,7 +257,8 @@ impl Dialler {
                 )
                 .await?;
                 meter.record_activity();
-                Ok(Transport::websocket(socket, meter, compressed))
+                let websocket::Upgraded { socket, cut, compressed } = upgraded;
+                Ok(Transport::websocket(socket, cut, meter, compressed))
             }
             Carrier::Quic => {
                 let stream =

@@ -26,7 +26,12 @@ use wire::{
 };
 
 use super::{ACCEPTED_ATTEMPT_DELAY, DialError, Target, tcp, with_upgrade_lock};
-use crate::edgehub::{Config, metered::Metered, network::NetworkChanges};
+use crate::edgehub::{
+    Config,
+    frame_filter::{CutMessages, Filtered, FrameFilter, MessageLimits},
+    metered::Metered,
+    network::NetworkChanges,
+};
 
 /// The bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER_BYTES: usize = 1024 * 1024;
@@ -46,7 +51,16 @@ pub(super) async fn connect_tcp(config: &Config, target: &Target) -> Result<TcpS
     reached.map_err(|error| DialError::Connect(target.to_string(), error))
 }
 
-/// Performs the TLS handshake and the upgrade; also returns whether messages are compressed. Only one attempt at a time
+/// A connection over which messages may go.
+pub(super) struct Upgraded {
+    pub(super) socket: Socket,
+    /// The messages that were too large.
+    pub(super) cut: CutMessages,
+    /// Whether messages are compressed.
+    pub(super) compressed: bool,
+}
+
+/// Performs the TLS handshake and the upgrade. Only one attempt at a time
 /// performs the upgrade, because the cloud takes the newest connection of a node as the current one.
 pub(super) async fn connect(
     config: &Config,
@@ -55,7 +69,7 @@ pub(super) async fn connect(
     stream: Metered<TcpStream>,
     instance: &Instance,
     (upgrade_lock, network): (&Mutex<()>, NetworkChanges),
-) -> Result<(Socket, bool), DialError> {
+) -> Result<Upgraded, DialError> {
     let address = target.to_string();
     let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
     let stream = TlsConnector::from(tls)
@@ -63,7 +77,9 @@ pub(super) async fn connect(
         .await
         .map_err(|error| DialError::of_handshake(address.clone(), error))?;
     let request = upgrade(config, &address, instance)?;
-    let stream: Box<dyn Stream> = Box::new(stream);
+    let cut = CutMessages::default();
+    let filter = FrameFilter::after_response(MessageLimits::of(config.max_message), cut.clone());
+    let stream: Box<dyn Stream> = Box::new(Filtered::new(stream, filter));
     let limits = limits(config.max_message);
     let upgrading = tokio_tungstenite::client_async_with_config(request, stream, Some(limits));
     let Some(upgraded) = with_upgrade_lock(upgrade_lock, network, upgrading).await else {
@@ -72,7 +88,8 @@ pub(super) async fn connect(
     match upgraded {
         Ok((socket, response)) => {
             let agreed = response.headers().get(compression::HEADER);
-            Ok((socket, agreed.is_some_and(|form| form == compression::FORM)))
+            let compressed = agreed.is_some_and(|form| form == compression::FORM);
+            Ok(Upgraded { socket, cut, compressed })
         }
         Err(tungstenite::Error::Http(response)) if response.status() == CONFLICT => {
             Err(DialError::NameInUse(address, first_body_line(&response)))

@@ -62,6 +62,11 @@ impl Devices {
         Self { client, index: Arc::default(), mailboxes, events, missing_statuses: Arc::default(), complete }
     }
 
+    /// Returns the recorder of events about what nodes are sent.
+    pub(crate) fn events(&self) -> &Recorder {
+        &self.events
+    }
+
     /// Waits until devices have been listed.
     pub async fn complete(&self) {
         // fails only when the sender is gone, which `self` has

@@ -34,6 +34,7 @@ pub(crate) enum Component {
     Disruption,
     PersistentVolume,
     Device,
+    CloudHub,
 }
 
 impl Component {
@@ -53,6 +54,7 @@ impl Component {
             Self::Disruption => "controllermanager",
             Self::PersistentVolume => "persistentvolume-controller",
             Self::Device => "devicecontroller",
+            Self::CloudHub => "cloudhub",
         }
     }
 }
@@ -113,8 +115,13 @@ impl Recorder {
 
     /// Records an event about `object`; it is dropped if too many are waiting.
     pub(crate) fn record<K: Resource<DynamicType = ()>>(&self, object: &K, new_event: NewEvent) {
+        self.record_about(object.object_ref(&()), new_event);
+    }
+
+    /// Records an event about the object that `about` names.
+    pub(crate) fn record_about(&self, about: ObjectReference, new_event: NewEvent) {
         // if the channel is full, nobody could read all events anyway
-        let _ = self.0.try_send(Occurrence { about: object.object_ref(&()), new_event });
+        let _ = self.0.try_send(Occurrence { about, new_event });
     }
 }
 
