@@ -136,6 +136,7 @@ impl Cloud {
             root_ca: backend.root_ca(&pki).await?,
             kubelet_port: kubelets.map(|address| address.port()),
             approver: backend.approver(&options, &sessions),
+            complete: backend.complete_client(),
         };
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
         let replicas = replicas(&options, &client, &events, &certificates, &reached, &routing.rules);
@@ -310,7 +311,7 @@ fn spawn_leader_tasks(
     shutdown: &CancellationToken,
 ) {
     let (leading, own) = (backend.leading(), backend.own_client());
-    let all = (backend.client(), certificates.clone(), sessions.clone());
+    let all = (backend.complete_client(), certificates.clone(), sessions.clone());
     let records = leading.clone().run(shutdown.child_token(), move |term| {
         let (client, certificates, sessions) = all.clone();
         node_certificates::run(client, certificates, sessions, term)

@@ -9,6 +9,10 @@ use crate::{accept::Shape, identity::Identity, path::Target, query::Query, warni
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SkipAdmission;
 
+/// Marks a request in its extensions whose lists have to be complete. Only this crate can make one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompleteLists;
+
 /// A request on a collection, an object or a subresource.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -20,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) caller: Option<Identity>,
     /// Whether policies and webhooks review its writes.
     pub(crate) is_reviewed: bool,
+    /// Whether a list fails if an object of it cannot be read; it is otherwise left out with a warning.
+    pub(crate) needs_complete_lists: bool,
     /// Warnings for the caller, sent with any response.
     pub(crate) warnings: Warnings,
 }
@@ -35,6 +41,7 @@ impl Call {
             body: Bytes::new(),
             caller: self.caller.clone(),
             is_reviewed: self.is_reviewed,
+            needs_complete_lists: self.needs_complete_lists,
             warnings: self.warnings.clone(),
         }
     }

@@ -7,12 +7,28 @@ use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client::Body as ClientBody};
 use tower::{Service, util::MapRequest};
 
-use crate::{api::Api, body::BoxError, call::SkipAdmission, identity::Identity};
+use crate::{
+    api::Api,
+    body::BoxError,
+    call::{CompleteLists, SkipAdmission},
+    identity::Identity,
+    status::STORAGE_READ,
+};
 
 impl Api {
     /// A client in the same process, without socket, that may do everything.
     pub fn client(&self, default_namespace: &str) -> Client {
         client_of(self.service(), default_namespace)
+    }
+
+    /// A client as [`Self::client`], whose lists fail if one of their objects is damaged: for programs that take an object that is not
+    /// listed for deleted.
+    pub fn complete_client(&self, default_namespace: &str) -> Client {
+        let marked = MapRequest::new(self.service(), |mut request: Request<ClientBody>| {
+            request.extensions_mut().insert(CompleteLists);
+            request
+        });
+        client_of(marked, default_namespace)
     }
 
     /// The same, whose writes are held against no policies and webhooks: for what a program needs to run at all, so that whoever refuses
@@ -24,6 +40,11 @@ impl Api {
         });
         client_of(marked, default_namespace)
     }
+}
+
+/// Reports whether a call failed because a stored object is damaged: it exists, and nobody may act as if it were deleted.
+pub fn is_damaged(status: &kube::core::Status) -> bool {
+    status.reason == STORAGE_READ
 }
 
 /// A client that calls `service` directly, as an identity that may do everything. `service` is [`crate::Api::service`], or

@@ -46,7 +46,13 @@ fn served_value(kind: &Kind, mut value: Value) -> Value {
         }
     }
     if let (true, KindSchema::Defined(schema)) = (defined.defaults_on_read, kind.schema()) {
-        schema.fill_defaults(&mut value);
+        // of an object that would be too large with all of them, as many as fit are filled in
+        if schema.fill_defaults(&mut value).is_err() {
+            tracing::debug!(
+                kind = kind.kind,
+                "defaults of a stored object are too large and not all filled in"
+            );
+        }
     }
     value
 }

@@ -17,7 +17,7 @@ use crate::{
     exposition::{Histogram, Label, Text, number},
     path::Target,
     registry::Registry,
-    store::Resource,
+    store::{Resource, Store},
 };
 
 /// The bucket bounds of request durations in seconds: the API server's, and finer ones below, since nothing here crosses a network.
@@ -116,8 +116,13 @@ impl Metrics {
         WatcherGuard { metrics: self.clone(), series }
     }
 
-    /// Returns all metrics as text; `stored` is the number of objects by resource.
-    pub(crate) fn text(&self, registry: &Registry, stored: &[(Resource, usize)]) -> String {
+    /// Returns all metrics as text; `stored` is the number of objects by resource in `store`.
+    pub(crate) fn text(
+        &self,
+        registry: &Registry,
+        store: &dyn Store,
+        stored: &[(Resource, usize)],
+    ) -> String {
         let mut text = Text::default();
         self.requests(registry, &mut text);
         let mut in_flight =
@@ -133,6 +138,11 @@ impl Metrics {
         for (resource, count) in stored {
             objects.sample(&[("resource", resource.as_str())], number(*count as u64));
         }
+        let mut full =
+            text.gauge("store_disk_full", "Whether the store deletes only, since its disk is full.");
+        full.sample(&[], number(store.is_full().into()));
+        let mut damaged = text.gauge("store_damaged_objects", "Stored objects that cannot be read.");
+        damaged.sample(&[], number(store.damaged().now().len() as u64));
         if let Some(source) = &self.0.source {
             source(&mut text);
         }

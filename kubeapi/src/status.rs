@@ -9,13 +9,21 @@ mod nodes;
 use crate::{
     access::attributes::Attributes,
     cause::Cause,
+    object_size::MAX_OBJECT_BYTES,
     patch::error::PatchError,
     registry::Kind,
-    store::{Resource, StoreError},
+    store::{Key, Resource, StoreError},
+    structural_schema::DefaultsTooLarge,
 };
 
 /// A detail that stands in the metadata of the answer: where a list goes on.
 const CONTINUE: &str = "continue";
+
+/// The reason of Kubernetes for stored objects that cannot be read.
+pub(crate) const STORAGE_READ: &str = "StorageReadError";
+
+/// The most damaged objects that an answer names.
+const MAX_NAMED: usize = 20;
 
 /// A detail that stands in the answer itself: a reason that is nobody's here.
 const REASON: &str = "reason";
@@ -249,6 +257,15 @@ impl StatusError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
+    /// 413: an object that etcd would not store, with etcd's message.
+    pub(crate) fn object_too_large() -> Self {
+        let message = "etcdserver: request is too large";
+        let mut error = Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message);
+        let why = format!("the encoded object, with its defaults, has more than {MAX_OBJECT_BYTES} bytes");
+        error.details.insert("causes".into(), json!([{"reason": "FieldValueTooLong", "message": why}]));
+        error
+    }
+
     /// 401.
     pub(crate) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
@@ -310,6 +327,25 @@ impl StatusError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// 500: a stored object cannot be read.
+    pub(crate) fn storage_read(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, STORAGE_READ, message)
+    }
+
+    /// 500: a list would lack these objects, which cannot be read.
+    pub(crate) fn incomplete(damaged: &[Key]) -> Self {
+        let names: Vec<_> = damaged.iter().take(MAX_NAMED).map(Key::to_string).collect();
+        let (count, names) = (damaged.len(), names.join(", "));
+        Self::storage_read(format!(
+            "{count} stored objects are damaged; delete them, or write them again: {names}"
+        ))
+    }
+
+    /// Reports whether a stored object could not be read.
+    pub(crate) fn is_storage_read(&self) -> bool {
+        self.reason == STORAGE_READ
+    }
+
     /// 500.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let message = format!("Internal error occurred: {}", message.into());
@@ -358,12 +394,18 @@ impl From<StoreError> for StatusError {
                 Self::expired(format!("too old resource version: {asked} ({oldest})"))
             }
             // the store has said so once
-            error @ StoreError::Damaged { .. } => Self::internal(error.to_string()),
+            error @ StoreError::Damaged { .. } => Self::storage_read(error.to_string()),
             error => {
                 tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
                 Self::internal(error.to_string())
             }
         }
+    }
+}
+
+impl From<DefaultsTooLarge> for StatusError {
+    fn from(_: DefaultsTooLarge) -> Self {
+        Self::object_too_large()
     }
 }
 

@@ -14,7 +14,7 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity, accept, access, admission,
     body::{self, RequestBody},
-    call::{Call, SkipAdmission},
+    call::{Call, CompleteLists, SkipAdmission},
     definitions, discovery,
     document::{Document, Name},
     exposition, gzip, health, legacy_watch, openapi,
@@ -119,8 +119,10 @@ async fn call(
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
     let is_reviewed = parts.extensions.get::<SkipAdmission>().is_none();
+    let needs_complete_lists = parts.extensions.get::<CompleteLists>().is_some();
     let (headers, warnings) = (parts.headers, Warnings::default());
-    let call = Call { target, query, shape, headers, body, caller, is_reviewed, warnings };
+    let call =
+        Call { target, query, shape, headers, body, caller, is_reviewed, needs_complete_lists, warnings };
     let kind = &call.target.kind;
     if parts.method != Method::GET && api.is_full() && !kind.is(Builtin::Computed) {
         verbs::compile(kind).await?;
@@ -269,7 +271,7 @@ async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, Statu
         let page = api.store().list(&scope, &Page { after: None, limit: Some(1) }).await?;
         stored.push((resource.clone(), page.items.len() + page.remaining));
     }
-    let mut answer = body::text(api.metrics().text(registry, &stored));
+    let mut answer = body::text(api.metrics().text(registry, &**api.store(), &stored));
     let media_type = http::HeaderValue::from_static(exposition::MEDIA_TYPE);
     answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
     Ok(answer)

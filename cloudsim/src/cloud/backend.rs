@@ -72,6 +72,15 @@ impl Backend {
         }
     }
 
+    /// Returns a client whose lists fail if one of their objects is damaged.
+    pub(super) fn complete_client(&self) -> Client {
+        match self {
+            Self::Standalone(standalone) => standalone.complete.clone(),
+            // an API server lists all or fails
+            Self::Backed(backed) => backed.client.clone(),
+        }
+    }
+
     /// Returns the client for the cloud's own keys.
     pub(super) fn own_client(&self) -> Client {
         match self {

@@ -31,6 +31,8 @@ pub(super) struct ApiAccess {
     pub(super) kubelet_port: Option<u16>,
     /// Approves nodes' certificate requests that are made in this cloud's name.
     pub(super) approver: Option<Approver>,
+    /// A client whose lists fail if one of their objects is damaged.
+    pub(super) complete: Client,
 }
 
 /// Builds the replicas of the hub; their controllers do not run yet.
@@ -47,6 +49,7 @@ pub(super) fn replicas(
         let edge = Edge::new(client.clone(), mailboxes.clone(), &reached.root_ca);
         let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(reached.kubelet_port);
         let edge = edge.with_approver(reached.approver.clone());
+        let edge = edge.with_complete_client(reached.complete.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         let records = SyncRecords::new(client.clone());

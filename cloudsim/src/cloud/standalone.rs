@@ -7,10 +7,12 @@ use kubeapi::{
     Api, Builder,
     serve::{HandlerService, Server},
     store::{
-        LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
+        Expect, LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
+        StoreError, StoreLock, Write,
     },
 };
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::{DATABASE, Options, StartError, metrics::Metrics};
 use crate::{
@@ -41,6 +43,8 @@ pub(super) struct Standalone {
     lock: Option<StoreLock>,
     api: Api,
     pub(super) client: Client,
+    /// A client whose lists fail if one of their objects is damaged: for controllers, which take an object that is not listed for deleted.
+    pub(super) complete: Client,
     /// A client that stored policies and webhooks cannot block: one that refuses everything can still be deleted once the cloud runs.
     pub(super) own: Client,
     accounts: Arc<ServiceAccountTokens>,
@@ -55,12 +59,14 @@ impl Standalone {
         sessions: &Sessions,
     ) -> Result<Self, StartError> {
         let (store, lock) = open_store(options).await?;
+        remove_recreated(&store).await?;
         let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
         let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
         let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
         let api = with_nodes(api(options, &store, &accounts, metrics), tunnels, usage.as_ref()).build();
-        let (client, own) = (api.client("default"), api.unreviewed_client("default"));
-        Ok(Self { store, lock, api, client, own, accounts, usage })
+        let (client, complete) = (api.client("default"), api.complete_client("default"));
+        let own = api.unreviewed_client("default");
+        Ok(Self { store, lock, api, client, complete, own, accounts, usage })
     }
 
     /// Makes the required namespaces, keys and tokens.
@@ -105,7 +111,8 @@ impl Standalone {
             resource_metrics::ensure_role(&self.own).await?;
             tasks.spawn("metrics.k8s.io", usage.run(shutdown.child_token()));
         }
-        spawn_controllers(options, (&self.client, events, metrics), (pki, sessions), tasks, shutdown);
+        let clients = Clients { any: &self.client, complete: &self.complete };
+        spawn_controllers(options, clients, (events, metrics), (pki, sessions), (tasks, shutdown));
         tasks.spawn("store", watch_store(self.store, tasks.clone(), shutdown.child_token()));
         Ok(self.lock)
     }
@@ -170,13 +177,20 @@ async fn merge_kubeconfig(
     Ok(Some(entries))
 }
 
+/// The clients of controllers.
+struct Clients<'a> {
+    any: &'a Client,
+    /// For those that take an object that is not listed for deleted.
+    complete: &'a Client,
+}
+
 /// Starts the controllers of a cluster's scheduler and controller manager that are switched on.
 fn spawn_controllers(
     options: &Options,
-    (client, events, metrics): (&Client, &Recorder, Metrics),
+    Clients { any: client, complete }: Clients<'_>,
+    (events, metrics): (&Recorder, Metrics),
     (pki, sessions): (&Pki, &Sessions),
-    tasks: &Tasks,
-    shutdown: &CancellationToken,
+    (tasks, shutdown): (&Tasks, &CancellationToken),
 ) {
     let is_on = |controller| options.controllers.is_on(controller);
     let given = namespace_defaults::NamespaceDefaults {
@@ -186,7 +200,7 @@ fn spawn_controllers(
     if is_on(ControllerName::Scheduler) {
         tasks.spawn(
             "scheduler",
-            scheduler::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
+            scheduler::run(complete.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
         );
     }
     if given.account || given.root_ca.is_some() {
@@ -196,8 +210,12 @@ fn spawn_controllers(
         );
     }
     if is_on(ControllerName::NodeLifecycle) {
-        let lifecycle =
-            node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token());
+        let lifecycle = node_lifecycle::run(
+            complete.clone(),
+            events.clone(),
+            options.lease_grace,
+            shutdown.child_token(),
+        );
         tasks.spawn("node-lifecycle", lifecycle);
     }
     let signer = Signer {
@@ -216,7 +234,7 @@ fn spawn_controllers(
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
     tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
-    let cluster = Cluster::new(client.clone(), events.clone()).counted_in(metrics.queues);
+    let cluster = Cluster::new(complete.clone(), events.clone()).counted_in(metrics.queues);
     manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
 }
 
@@ -234,7 +252,11 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
     tokio::fs::create_dir_all(directory).await.map_err(failed)?;
     let database = directory.join(DATABASE);
     let lock = StoreLock::take(&database)?;
-    let options = SqliteOptions { seal: seal(options.key_file.as_deref())?, log: LogLimits::CLOUD };
+    let options = SqliteOptions {
+        seal: seal(options.key_file.as_deref())?,
+        log: LogLimits::CLOUD,
+        reserve: RESERVE_BYTES,
+    };
     match SqliteStore::open_with(&database, options).await {
         Ok(store) => Ok((store, Some(lock))),
         Err(source) if source.is_damaged_file() => {
@@ -243,6 +265,28 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
         Err(error) => Err(error.into()),
     }
 }
+
+/// The collections whose objects are recreated: by controllers from other objects, or by their writers, who write them again and again.
+const RECREATED: [&str; 6] = [
+    "events",
+    "leases.coordination.k8s.io",
+    "endpoints",
+    "endpointslices.discovery.k8s.io",
+    "objectsyncs.reliablesyncs.kubeedge.io",
+    "clusterobjectsyncs.reliablesyncs.kubeedge.io",
+];
+
+/// Removes damaged objects that are recreated. All others are kept for their writers to write them again.
+async fn remove_recreated(store: &Arc<dyn Store>) -> Result<(), StoreError> {
+    for key in store.damaged().now().keys().filter(|key| RECREATED.contains(&key.resource.as_str())) {
+        store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value: None }]).await?;
+        warn!(object = %key, "removed a damaged object, which is recreated");
+    }
+    Ok(())
+}
+
+/// The space that is held for the time when the disk is full: deletions need it for SQLite's log, which takes a megabyte, and its index.
+const RESERVE_BYTES: usize = 4 << 20;
 
 /// Returns the encryption of Secrets, which include the keys of the CA and of service accounts, and the join token.
 pub fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {

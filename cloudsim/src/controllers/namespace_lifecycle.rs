@@ -106,7 +106,14 @@ async fn empty_of(
 ) -> Result<(), kube::Error> {
     let api: Api<PartialObjectMeta<DynamicObject>> =
         Api::namespaced_with(client.clone(), namespace, &kind.resource);
-    let there = api.list_metadata(&ListParams::default()).await?.items;
+    let there = match api.list_metadata(&ListParams::default()).await {
+        // of damaged objects the names alone are known, with which they are deleted
+        Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
+            api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+            api.list_metadata(&ListParams::default()).await?.items
+        }
+        listed => listed?.items,
+    };
     if there.is_empty() {
         return Ok(());
     }

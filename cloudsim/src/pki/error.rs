@@ -23,6 +23,17 @@ pub enum PkiError {
         /// The reason.
         why: String,
     },
+    /// A Secret is stored and cannot be read.
+    #[error(
+        "Secret kubeedge/{secret} is damaged ({why}); put a copy of the data directory in place of it, or run \
+         `cloudsim db repair` (nodes must then enrol again)"
+    )]
+    Damaged {
+        /// The name of the Secret.
+        secret: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A certificate could not be signed.
     #[error("a certificate could not be made")]
     Certificate(#[from] CertError),

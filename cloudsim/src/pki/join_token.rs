@@ -176,7 +176,7 @@ impl JoinToken {
         match Self::read(client).await {
             Ok(Some(token)) if is_fresh(token.trim(), ca, now()) => Ok(token.trim().to_owned()),
             // an invalid token is replaced: nobody could join with it
-            Ok(_) | Err(PkiError::Secret { .. }) => Self::renew(client, ca).await,
+            Ok(_) | Err(PkiError::Secret { .. } | PkiError::Damaged { .. }) => Self::renew(client, ca).await,
             Err(error) => Err(error),
         }
     }

@@ -20,6 +20,7 @@ use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 use kube::Client;
 use kubeapi::store::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
+use tracing::error;
 use wire::enroll::{Ca, EcKey, pem_certificate};
 
 pub(crate) use self::records::{Change, Entry, LABEL as RECORDS_LABEL, Precondition, Records};
@@ -132,7 +133,8 @@ pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
     let (secret, field) = ACCOUNTS;
     let secrets = Secrets::new(client);
     let made = EcKey::generate()?;
-    let data = secrets.ensure(secret, BTreeMap::from([(field, made.sec1_der().to_vec())])).await?;
+    // tokens that were signed with a key that is lost are issued again when they are refused
+    let data = secrets.ensure_readable(secret, BTreeMap::from([(field, made.sec1_der().to_vec())])).await?;
     EcKey::from_sec1_der(data.field(field)?)
         .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
 }
@@ -167,7 +169,14 @@ async fn ensure_server(
     let (secret, cert, key) = SERVER;
     for _ in 0..MAX_ATTEMPTS {
         let (mut all, mut version) = (names.to_vec(), None);
-        if let Some(data) = secrets.get(secret).await? {
+        let stored = match secrets.get(secret).await {
+            Err(PkiError::Damaged { secret, why }) => {
+                error!(secret, why, "a damaged certificate of the cloud is signed again by its CA");
+                None
+            }
+            stored => stored?,
+        };
+        if let Some(data) = stored {
             version = data.version.clone();
             if let (Ok(cert), Ok(key)) = (data.field(cert), data.field(key)) {
                 // the CA may have been lost and made again

@@ -8,6 +8,8 @@ use kube::{
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
 
+use tracing::error;
+
 use super::PkiError;
 
 /// The namespace of CloudCore's Secrets.
@@ -39,8 +41,17 @@ impl Secrets {
         Self(Api::namespaced(client.clone(), NAMESPACE))
     }
 
+    /// Returns the stored contents.
+    ///
+    /// # Errors
+    /// [`PkiError::Damaged`] if they are stored and cannot be read.
     pub(super) async fn get(&self, name: &'static str) -> Result<Option<Data>, PkiError> {
-        let found = self.0.get_opt(name).await?;
+        let found = match self.0.get_opt(name).await {
+            Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
+                return Err(PkiError::Damaged { secret: name, why: status.message.clone() });
+            }
+            found => found?,
+        };
         Ok(found.map(|secret| Data {
             secret: name,
             version: secret.metadata.resource_version,
@@ -64,6 +75,22 @@ impl Secrets {
         let missing =
             || PkiError::Secret { secret: name, why: "it was deleted as soon as it was made".to_owned() };
         self.get(name).await?.ok_or_else(missing)
+    }
+
+    /// Returns the stored contents as [`Self::ensure`] does, but stores `fields` also in place of contents that are damaged.
+    pub(super) async fn ensure_readable(
+        &self,
+        name: &'static str,
+        fields: BTreeMap<&str, Vec<u8>>,
+    ) -> Result<Data, PkiError> {
+        match self.ensure(name, fields.clone()).await {
+            Err(PkiError::Damaged { secret, why }) => {
+                error!(secret, why, "replaced a damaged Secret of the cloud");
+                self.put(name, fields.clone()).await?;
+                self.ensure(name, fields).await
+            }
+            ensured => ensured,
+        }
     }
 
     /// Replaces whatever is stored by `fields`.

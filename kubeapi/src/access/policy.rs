@@ -99,12 +99,17 @@ impl Binding {
     }
 }
 
-async fn store_if_absent(api: &Api, plural: &str, object: Value) -> Result<(), StatusError> {
+async fn store_if_absent(api: &Api, plural: &str, mut object: Value) -> Result<(), StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let key = Key::new(Resource::new(GROUP, plural), "", name);
     match Store::get(&**api.store(), &key).await {
+        Ok(None) => {}
         // it is written anew as if there were none
-        Ok(None) | Err(StoreError::Damaged { .. }) => {}
+        Err(StoreError::Damaged { .. }) => {
+            if let Some(uid) = api.store().damaged_uid(&key).await? {
+                object["metadata"]["uid"] = uid.into();
+            }
+        }
         Ok(Some(_)) => return Ok(()),
         Err(error) => return Err(error.into()),
     }

@@ -120,7 +120,7 @@ pub(crate) async fn mutate(
         assign(metadata(&mut changed), name, value);
     }
     validate::decode(&target.kind, &mut changed, DuplicateFields::Ignored, FieldValidation::Ignore)?;
-    defaults::fill(&target.kind, &mut changed);
+    defaults::fill(&target.kind, &mut changed)?;
     Ok(changed)
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     object::{as_map, child, default_to, is_mirror, metadata},
     registry::{Builtin, Kind, KindSchema},
+    structural_schema::DefaultsTooLarge,
 };
 
 mod access;
@@ -25,7 +26,10 @@ mod workload;
 use fields::{default_text, text_at};
 
 /// Fills in the defaults, at creation and at each update; idempotent.
-pub(crate) fn fill(kind: &Kind, object: &mut Value) {
+///
+/// # Errors
+/// The defaults of a schema make the object larger than may be stored.
+pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), DefaultsTooLarge> {
     use Builtin as B;
     let Some(builtin) = kind.builtin else { return custom(kind, object) };
     let is_mirror = builtin == B::Pod && is_mirror(object);
@@ -93,6 +97,7 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
         | B::FlowSchema
         | B::Computed => {}
     }
+    Ok(())
 }
 
 /// Moves fields that clients may write elsewhere, such as `stringData`, to where they are stored.
@@ -155,9 +160,10 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     as_map(object).insert("status".into(), status);
 }
 
-fn custom(kind: &Kind, object: &mut Value) {
-    if let KindSchema::Defined(schema) = kind.schema() {
-        schema.fill_defaults(object);
+fn custom(kind: &Kind, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+    match kind.schema() {
+        KindSchema::Defined(schema) => schema.fill_defaults(object),
+        KindSchema::Published(_) => Ok(()),
     }
 }
 

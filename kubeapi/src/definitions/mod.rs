@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{
     Api,
-    object::{as_map, default_to, is_deleting, metadata, text_or_empty},
+    object::{as_map, assign, default_to, is_deleting, metadata, text_or_empty},
     registry::Builtin,
     status::StatusError,
     store::{Expect, Key, Object, Page, Scope, Store, StoreError, Write},
@@ -119,11 +119,14 @@ async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), St
     let map = as_map(&mut new);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
-    crate::defaults::fill(&kind, &mut new);
+    crate::defaults::fill(&kind, &mut new)?;
     let key = Key::new(kind.resource().clone(), "", text_or_empty(&new, "/metadata/name"));
     let stored = match Store::get(&**api.store(), &key).await {
         // it is written anew as if there were none
-        Err(StoreError::Damaged { .. }) => None,
+        Err(StoreError::Damaged { .. }) => {
+            assign(metadata(&mut new), "uid", api.store().damaged_uid(&key).await?.map(Value::String));
+            None
+        }
         stored => stored?,
     };
     let Some(stored) = stored else {

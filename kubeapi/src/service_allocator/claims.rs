@@ -19,7 +19,7 @@ use crate::{
     object::{as_map, text_or_empty},
     path::Target,
     status::StatusError,
-    store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write},
+    store::{Expect, Key, Listing, Page, Resource, Scope, Store, StoreError, Write},
 };
 
 type Spec = Map<String, Value>;
@@ -92,8 +92,10 @@ async fn pick(
         }
     }
     let scope = Scope { resource: any().resource(), namespace: None };
-    let taken = api.store().list(&scope, &Page::default()).await?.items;
-    let taken: HashSet<_> = taken.into_iter().map(|object| object.key.name).collect();
+    let Listing { items, damaged, .. } = api.store().list(&scope, &Page::default()).await?;
+    let names = items.into_iter().map(|object| object.key.name);
+    // whose a damaged one is nobody knows
+    let taken: HashSet<_> = names.chain(damaged.into_iter().map(|key| key.name)).collect();
     Ok(all.find(|claim| !not.contains(claim) && !taken.contains(&claim.name())))
 }
 
@@ -184,30 +186,46 @@ pub(super) async fn give_ports(
     Ok(())
 }
 
-/// The writes that make the claims of `old` those of `new`.
+/// The claims that are stored for a service, whatever it says itself.
+pub(super) async fn stored(api: &Api, target: &Target) -> Result<BTreeSet<Claim>, StatusError> {
+    let mut claims = BTreeSet::new();
+    for resource in [Claim::Port(0).resource(), Claim::Address(Ipv4Addr::UNSPECIFIED).resource()] {
+        let scope = Scope { resource, namespace: None };
+        for object in api.store().list(&scope, &Page::default()).await?.items {
+            if is_of(&object.value()?, target) {
+                let name = &object.key.name;
+                let address = name.parse().map(Claim::Address).ok();
+                claims.extend(address.or_else(|| name.parse().map(Claim::Port).ok()));
+            }
+        }
+    }
+    Ok(claims)
+}
+
+/// Whether the claim is the service's.
+fn is_of(claim: &Value, target: &Target) -> bool {
+    text_or_empty(claim, "/spec/parentRef/namespace") == target.namespace
+        && text_or_empty(claim, "/spec/parentRef/name") == target.name
+}
+
+/// The writes that make the claims `before` those of `new`.
 pub(super) async fn difference(
     api: &Api,
     target: &Target,
-    old: Option<&Value>,
+    before: &BTreeSet<Claim>,
     new: Option<&Value>,
 ) -> Result<Vec<Write>, StatusError> {
-    let [before, after] = [old, new].map(|service| service.map(held).unwrap_or_default());
+    let after = new.map(held).unwrap_or_default();
     let owner =
         json!({"group": "", "resource": "services", "namespace": target.namespace, "name": target.name});
     let mut writes: Vec<_> = after
-        .difference(&before)
+        .difference(before)
         .map(|claim| Write { key: claim.key(), expect: Expect::Absent, value: Some(claim.object(&owner)) })
         .collect();
     for claim in before.difference(&after) {
         // a service that was stored without the claims has none to release
         let Some(stored) = Store::get(&**api.store(), &claim.key()).await? else { continue };
-        let is_own = |key: &str| {
-            let pointer = format!("/spec/parentRef/{key}");
-            stored.value().is_ok_and(|stored| {
-                text_or_empty(&stored, &pointer) == text_or_empty(&owner, &format!("/{key}"))
-            })
-        };
-        if is_own("namespace") && is_own("name") {
+        if stored.value().is_ok_and(|stored| is_of(&stored, target)) {
             writes.push(Write { key: claim.key(), expect: Expect::Revision(stored.revision), value: None });
         }
     }

@@ -4,6 +4,8 @@
 //! has it: two services can never get the same one, and what was given out outlives a restart. As the real server keeps its
 //! `IPAddress` objects (KEP-1880).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -12,7 +14,7 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::Write,
+    store::{Key, Write},
 };
 
 mod claims;
@@ -34,17 +36,23 @@ pub(crate) async fn settle(
     if !concerns(api, target) {
         return Ok(Vec::new());
     }
-    let Some(new) = new else { return claims::difference(api, target, old, None).await };
+    let key = Key::new(target.kind.resource().clone(), target.namespace.as_str(), target.name.as_str());
+    let before = match old {
+        Some(old) => fields::held(old),
+        // of a damaged service they are known by its name alone
+        None if api.store().damaged().has(&key) => claims::stored(api, target).await?,
+        None => BTreeSet::new(),
+    };
+    let Some(new) = new else { return claims::difference(api, target, &before, None).await };
     let refuse = |causes| StatusError::invalid("", "Service", &target.name, causes);
     let spec = child(as_map(new), "spec");
     let causes = fields::families(spec);
     if !causes.is_empty() {
         return Err(refuse(causes));
     }
-    let before = old.map(fields::held).unwrap_or_default();
     claims::give_address(api, spec, &before, refuse).await?;
     claims::give_ports(api, spec, &before, refuse).await?;
-    claims::difference(api, target, old, Some(new)).await
+    claims::difference(api, target, &before, Some(new)).await
 }
 
 /// Whether writes of the target come with others.

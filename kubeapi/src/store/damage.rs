@@ -25,6 +25,11 @@ pub enum Damage {
 pub struct Damaged(watch::Receiver<Arc<BTreeMap<Key, Damage>>>);
 
 impl Damaged {
+    /// Reports whether the object at `key` is damaged.
+    pub fn has(&self, key: &Key) -> bool {
+        self.0.borrow().contains_key(key)
+    }
+
     /// Returns the current ones.
     pub fn now(&self) -> Arc<BTreeMap<Key, Damage>> {
         self.0.borrow().clone()
@@ -67,7 +72,7 @@ impl DamagedObjectsTracker {
             true
         });
         if is_news {
-            tracing::error!(object = %key, %damage, "a stored object is damaged and is left out");
+            tracing::error!(object = %key, %damage, "stored object is damaged; delete it or write it again");
         }
     }
 

@@ -71,9 +71,11 @@ impl StoreLock {
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // for people: the lock itself is the kernel's
-        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        written.map_err(failed)?;
+        // for people: the lock itself is the kernel's, also where a full disk does not take the number
+        match file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())) {
+            Err(error) if error.kind() == ErrorKind::StorageFull => {}
+            written => written.map_err(failed)?,
+        }
         Ok(Self { file, path })
     }
 

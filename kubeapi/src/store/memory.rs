@@ -56,7 +56,7 @@ impl Store for MemoryStore {
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
         let objects = self.objects.read();
         let (items, remaining) = objects.list(scope, page);
-        Ok(Listing { items, revision: self.log.head(), remaining })
+        Ok(Listing { items, damaged: Vec::new(), revision: self.log.head(), remaining })
     }
 
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {

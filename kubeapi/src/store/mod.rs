@@ -171,8 +171,10 @@ pub struct Write {
 /// A page of a list, in the order of (namespace, name).
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// The objects; those that are damaged are left out.
+    /// The objects that can be read.
     pub items: Vec<Object>,
+    /// The damaged objects among the rows of this page. They exist: nobody may act as if they were deleted.
+    pub damaged: Vec<Key>,
     /// The store's revision that the list shows.
     pub revision: u64,
     /// How many objects follow the last item; 0 on the last page.
@@ -279,6 +281,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Lists the objects of `scope` in the order of (namespace, name).
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
 
+    /// Returns the uid of a damaged object, if it can still be read.
+    async fn damaged_uid(&self, _key: &Key) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     /// Returns the damaged objects that were found: by opening the store, and by reading since.
     fn damaged(&self) -> Damaged {
         Damaged::default()
@@ -296,6 +303,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Checks that the store accepts writes.
     async fn check(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Reports whether the disk is full, so that objects can be deleted and not created.
+    fn is_full(&self) -> bool {
+        false
     }
 
     /// Completes when nothing can be written any more: the task that writes has ended by a bug of this program.

@@ -82,6 +82,7 @@ pub(crate) async fn answer(
         body: Bytes::new(),
         caller: Some(caller.clone()),
         is_reviewed: true,
+        needs_complete_lists: false,
         warnings: Warnings::default(),
     };
     let wanted = StreamRequest { api, streams: &**streams, call: &call, caller: &caller, parts };

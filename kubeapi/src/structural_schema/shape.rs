@@ -7,6 +7,7 @@ use super::{
     path::{field_step, within},
     types::is_type_meta,
 };
+use crate::object_size::{MAX_OBJECT_BYTES, encoded_bytes};
 
 impl Structural {
     /// Removes unknown fields, and returns their paths.
@@ -24,8 +25,30 @@ impl Structural {
     }
 
     /// Fills in defaults where the enclosing object exists. A null that is not allowed counts as an absent value.
-    pub(crate) fn fill_defaults(&self, object: &mut Value) {
-        self.root.fill_defaults(object);
+    ///
+    /// # Errors
+    /// The defaults make the object larger than may be stored; the rest of them is not filled in.
+    pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+        self.root.fill_defaults(object, &mut DefaultsBudget(MAX_OBJECT_BYTES))
+    }
+}
+
+/// The defaults of a schema make an object larger than may be stored.
+#[derive(Debug)]
+pub(crate) struct DefaultsTooLarge;
+
+/// The bytes that defaults may still take.
+struct DefaultsBudget(usize);
+
+impl DefaultsBudget {
+    /// Returns a copy of a field's default, and counts it.
+    fn take(&mut self, name: &str, default: &Value) -> Result<Value, DefaultsTooLarge> {
+        // the quotes of the name, a colon and a comma
+        let field = name.len() + 4;
+        let left = self.0.checked_sub(field).ok_or(DefaultsTooLarge)?;
+        let value = encoded_bytes(default, left).ok_or(DefaultsTooLarge)?;
+        self.0 = left - value;
+        Ok(default.clone())
     }
 }
 
@@ -71,34 +94,37 @@ impl Node {
         }
     }
 
-    fn fill_defaults(&self, value: &mut Value) {
+    fn fill_defaults(&self, value: &mut Value, budget: &mut DefaultsBudget) -> Result<(), DefaultsTooLarge> {
         match value {
             Value::Object(map) => {
                 for (name, node) in &self.fields {
                     let is_absent =
                         map.get(name.as_ref()).is_none_or(|value| value.is_null() && !node.nullable);
                     if let Some(default) = node.default.as_ref().filter(|_| is_absent) {
-                        map.insert(name.to_string(), default.clone());
+                        map.insert(name.to_string(), budget.take(name, default)?);
                     }
                 }
+                // a null without a default counts as absent
                 map.retain(|name, value| {
-                    let Some(node) = self.field(name) else { return true };
-                    if value.is_null() && !node.nullable {
-                        match &node.default {
-                            Some(default) => *value = default.clone(),
-                            None => return false,
-                        }
-                    }
-                    node.fill_defaults(value);
-                    true
+                    let node = self.field(name);
+                    !node.is_some_and(|node| value.is_null() && !node.nullable && node.default.is_none())
                 });
+                for (name, value) in map.iter_mut() {
+                    let Some(node) = self.field(name) else { continue };
+                    if let Some(default) = node.default.as_ref().filter(|_| value.is_null() && !node.nullable)
+                    {
+                        *value = budget.take(name, default)?;
+                    }
+                    node.fill_defaults(value, budget)?;
+                }
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
-                    list.iter_mut().for_each(|value| items.fill_defaults(value));
+                    list.iter_mut().try_for_each(|value| items.fill_defaults(value, budget))?;
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 }

@@ -190,7 +190,7 @@ fn defaults_stand_where_their_object_is() {
         ),
     ];
     for (mut object, expected) in cases {
-        schema().fill_defaults(&mut object);
+        schema().fill_defaults(&mut object).unwrap();
         assert_eq!(object, expected);
     }
 }

@@ -77,7 +77,7 @@ fn defined(
     let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
     let told = repeated.messages().into_iter().chain(unknown).take(MAX_FIELD_ERRORS).collect();
     let told = allowed(kind, told, repeated, fields)?;
-    schema.fill_defaults(object);
+    schema.fill_defaults(object)?;
     Ok(told)
 }
 

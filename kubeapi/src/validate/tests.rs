@@ -109,7 +109,7 @@ fn created(plural: &str, mut object: Value) -> Vec<String> {
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
     decode(kind, &mut object, DuplicateFields::Ignored, FieldValidation::Strict)
         .unwrap_or_else(|error| panic!("{}", error.body()));
-    defaults::fill(kind, &mut object);
+    defaults::fill(kind, &mut object).unwrap();
     defaults::begin(kind, &mut object);
     texts(create(kind, &object))
 }
@@ -120,7 +120,7 @@ fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
     let [old, new] = [old, new].map(|mut object| {
         decode(kind, &mut object, DuplicateFields::Ignored, FieldValidation::Strict)
             .unwrap_or_else(|error| panic!("{}", error.body()));
-        defaults::fill(kind, &mut object);
+        defaults::fill(kind, &mut object).unwrap();
         object
     });
     texts(update(kind, &old, &new))

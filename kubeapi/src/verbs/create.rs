@@ -16,7 +16,7 @@ use crate::{
     call::Call,
     defaults, definitions,
     object::{default_to, metadata, text_or_empty},
-    patch,
+    object_size, patch,
     path::Target,
     quota,
     registry::Builtin,
@@ -58,7 +58,8 @@ pub(super) async fn create_if_missing(
 ) -> Result<Option<Response<Body>>, StatusError> {
     match get::find(api, &call.target).await {
         Ok(_) => return Ok(None),
-        Err(error) if error.code == StatusCode::NOT_FOUND => {}
+        // a damaged object is replaced
+        Err(error) if error.code == StatusCode::NOT_FOUND || error.is_storage_read() => {}
         Err(error) => return Err(error),
     }
     let AdmittedObject { object, warnings } = object()?;
@@ -105,7 +106,11 @@ async fn create_object(
             target.name = generated(&generate);
             metadata(&mut object).insert("name".into(), target.name.as_str().into());
         }
-        begin(api, call, &mut object, origin);
+        let damaged_uid = damaged_uid(api, &target, &object).await?;
+        begin(api, call, &mut object, origin)?;
+        if let Some(uid) = damaged_uid {
+            metadata(&mut object).insert("uid".into(), uid.into());
+        }
         if api.is_full() {
             object = admission::mutate(api, call, &target, None, object).await?;
             let causes = validate::create(&target.kind, &object);
@@ -120,6 +125,7 @@ async fn create_object(
         let _turn = quota::admit(api, &target, &object).await?;
         if call.query.dry_run() {
             service_allocator::settle(api, &target, None, Some(&mut object)).await?;
+            object_size::check(&object, None)?;
             return refused_if_there(api, &target, object).await.map(Outcome::DryRun);
         }
         match store(api, &target, (Expect::Absent, None), Some(object)).await {
@@ -127,6 +133,19 @@ async fn create_object(
             written => return written.map(Outcome::Stored),
         }
     }
+}
+
+/// Returns the uid of the damaged object that is replaced, so that what it owns stays its own: the writer's, or the stored one.
+async fn damaged_uid(api: &Api, target: &Target, object: &Value) -> Result<Option<String>, StatusError> {
+    let key = key(target);
+    if !api.store().damaged().has(&key) {
+        return Ok(None);
+    }
+    let known = Uuid::parse_str(text_or_empty(object, "/metadata/uid")).ok();
+    Ok(match known {
+        Some(uid) => Some(uid.to_string()),
+        None => api.store().damaged_uid(&key).await?,
+    })
 }
 
 async fn refused_if_there(api: &Api, target: &Target, object: Value) -> Result<Value, StatusError> {
@@ -137,21 +156,21 @@ async fn refused_if_there(api: &Api, target: &Target, object: Value) -> Result<V
 }
 
 /// Sets the metadata that the server controls.
-fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
+fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) -> Result<(), StatusError> {
     let kind = &call.target.kind;
     let now = now();
     let metadata = metadata(object);
     if !api.is_full() {
         // the UID is for the API server to give, which hears of the object later
         default_to(metadata, "creationTimestamp", now);
-        return;
+        return Ok(());
     }
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         metadata.shift_remove(key);
     }
     metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), now.as_str().into());
-    defaults::fill(kind, object);
+    defaults::fill(kind, object)?;
     defaults::begin(kind, object);
     if kind.is(Builtin::CertificateSigningRequest) {
         set_requester(call, object);
@@ -163,6 +182,7 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     if origin == Origin::Update {
         patch::track_update(&target(kind), None, object, &writer(call, &now));
     }
+    Ok(())
 }
 
 /// Sets the requester in a certificate request. `system:masters` may request for others.

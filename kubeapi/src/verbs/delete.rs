@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     get::{Outcome, answer, key},
-    list::{all, selection},
+    list::{all, scope, selection},
     options::{of_dry_run, refuse},
     write::{Change, modify, store},
 };
@@ -20,7 +20,7 @@ use crate::{
     object::text_or_empty,
     registry::{Builtin, Kind},
     status::StatusError,
-    store::{Expect, Store, StoreError},
+    store::{Expect, Key, Store, StoreError},
 };
 
 /// `DeleteOptions` (meta/v1).
@@ -92,7 +92,11 @@ pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response
         return Err(StatusError::method_not_allowed());
     }
     let (options, call) = options(call)?;
-    let (objects, revision) = all(api, &call, &selection(&call)?).await?;
+    let selection = selection(&call)?;
+    if selection.is_everything() {
+        delete_damaged_of(api, &call, &options).await?;
+    }
+    let (objects, revision) = all(api, &call, &selection).await?;
     let mut items = Vec::with_capacity(objects.len());
     for object in objects {
         let mut one = call.bodyless();
@@ -187,6 +191,24 @@ async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Val
         store(api, target, (Expect::Anything, None), None).await?;
     }
     Ok(json!({"kind": target.kind.kind, "apiVersion": target.kind.api_version(), "metadata": metadata}))
+}
+
+/// Deletes the damaged objects of the request's collection, of which no selector can be checked.
+async fn delete_damaged_of(api: &Api, call: &Call, options: &Options) -> Result<(), StatusError> {
+    let (scope, damaged) = (scope(&call.target), api.store().damaged().now());
+    let covered = |key: &&Key| {
+        key.resource == scope.resource
+            && scope.namespace.as_ref().is_none_or(|wanted| *wanted == key.namespace)
+    };
+    for key in damaged.keys().filter(covered) {
+        let mut one = call.bodyless();
+        one.target.name.clone_from(&key.name);
+        match delete_one(api, &one, options).await {
+            Err(error) if error.code != StatusCode::NOT_FOUND => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusError> {

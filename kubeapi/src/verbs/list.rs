@@ -17,7 +17,7 @@ use crate::{
     path::Target,
     selector::Selection,
     status::StatusError,
-    store::{Object, Page, Scope, StoreError},
+    store::{Listing, Object, Page, Scope, StoreError},
     table::{self, IncludeObject},
 };
 
@@ -76,6 +76,7 @@ pub(super) async fn all(
     selection: &Selection,
 ) -> Result<(Vec<Object>, u64), StatusError> {
     let listing = api.store().list(&scope(&call.target), &Page::default()).await?;
+    check_damaged(call, &listing)?;
     let mut items = all_served(&call.target.kind, listing.items)?;
     retain_selected(&mut items, selection)?;
     Ok((items, listing.revision))
@@ -95,6 +96,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
     loop {
         let page = Page { after, limit: limit.map(|limit| limit - items.len()) };
         let listing = api.store().list(&scope(&call.target), &page).await?;
+        check_damaged(call, &listing)?;
         let revision = start.as_ref().and_then(|start| start.rv).unwrap_or(listing.revision);
         let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         let mut found = all_served(&call.target.kind, listing.items)?;
@@ -116,6 +118,17 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
         }
         after = Some((ns, name));
     }
+}
+
+/// Objects that cannot be read make the list fail if the caller needs all of them; it is otherwise warned of each.
+fn check_damaged(call: &Call, listing: &Listing) -> Result<(), StatusError> {
+    if call.needs_complete_lists && !listing.damaged.is_empty() {
+        return Err(StatusError::incomplete(&listing.damaged));
+    }
+    for key in &listing.damaged {
+        call.warnings.add(format!("{key} is damaged and not listed; delete it, or write it again"));
+    }
+    Ok(())
 }
 
 fn retain_selected(items: &mut Vec<Object>, selection: &Selection) -> Result<(), StatusError> {

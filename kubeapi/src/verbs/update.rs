@@ -5,13 +5,22 @@ use serde_json::Value;
 
 use super::{
     create::{Origin, create_if_missing},
-    get::answer,
+    get::{self, answer},
     merge::merged,
     write::{AdmittedObject, Change, admit, modify, target, writer},
 };
 use crate::{
-    Api, Body, admission, body, call::Call, cause::Cause, defaults, definitions, deletion::Next,
-    object::text_or_empty, patch, registry::Builtin, service_allocator, status::StatusError, timestamp::now,
+    Api, Body, admission, body,
+    call::Call,
+    cause::Cause,
+    defaults, definitions,
+    deletion::Next,
+    object::{metadata, text_or_empty},
+    patch,
+    registry::Builtin,
+    service_allocator,
+    status::StatusError,
+    timestamp::now,
 };
 
 /// Replaces the request's object, or its status.
@@ -20,6 +29,17 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     let AdmittedObject { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
     if kind.allows_create_on_update() && call.target.part.is_none() {
         let new = || Ok(AdmittedObject { object: object.clone(), warnings: warnings.clone() });
+        if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
+            return Ok(created);
+        }
+    }
+    if call.target.part.is_none() && api.store().damaged().has(&get::key(&call.target)) {
+        let new = || {
+            let mut object = object.clone();
+            // nobody can compare it with that of the damaged object
+            metadata(&mut object).shift_remove("resourceVersion");
+            Ok(AdmittedObject { object, warnings: warnings.clone() })
+        };
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
             return Ok(created);
         }
@@ -74,7 +94,7 @@ pub(super) fn finish(
         if kind.is(Builtin::Service) {
             service_allocator::carry(current, &mut new);
         }
-        defaults::fill(kind, &mut new);
+        defaults::fill(kind, &mut new)?;
         if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
             definitions::status::follow(&mut new);
         }

@@ -15,6 +15,7 @@ use crate::{
     deletion::{Next, is_awaited},
     duplicates::DuplicateFields,
     object::{is_deleting, metadata, text_or_empty},
+    object_size,
     patch::{self, ApplyOptions},
     path::Target,
     quota,
@@ -119,6 +120,9 @@ pub(super) async fn store(
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
     let value = value.map(|value| stored(&target.kind, value));
+    if let Some(value) = value.as_ref().filter(|_| api.is_full()) {
+        object_size::check(value, before)?;
+    }
     if !service_allocator::concerns(api, target) {
         return commit(api, target, vec![Write { key: key(target), expect, value }]).await?;
     }
@@ -211,6 +215,7 @@ pub(super) async fn modify(
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
             Next::Replace(mut object) if dry_run => {
                 service_allocator::settle(api, target, Some(&value), Some(&mut object)).await?;
+                object_size::check(&object, Some(&value))?;
                 return Ok(Outcome::DryRun(object));
             }
             Next::Remove if dry_run => return Ok(Outcome::Stored(current)),

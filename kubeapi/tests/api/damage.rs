@@ -143,3 +143,93 @@ async fn a_damaged_definition_stops_no_other() {
     assert_eq!(get(&world, WIDGETS).await.code, StatusCode::OK);
     assert_eq!(post(&world, MAPS, map("one")).await, StatusCode::CREATED);
 }
+
+#[tokio::test]
+async fn damaged_object_is_written_again_with_its_uid() {
+    let flipped = "value = CAST(replace(CAST(value AS TEXT), '\"v\"', '\"w\"') AS BLOB)";
+    for (request, code) in [
+        (format!("POST {MAPS}"), StatusCode::CREATED),
+        (format!("PUT {MAPS}/one"), StatusCode::CREATED),
+        (format!("APPLY {MAPS}/one?fieldManager=a"), StatusCode::CREATED),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let uid = {
+            let world = World::over(SqliteStore::open(&path).await.unwrap()).await;
+            world.create(MAPS, map("one")).await["metadata"]["uid"].clone()
+        };
+        run(&path, format!("UPDATE objects SET {flipped} WHERE resource = 'configmaps' AND name = 'one'"))
+            .await;
+        let world = reopened(&path).await;
+        let patch = world.send(&format!("MERGE {MAPS}/one"), json!({"data": {"a": "b"}})).await;
+        assert_eq!(
+            (patch.code, &patch.body["reason"]),
+            (StatusCode::INTERNAL_SERVER_ERROR, &json!("StorageReadError"))
+        );
+        let mut object = map("one");
+        if request.starts_with("PUT") {
+            object["metadata"]["resourceVersion"] = json!("3");
+        }
+        let written = world.send(&request, object).await;
+        assert_eq!(
+            (written.code, &written.body["metadata"]["uid"]),
+            (code, &uid),
+            "{request}: {}",
+            written.body
+        );
+        let found = get(&world, &format!("{MAPS}/one")).await.body;
+        assert_eq!((&found["data"], &found["metadata"]["uid"]), (&json!({"k": "v"}), &uid), "{request}");
+        // it is an object as any other from then on
+        let mut stale = map("one");
+        stale["metadata"]["resourceVersion"] = json!("3");
+        let refused = world.send(&format!("PUT {MAPS}/one"), stale).await;
+        assert_eq!(refused.code, StatusCode::CONFLICT, "{request}");
+    }
+}
+
+#[tokio::test]
+async fn list_that_lacks_a_damaged_object_warns_or_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = damaged(&directory.path().join("a.db"), DAMAGES[0]).await;
+    let list = get(&world, MAPS).await;
+    let warning = list.headers.get("warning").unwrap().to_str().unwrap();
+    assert!(warning.contains("configmaps default/one is damaged and not listed"), "{warning}");
+    let maps = |client| kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(client, "default");
+    let complete = maps(world.api.complete_client("default"));
+    let Err(kube::Error::Api(status)) = complete.list(&Default::default()).await else {
+        panic!("a list without it")
+    };
+    assert!(kubeapi::is_damaged(&status) && status.message.contains("configmaps default/one"), "{status:?}");
+    assert_eq!(maps(world.api.client("default")).list(&Default::default()).await.unwrap().items.len(), 1);
+    // a collection that is deleted is deleted whole
+    let deleted = delete(&world, MAPS, json!({})).await;
+    assert_eq!(deleted.code, StatusCode::OK, "{}", deleted.body);
+    assert!(complete.list(&Default::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn damaged_service_is_written_again_with_its_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.db");
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({"metadata": {"name": "one"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    let made = {
+        let world = World::over(SqliteStore::open(&path).await.unwrap()).await;
+        world.create(services, service.clone()).await
+    };
+    let row = "resource = 'services' AND name = 'one'";
+    run(&path, format!("UPDATE objects SET value = substr(value, 1, 30) WHERE {row}")).await;
+    let world = reopened(&path).await;
+    let mut again = service.clone();
+    again["spec"]["clusterIP"] = made["spec"]["clusterIP"].clone();
+    again["spec"]["ports"][0]["nodePort"] = made["spec"]["ports"][0]["nodePort"].clone();
+    let written = world.send(&format!("POST {services}"), again).await;
+    assert_eq!(written.code, StatusCode::CREATED, "{}", written.body);
+    assert_eq!(written.body["spec"]["clusterIP"], made["spec"]["clusterIP"]);
+    // what it had is free once it is deleted
+    delete(&world, &format!("{services}/one"), json!({})).await;
+    let mut other = written.body["spec"].clone();
+    other.as_object_mut().unwrap().remove("clusterIPs");
+    let other = json!({"metadata": {"name": "two"}, "spec": other});
+    assert_eq!(post(&world, services, other).await, StatusCode::CREATED);
+}

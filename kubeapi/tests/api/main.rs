@@ -15,6 +15,7 @@ mod exchanges;
 mod extensions;
 mod large;
 mod list;
+mod object_size;
 mod parts;
 mod patch;
 mod pods;

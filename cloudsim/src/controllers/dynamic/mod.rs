@@ -302,7 +302,7 @@ impl Session {
     /// Starts a watch, beginning with all existing objects.
     fn listen(&mut self, watch: Application) {
         let Ok(call) = Call::of(&watch) else { return };
-        let listening = listen::run(self.dynamic.client.clone(), call, self.replies.clone());
+        let listening = listen::run(self.dynamic.edge.complete_client().clone(), call, self.replies.clone());
         if let Some(before) = self.listeners.insert(watch.id, self.listening.spawn(listening)) {
             before.abort();
         }

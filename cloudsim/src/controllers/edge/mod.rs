@@ -26,7 +26,8 @@ mod watch;
 use std::{collections::BTreeSet, sync::Arc};
 
 use crds::policy::ServiceAccountAccessSpec;
-use kube::Client;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, api::ListParams, core::PartialObjectMeta};
 use parking_lot::{Mutex, RwLock};
 
 pub use self::request::Verb;
@@ -43,6 +44,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Edge {
     client: Client,
+    /// A client whose lists fail if one of their objects is damaged.
+    complete: Client,
     index: Arc<RwLock<Index>>,
     mailboxes: Mailboxes,
     root_ca: Arc<str>,
@@ -61,6 +64,7 @@ impl Edge {
     pub fn new(client: Client, mailboxes: Mailboxes, root_ca: &str) -> Self {
         let (index, unhandled) = (Arc::default(), Unhandled::default());
         Self {
+            complete: client.clone(),
             client,
             index,
             mailboxes,
@@ -71,6 +75,17 @@ impl Edge {
             kubelet_port: None,
             approver: None,
         }
+    }
+
+    /// Sets the client whose lists fail if one of their objects is damaged.
+    #[must_use]
+    pub fn with_complete_client(self, complete: Client) -> Self {
+        Self { complete, ..self }
+    }
+
+    /// Returns the client whose lists fail if one of their objects is damaged.
+    pub(super) fn complete_client(&self) -> &Client {
+        &self.complete
     }
 
     /// Refuses to create a Node again after its deletion: the node's certificate ends with it.
@@ -127,6 +142,11 @@ impl Edge {
             return Ok(Vec::new());
         }
         let live = objects::get(&self.client, path).await?;
+        if path.kind == ObjectKind::Access && !concerns && live.is_some() {
+            // a pod of the account may be damaged, and is not in the index then
+            let pods = Api::<PartialObjectMeta<Pod>>::namespaced(self.complete.clone(), &path.namespace);
+            pods.list_metadata(&ListParams::default()).await?;
+        }
         let mine = live.filter(|object| match path.kind {
             // a pod that was bound to another node meanwhile counts as deleted for this one
             ObjectKind::Pod => object["spec"]["nodeName"] == node,

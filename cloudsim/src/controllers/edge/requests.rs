@@ -150,7 +150,10 @@ impl Edge {
         let post = PostParams::default();
         match (kind, verb) {
             (ResourceType::Node, Verb::Insert) => {
-                let made = self.of::<Node>("").create(&post, &parse(content)?).await;
+                let mut object: DynamicObject = parse(content)?;
+                // counts only in place of a damaged Node, whose certificates stay valid
+                object.metadata.uid = self.registered_uid(node).await;
+                let made = self.of::<Node>("").create(&post, &object).await;
                 if let (Ok(made), Some(certificates)) = (&made, &self.certificates)
                     && let Err(error) =
                         certificates.registered(node, made.metadata.uid.as_deref().unwrap_or_default()).await
@@ -162,7 +165,14 @@ impl Edge {
             (ResourceType::NodePatch, Verb::Patch) => {
                 let mut patch = patch_of(content).map_err(kube::Error::SerdeError)?;
                 self.redirect(&mut patch);
-                self.patched(&self.of::<Node>(""), name, patch).await
+                match self.patched(&self.of::<Node>(""), name, patch).await {
+                    // the node registers again, which writes its Node anew
+                    Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
+                        let message = format!("nodes \"{name}\" not found: {}", status.message);
+                        Ok(refuse(request, api_status::failure(404, "NotFound", &message)))
+                    }
+                    patched => patched,
+                }
             }
             (ResourceType::PodPatch, Verb::Patch) => {
                 let patch = patch_of(content).map_err(kube::Error::SerdeError)?;
@@ -192,6 +202,11 @@ impl Edge {
                 Ok(refuse(request, api_status::failure(405, "MethodNotAllowed", &reason)))
             }
         }
+    }
+
+    /// Returns the uid that the node's Node had, if the node's certificates are recorded here.
+    async fn registered_uid(&self, node: &str) -> Option<String> {
+        self.certificates.as_ref()?.uid(node).await.ok().flatten()
     }
 
     pub(super) fn of<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {

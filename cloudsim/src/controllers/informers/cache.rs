@@ -109,7 +109,9 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
                 if self.ended.len() > REMEMBERED {
                     self.ended.pop_front();
                 }
-                let same = self.objects.get(&key(&object)).is_some_and(|known| known.uid() == object.uid());
+                // the uid of a damaged object is not known
+                let is_same = |known: &Arc<K>| object.uid().is_none() || known.uid() == object.uid();
+                let same = self.objects.get(&key(&object)).is_some_and(is_same);
                 let before = if same { self.take(&key(&object)) } else { None };
                 vec![Change { before, object: Arc::new(object), gone: true }]
             }

@@ -3,13 +3,14 @@
 //! In: watch events, and the controllers' own writes. Out: objects by name, owner and namespace, and changes for listeners. Every
 //! listener's channel is bounded; a full one delays the watch, a closed one is dropped.
 
-use std::{fmt, fmt::Debug, pin::pin, sync::Arc};
+use std::{fmt, fmt::Debug, pin::pin, sync::Arc, time::Instant};
 
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource,
     runtime::{WatchStreamExt, watcher},
 };
+use limits::Repeated;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
@@ -55,6 +56,15 @@ impl<K> Debug for Informer<K> {
     }
 }
 
+/// Reports whether a list failed because a stored object is damaged.
+fn is_damaged(error: &watcher::Error) -> bool {
+    let failed = match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => error,
+        _ => return false,
+    };
+    matches!(failed, kube::Error::Api(status) if kubeapi::is_damaged(status))
+}
+
 impl<K> Informer<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -65,11 +75,20 @@ where
             .default_backoff()
             .take_until(shutdown.cancelled_owned());
         let mut events = pin!(events);
+        let mut damaged = Repeated::default();
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.observe(event).await,
+                Ok(event) => {
+                    damaged = Repeated::default();
+                    self.observe(event).await;
+                }
                 Err(error) => {
-                    tracing::debug!(kind = %K::kind(&()), error = &error as &dyn std::error::Error, "a watch began anew");
+                    let (kind, why) = (K::kind(&()), &error as &dyn std::error::Error);
+                    if !is_damaged(&error) {
+                        tracing::debug!(%kind, error = why, "a watch began anew");
+                    } else if let Some(times) = damaged.count(&kind, Instant::now()) {
+                        tracing::error!(%kind, times, error = why, "failed to list objects; controllers of this kind wait");
+                    }
                 }
             }
         }

@@ -8,6 +8,9 @@ use super::{
 };
 use crate::store::StoreError;
 
+/// The system's number for a disk without space.
+const ENOSPC: i32 = 28;
+
 /// Makes errors that name the file.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorContext(Arc<str>);
@@ -15,6 +18,12 @@ pub(super) struct ErrorContext(Arc<str>);
 impl ErrorContext {
     pub(super) fn of(path: &Path) -> Self {
         Self(path.display().to_string().into())
+    }
+
+    /// The error of a write that needs more space than there is.
+    pub(super) fn full(&self) -> StoreError {
+        let full = io::Error::from_raw_os_error(ENOSPC);
+        self.at("write: only deletions are possible", sqlx::Error::Io(full))
     }
 
     /// `step` completes "cannot …".

@@ -16,6 +16,7 @@ mod read;
 mod readers;
 mod recent;
 mod repair;
+mod reserve;
 pub(super) mod result_code;
 mod seal;
 mod sealing;
@@ -27,7 +28,10 @@ mod writer;
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -45,7 +49,8 @@ use self::{
     read::DamagedObject,
     readers::Readers,
     recent::RecentObjects,
-    result_code::is_damage,
+    reserve::Reserve,
+    result_code::{is_damage, is_full},
     writer::{Job, Shared, Writer},
 };
 use super::{
@@ -64,12 +69,15 @@ pub struct SqliteOptions {
     pub log: LogLimits,
     /// The encryption on the disk; `None` for none.
     pub seal: Option<Seal>,
+    /// Bytes that are held beside the file for the time when the disk is full: objects can then still be deleted, and the file opened. 0
+    /// for none.
+    pub reserve: usize,
 }
 
 impl Default for SqliteOptions {
     /// Options for an edge node, without encryption.
     fn default() -> Self {
-        Self { log: LogLimits::EDGE, seal: None }
+        Self { log: LogLimits::EDGE, seal: None, reserve: 0 }
     }
 }
 
@@ -82,7 +90,12 @@ pub struct SqliteStore {
     log: Arc<Log>,
     recent: Arc<RecentObjects>,
     damaged: Arc<DamagedObjectsTracker>,
+    /// Whether the reserve is used up.
+    is_full: Arc<AtomicBool>,
 }
+
+/// The result of opening a file; an error names the failed step.
+type OpenResult = Result<open::Opened, (&'static str, sqlx::Error)>;
 
 /// A store that was opened although its file may have been damaged.
 #[derive(Debug)]
@@ -103,9 +116,9 @@ impl SqliteStore {
 
     /// Opens a file as [`SqliteStore::open`] does, with options.
     pub async fn open_with(path: &Path, options: SqliteOptions) -> Result<Arc<Self>, StoreError> {
-        let opened = open::open(path, options.seal.as_ref()).await;
+        let (opened, reserve) = Self::open_with_reserve(path, &options).await;
         let opened = opened.map_err(|(step, source)| ErrorContext::of(path).at(step, source))?;
-        Ok(Self::start(path, opened, options))
+        Ok(Self::start(path, (opened, reserve), options))
     }
 
     /// Opens a file as [`SqliteStore::open_with`] does, but renames a damaged or foreign file to `<file>.damaged-<time>` and begins a
@@ -118,17 +131,33 @@ impl SqliteStore {
         let fault = ErrorContext::of(path);
         let failed = |error| fault.at("look for damaged files beside it", sqlx::Error::Io(error));
         let was_damaged_before = !aside::earlier(path, aside::DAMAGED).await.map_err(failed)?.is_empty();
-        let (opened, set_aside) = match open::open(path, options.seal.as_ref()).await {
-            Err((_, error)) if is_damage(&error) => {
+        let ((opened, reserve), set_aside) = match Self::open_with_reserve(path, &options).await {
+            (Err((_, error)), _) if is_damage(&error) => {
                 let set_aside = aside::set_aside(path, aside::DAMAGED, Timestamp::now()).await;
                 let set_aside = set_aside
                     .map_err(|error| fault.at("move the damaged file away", sqlx::Error::Io(error)))?;
-                (open::open(path, options.seal.as_ref()).await, Some(set_aside))
+                (Self::open_with_reserve(path, &options).await, Some(set_aside))
             }
             opened => (opened, None),
         };
         let opened = opened.map_err(|(step, source)| fault.at(step, source))?;
-        Ok(Recovered { store: Self::start(path, opened, options), set_aside, was_damaged_before })
+        let store = Self::start(path, (opened, reserve), options);
+        Ok(Recovered { store, set_aside, was_damaged_before })
+    }
+
+    /// Opens the file, if need be with the space of its reserve.
+    async fn open_with_reserve(path: &Path, options: &SqliteOptions) -> (OpenResult, Reserve) {
+        let mut reserve = Reserve::of(path, options.reserve);
+        let opened = match open::open(path, options.seal.as_ref()).await {
+            Err((_, error)) if is_full(&error) && reserve.release().await => {
+                open::open(path, options.seal.as_ref()).await
+            }
+            opened => opened,
+        };
+        if opened.is_ok() {
+            reserve.fill().await;
+        }
+        (opened, reserve)
     }
 
     /// Renames the file at `path`, which no process may have open, to `<file>.<word>-<time>`; returns the new name. The newest three
@@ -141,8 +170,8 @@ impl SqliteStore {
         aside.map_err(|error| ErrorContext::of(path).at("move the file away", sqlx::Error::Io(error)))
     }
 
-    fn start(path: &Path, opened: open::Opened, options: SqliteOptions) -> Arc<Self> {
-        let SqliteOptions { log, seal } = options;
+    fn start(path: &Path, (opened, reserve): (open::Opened, Reserve), options: SqliteOptions) -> Arc<Self> {
+        let SqliteOptions { log, seal, reserve: _ } = options;
         let fault = ErrorContext::of(path);
         let log = Arc::new(Log::new(opened.revision, log));
         let (jobs, inbox) = mpsc::channel(COMMIT_QUEUE_CAPACITY);
@@ -151,11 +180,17 @@ impl SqliteStore {
         for DamagedObject { key, damage, .. } in &opened.damaged {
             damaged.record(key, damage);
         }
-        let shared = Shared { log: log.clone(), recent: recent.clone(), damaged: damaged.clone() };
-        let writer = Writer::new(opened.writer, seal.clone(), shared, fault.clone());
+        let is_full = Arc::new(AtomicBool::new(reserve.is_released()));
+        let shared = Shared {
+            log: log.clone(),
+            recent: recent.clone(),
+            damaged: damaged.clone(),
+            is_full: is_full.clone(),
+        };
+        let writer = Writer::new(opened.writer, seal.clone(), (shared, reserve), fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox));
-        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent, damaged })
+        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent, damaged, is_full })
     }
 }
 
@@ -185,6 +220,16 @@ impl Store for SqliteStore {
             }
             None => Ok(None),
         }
+    }
+
+    async fn damaged_uid(&self, key: &Key) -> Result<Option<String>, StoreError> {
+        let read = async {
+            let mut reader = self.readers.lend().await?;
+            let uid = read::damaged_uid(&mut reader.connection, key).await?;
+            reader.give_back();
+            Ok(uid)
+        };
+        read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))
     }
 
     fn damaged(&self) -> Damaged {
@@ -227,7 +272,12 @@ impl Store for SqliteStore {
     async fn check(&self) -> Result<(), StoreError> {
         let key = Key::new(Resource::new("store.outrigger.dev", "checks"), "", "check");
         let value = Some(serde_json::json!({"metadata": {"name": "check"}}));
-        self.commit(vec![Write { key, expect: Expect::Anything, value }]).await.map(drop)
+        self.commit(vec![Write { key, expect: Expect::Anything, value }]).await?;
+        if self.is_full() { Err(self.fault.full()) } else { Ok(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     async fn closed(&self) {

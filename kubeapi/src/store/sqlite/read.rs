@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
+use uuid::Uuid;
 
 use super::{Seal, checksum::checksum, sealing::opened};
 use crate::store::{Damage, Key, Listing, Object, Page, Resource, Scope};
@@ -49,7 +50,8 @@ pub(super) async fn list(
 ) -> Result<(Listing, Vec<DamagedObject>), sqlx::Error> {
     let Some(limit) = page.limit else {
         let Rows { items, damaged, revision, .. } = rows(connection, seal, scope, page).await?;
-        return Ok((Listing { items, revision, remaining: 0 }, damaged));
+        let keys = keys_of(&damaged);
+        return Ok((Listing { items, damaged: keys, revision, remaining: 0 }, damaged));
     };
     let mut snapshot = connection.begin().await?;
     let mut all = rows(&mut snapshot, seal, scope, page).await?;
@@ -74,7 +76,33 @@ pub(super) async fn list(
         0
     };
     snapshot.rollback().await?;
-    Ok((Listing { items: all.items, revision: all.revision, remaining }, all.damaged))
+    let damaged = keys_of(&all.damaged);
+    Ok((Listing { items: all.items, damaged, revision: all.revision, remaining }, all.damaged))
+}
+
+fn keys_of(damaged: &[DamagedObject]) -> Vec<Key> {
+    damaged.iter().map(|object| object.key.clone()).collect()
+}
+
+/// Reads the uid of the damaged object at `key`, if its bytes are a JSON object all the same.
+pub(super) async fn damaged_uid(
+    connection: &mut SqliteConnection,
+    key: &Key,
+) -> Result<Option<String>, sqlx::Error> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        uid: Uuid,
+    }
+    #[derive(Deserialize)]
+    struct Head {
+        metadata: Metadata,
+    }
+    let query = sqlx::query("SELECT value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3");
+    let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
+    let row = query.fetch_optional(connection).await?;
+    let bytes = row.and_then(|row| row.try_get::<Vec<u8>, _>(0).ok()).unwrap_or_default();
+    let head = serde_json::from_slice::<Head>(&bytes).ok();
+    Ok(head.map(|head| head.metadata.uid.to_string()))
 }
 
 /// Returns the collections that exist, each with the bytes of its values.

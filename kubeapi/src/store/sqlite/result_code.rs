@@ -1,9 +1,20 @@
 //! What SQLite's result codes mean: <https://sqlite.org/rescode.html>.
 
+use std::io;
+
 /// Whether a single commit can be the reason why a transaction of several failed.
 pub(super) fn may_be_of_one(error: &sqlx::Error) -> bool {
     // SQLITE_NOMEM, SQLITE_FULL, SQLITE_TOOBIG
     matches!(code(error), Some(7 | 13 | 18))
+}
+
+/// Whether the disk has no space left.
+pub(super) fn is_full(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() == io::ErrorKind::StorageFull,
+        // SQLITE_FULL, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE
+        error => code(error) == Some(13) || matches!(extended_code(error), Some(4874 | 778)),
+    }
 }
 
 /// Whether the file itself is what failed, and nothing but another file helps.

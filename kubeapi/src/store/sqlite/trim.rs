@@ -17,6 +17,18 @@ pub(super) struct IncrementalVacuum {
 }
 
 impl IncrementalVacuum {
+    /// Frees pages now, since the disk is full, and lets the next transaction begin the log anew in the space that it has.
+    pub(super) async fn now(&mut self, connection: &mut SqliteConnection) {
+        self.commits = COMMITS_BETWEEN_CHECKS;
+        self.after_commit(connection).await;
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(RESTART)").fetch_all(connection).await {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to checkpoint the database on a full disk"
+            );
+        }
+    }
+
     /// Counts a transaction, and frees pages where a check is due.
     pub(super) async fn after_commit(&mut self, connection: &mut SqliteConnection) {
         self.commits += 1;

@@ -1,7 +1,13 @@
 //! The single writer. Commits that arrive during a transaction share the next one, so that many small writes cost one sync of the disk
 //! together; each still succeeds or fails by itself.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
@@ -10,7 +16,8 @@ use super::{
     Seal,
     fault::ErrorContext,
     recent::RecentObjects,
-    result_code::may_be_of_one,
+    reserve::{Reserve, grows},
+    result_code::{is_full, may_be_of_one},
     statements::{self, CurrentObjects},
     trim::IncrementalVacuum,
 };
@@ -34,6 +41,7 @@ pub(super) struct Writer {
     shared: Shared,
     fault: ErrorContext,
     trim: IncrementalVacuum,
+    reserve: Reserve,
 }
 
 /// The state that readers share with the writer.
@@ -41,6 +49,8 @@ pub(super) struct Shared {
     pub(super) log: Arc<Log>,
     pub(super) recent: Arc<RecentObjects>,
     pub(super) damaged: Arc<DamagedObjectsTracker>,
+    /// Whether the reserve is used up.
+    pub(super) is_full: Arc<AtomicBool>,
 }
 
 /// The result of one commit of a group: its events, or why it was refused.
@@ -51,18 +61,27 @@ impl Writer {
     pub(super) fn new(
         connection: SqliteConnection,
         seal: Option<Seal>,
-        shared: Shared,
+        (shared, reserve): (Shared, Reserve),
         fault: ErrorContext,
     ) -> Self {
-        Self { connection, seal, shared, fault, trim: IncrementalVacuum::default() }
+        Self { connection, seal, shared, fault, trim: IncrementalVacuum::default(), reserve }
     }
 
     /// Runs until the store is dropped and the last commit is answered.
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
         let mut group = Vec::with_capacity(MAX_COMMITS_PER_TRANSACTION);
+        if self.reserve.is_released() {
+            self.trim.now(&mut self.connection).await;
+        }
         while inbox.recv_many(&mut group, MAX_COMMITS_PER_TRANSACTION).await > 0 {
             self.settle(&mut group).await;
-            self.trim.after_commit(&mut self.connection).await;
+            if self.reserve.is_released() {
+                self.trim.now(&mut self.connection).await;
+                self.reserve.refill().await;
+                self.shared.is_full.store(self.reserve.is_released(), Ordering::Relaxed);
+            } else {
+                self.trim.after_commit(&mut self.connection).await;
+            }
         }
     }
 
@@ -70,6 +89,11 @@ impl Writer {
     async fn settle(&mut self, group: &mut Vec<Job>) {
         match self.transact(group).await {
             Ok(outcomes) => self.publish(group.drain(..).zip(outcomes)),
+            Err(error) if is_full(&error) && self.reserve.release().await => {
+                self.shared.is_full.store(true, Ordering::Relaxed);
+                // with the space that was freed; what would take it is refused
+                Box::pin(self.settle(group)).await;
+            }
             // One commit may be too big for the room left: the others are not to fail with it.
             Err(error) if group.len() > 1 && may_be_of_one(&error) => {
                 for job in group.drain(..) {
@@ -133,7 +157,12 @@ impl Writer {
             self.shared.recent.forget_all();
             standing.extend(statements::standing_at(connection, seal, &touched).await?);
         }
-        let (end, outcomes) = plan_all(group, start, &mut standing);
+        let may_grow = !self.reserve.is_released();
+        let admit = |events: &[Event]| match may_grow || !grows(events) {
+            true => Ok(()),
+            false => Err(self.fault.full()),
+        };
+        let (end, outcomes) = plan_all(group, start, &mut standing, admit);
         if end == start {
             sqlx::query(statements::ROLLBACK).execute(connection).await?;
             return Ok(outcomes);
@@ -159,11 +188,17 @@ fn touched(group: &[Job]) -> Vec<&Key> {
     keys.into_iter().collect()
 }
 
-/// Plans each commit of a group in order; returns the results and the last revision.
-fn plan_all(group: &mut [Job], start: u64, standing: &mut CurrentObjects) -> (u64, Vec<CommitResult>) {
+/// Plans each commit of a group in order, if `admit` lets it; returns the results and the last revision.
+fn plan_all(
+    group: &mut [Job],
+    start: u64,
+    standing: &mut CurrentObjects,
+    admit: impl Fn(&[Event]) -> Result<(), StoreError>,
+) -> (u64, Vec<CommitResult>) {
     let (mut head, mut outcomes) = (start, Vec::with_capacity(group.len()));
     for job in group {
         let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
+        let outcome = outcome.and_then(|events| admit(&events).map(|()| events));
         for Event { kind, object, .. } in outcome.iter().flatten() {
             standing.insert(object.key.clone(), (*kind != EventKind::Deleted).then(|| object.clone()));
             head = object.revision;
