@@ -65,6 +65,7 @@ use crate::{
 mod devices;
 mod dropped_messages;
 mod error;
+mod late_store;
 mod mesh;
 mod metrics;
 mod node_events;
@@ -73,6 +74,7 @@ mod sealing;
 mod services;
 mod unserved;
 
+use self::late_store::LateStore;
 pub(crate) use self::meta_server::{in_cluster_files, requested_files};
 pub use self::{
     error::Error,
@@ -85,6 +87,9 @@ const DATABASE_FILE: &str = "outrigger.db";
 const COPIES_FILE: &str = "metaserver.db";
 /// The file of the internal MQTT broker's sessions and retained messages.
 const BROKER_DATABASE: &str = "mqtt.db";
+
+/// The space that is held for the time when the disk is full, so that the agent can start and delete.
+const RESERVE_BYTES: usize = 2 << 20;
 
 /// The suffix of a store that was set aside because EdgeCore has run since.
 const SET_ASIDE_SUFFIX: &str = "before-edgecore";
@@ -114,23 +119,15 @@ impl Parts {
             let failed = |source| Error::Directory { path: directory.to_owned(), source };
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
-        let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
+        let options =
+            SqliteOptions { seal: seal(config)?, reserve: RESERVE_BYTES, ..SqliteOptions::default() };
         let store = open(config, &path, options.clone()).await?;
         mesh::remove_leftovers(config);
         let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
         let copies: Option<Arc<dyn Store>> = match is_copied {
             true => {
-                let path = path.with_file_name(COPIES_FILE);
-                let opened = SqliteStore::open_or_begin_anew(&path, options).await?;
-                if let Some(damaged) = opened.set_aside {
-                    warn!(
-                        damaged = %damaged.display(),
-                        "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
-                    );
-                }
-                let copies: Arc<dyn Store> = opened.store;
-                metamanager::remove_damaged_copies(&copies).await?;
-                Some(copies)
+                let options = SqliteOptions { reserve: 0, ..options };
+                Some(LateStore::open(path.with_file_name(COPIES_FILE), options).await)
             }
             false => None,
         };
@@ -263,7 +260,7 @@ impl App {
         };
         let (devices, dmi, bus) = devices::start(config, deps, &mut supervisor, &shutdown)?;
         let services =
-            services::start(config, services, &bus, listening.as_ref(), &mut supervisor, &shutdown)?;
+            services::start(config, services, &bus, listening.as_ref(), &mut supervisor, &shutdown);
         let mesh = mesh::start(config, (&meta, meta_server.as_ref()), &mut supervisor, &shutdown);
         let vitals = supervisor.vitals();
         let sources = metrics::Sources {
@@ -298,7 +295,7 @@ impl App {
         }
         supervisor.supervise("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
-            supervisor.supervise("metaserver", meta_server, &shutdown);
+            supervisor.supervise_optional("metaserver", meta_server, &shutdown);
         }
         supervisor.supervise("edgehub", hub_task, &shutdown);
         Ok(Self { link, traffic, meta_server: listening, devices, bus, services, mesh, supervisor, shutdown })

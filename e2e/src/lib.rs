@@ -23,6 +23,7 @@ mod process;
 mod rig;
 mod run;
 pub mod scrape;
+mod small_disk;
 pub mod tunnel;
 mod watched;
 
@@ -40,6 +41,7 @@ pub use self::{
     process::Process,
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
     run::{Output, ensure_says, run, run_with_input},
+    small_disk::SmallDisk,
     watched::{Watch, WatchEvent},
 };
 /// The waits for what other processes do.

@@ -43,7 +43,7 @@ pub(super) fn start(
             let (bus, requests, task) =
                 eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
             let task = if config.device_twin.is_some() { task } else { task.without_devices() };
-            supervisor.supervise("eventbus", task, shutdown);
+            supervisor.supervise_optional("eventbus", task, shutdown);
             (bus, requests)
         }
     };
@@ -57,10 +57,10 @@ pub(super) fn start(
         bus: bus.clone(),
         requests,
     });
-    supervisor.supervise("devicetwin", task, shutdown);
+    supervisor.supervise_optional("devicetwin", task, shutdown);
     let directory = wanted.dmi_socket_dir.clone();
     let (dmi, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
-    supervisor.supervise("dmi", mappers, shutdown);
+    supervisor.supervise_optional("dmi", mappers, shutdown);
     Ok((Some(devices), Some(dmi), bus))
 }
 

@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf};
 use kubeapi::store::{LockError, StoreError};
 
 use super::KeysError;
-use crate::{edged, edgehub::ProxyError, eventbus, rt::UnexpectedEnd, servicebus};
+use crate::{edged, edgehub::ProxyError, eventbus, rt::UnexpectedEnd};
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -55,9 +55,6 @@ pub enum Error {
     /// EventBus cannot be built.
     #[error(transparent)]
     EventBus(#[from] eventbus::Error),
-    /// ServiceBus cannot be built.
-    #[error(transparent)]
-    ServiceBus(#[from] servicebus::Error),
     /// A module ended on its own.
     #[error("the agent cannot go on")]
     UnexpectedEnd(#[from] UnexpectedEnd),

@@ -39,12 +39,12 @@ pub(super) fn start(
         api: meta_server?.in_cluster().map(|in_cluster| in_cluster.addresses.clone()),
         relay,
     });
-    supervisor.supervise("edgemesh", task, shutdown);
+    supervisor.supervise_optional("edgemesh", task, shutdown);
     if let Some(relayed) = relayed {
-        supervisor.supervise("edgemesh-relay", relayed, shutdown);
+        supervisor.supervise_optional("edgemesh-relay", relayed, shutdown);
     }
     let unserved = UnservedServices::new(meta.client(), config.node.name.clone(), mesh.unserved());
-    supervisor.supervise("unserved-services", unserved, shutdown);
+    supervisor.supervise_optional("unserved-services", unserved, shutdown);
     Some(mesh)
 }
 
@@ -77,7 +77,7 @@ pub(super) fn start_dns(
     let settings = &config.edge_mesh.as_ref()?.dns;
     match dns_server(config, settings, mesh) {
         Ok((server, for_pods)) => {
-            supervisor.supervise("edgemesh-dns", server, shutdown);
+            supervisor.supervise_optional("edgemesh-dns", server, shutdown);
             for_pods
         }
         Err(error) => {

@@ -42,7 +42,7 @@ pub(super) fn start(
     let (edged, edged_task) = edged::new(edged)?;
     supervisor.supervise("edged", edged_task, shutdown);
     if let Some(stream) = edge_stream_config(config, address)? {
-        supervisor.supervise("edgestream", edgestream::new(stream, edged.api()), shutdown);
+        supervisor.supervise_optional("edgestream", edgestream::new(stream, edged.api()), shutdown);
     }
     Ok(LocalKubelet::new(config.node.name.clone(), edged.api()))
 }

@@ -6,7 +6,7 @@ use kube::Client;
 use kubeapi::store::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, dropped_messages::DroppedMessages};
+use super::dropped_messages::DroppedMessages;
 use crate::{
     config::{Config, MqttMode},
     edgehub::EdgeHub,
@@ -32,13 +32,13 @@ pub(super) fn start(
     meta_server: Option<&BoundAddress>,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
-) -> Result<Option<ServiceBus>, Error> {
+) -> Option<ServiceBus> {
     let Deps { store, hub, messages, client } = deps;
     if config.event_bus.is_some() {
         let lost = DroppedMessages::new(client, config.node.name.clone(), bus.clone());
-        supervisor.supervise("lost-messages", lost, shutdown);
+        supervisor.supervise_optional("lost-messages", lost, shutdown);
     }
-    let Some(wanted) = &config.service_bus else { return Ok(None) };
+    let Some(wanted) = &config.service_bus else { return None };
     let mut ports = Ports::new(wanted.allowed_ports.clone(), own_ports(config));
     for listening in bus.internal_listening().into_iter().chain(meta_server.cloned()) {
         ports = ports.excluding(listening);
@@ -52,9 +52,9 @@ pub(super) fn start(
         store,
         hub,
         messages,
-    })?;
-    supervisor.supervise("servicebus", task, shutdown);
-    Ok(Some(services))
+    });
+    supervisor.supervise_optional("servicebus", task, shutdown);
+    Some(services)
 }
 
 /// Returns the ports at which this agent listens, and that of an external MQTT broker on this machine.

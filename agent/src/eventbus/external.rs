@@ -55,7 +55,7 @@ pub(super) struct Broker {
 
 impl Broker {
     pub(super) fn new(config: External) -> Result<(BrokerQueue, Self), Error> {
-        let dialler = Dialler::new(config.server.clone(), config.tls.as_ref())?;
+        let dialler = Dialler::new(config.server.clone(), config.tls);
         let mut options =
             MqttOptions::new(config.client_id, Address::tcp(config.server.host.clone(), config.server.port));
         options.set_socket_connector(move |_, _| {

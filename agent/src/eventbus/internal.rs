@@ -40,26 +40,16 @@ const BIND_RETRY_DELAY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Broker {
     config: Internal,
-    access: Access,
     queue_receiver: BrokerQueueReceiver,
     address: watch::Sender<Option<SocketAddr>>,
     running: Running,
 }
 
 impl Broker {
-    pub(super) fn new(config: Internal) -> Result<(BrokerQueue, Self), Error> {
-        let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
+    pub(super) fn new(config: Internal) -> (BrokerQueue, Self) {
         let (broker_queue, queue_receiver) = BrokerQueue::in_process();
-        Ok((
-            broker_queue,
-            Self {
-                config,
-                access,
-                queue_receiver,
-                address: watch::Sender::new(None),
-                running: Running::default(),
-            },
-        ))
+        let (address, running) = (watch::Sender::new(None), Running::default());
+        (broker_queue, Self { config, queue_receiver, address, running })
     }
 
     /// Returns its address, once it listens.
@@ -80,12 +70,13 @@ impl Broker {
         shutdown: CancellationToken,
         heartbeat: Heartbeat,
     ) -> Result<(), Error> {
-        let Self { config, access, queue_receiver, address, running } = self;
+        let Self { config, queue_receiver, address, running } = self;
         let BrokerQueueReceiver { publications, availability, progress, message_counts, .. } = queue_receiver;
         let message_counts: &MessageCounts = message_counts;
         heartbeat.beat();
         let has_run = address.borrow().is_some();
-        let (handle, task) = bind(mqtt::Config { access: access.clone(), ..broker(config) }, has_run).await?;
+        let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
+        let (handle, task) = bind(mqtt::Config { access, ..broker(config) }, has_run).await?;
         *running.lock() = Some(handle.clone());
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);

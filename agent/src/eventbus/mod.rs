@@ -41,7 +41,6 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use self::metrics::BusMetrics;
 pub(crate) use self::requests::Received;
 pub use self::{handle::Bus, passwords::PasswordError, requests::Requests, task::Task};
-pub use crate::rt::tls_files::TlsError;
 use crate::{
     config::{HostPort, InternalAccess, Secret, TlsFiles},
     edgehub::EdgeHub,
@@ -106,9 +105,6 @@ pub struct Config {
 /// Why EventBus could not be built or had to give up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// TLS to the external broker cannot be configured.
-    #[error("modules.eventBus.eventBusTLS cannot be used")]
-    Tls(#[from] TlsError),
     /// The internal broker cannot start, or has failed.
     #[error(
         "modules.eventBus: the internal broker cannot run; where something else listens at its port, change mqttServerInternal, or set \
@@ -171,7 +167,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
         promises,
     };
     let external = external.map(external::Broker::new).transpose()?;
-    let (inside, internal) = internal.map(internal::Broker::new).transpose()?.unzip();
+    let (inside, internal) = internal.map(internal::Broker::new).unzip();
     let (outside, external) = external.unzip();
     let addresses = internal.as_ref().map(internal::Broker::listening);
     let running = internal.as_ref().map(internal::Broker::running);

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use super::quickack::QuickAckStream;
 use crate::{
     config::{HostPort, TlsFiles},
-    rt::tls_files::{TlsError, client_config},
+    rt::tls_files::client_config,
 };
 
 /// How long connecting may take, TLS included.
@@ -23,7 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Dialler {
     server: HostPort,
-    tls: Option<TlsConnector>,
+    /// Read at each connection, since they may be replaced or not be there yet.
+    tls: Option<TlsFiles>,
 }
 
 impl std::fmt::Debug for Dialler {
@@ -37,9 +38,9 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
 
 impl Dialler {
-    /// Reads the TLS files.
-    pub(super) fn new(server: HostPort, files: Option<&TlsFiles>) -> Result<Self, TlsError> {
-        Ok(Self { server, tls: files.map(client_config).transpose()?.map(TlsConnector::from) })
+    /// Creates the dialler of a broker, over TLS if there are files for it.
+    pub(super) fn new(server: HostPort, tls: Option<TlsFiles>) -> Self {
+        Self { server, tls }
     }
 
     /// Connects.
@@ -57,7 +58,8 @@ impl Dialler {
         let stream = TcpStream::connect(self.server.to_string()).await?;
         stream.set_nodelay(true)?;
         let stream = QuickAckStream(stream);
-        let Some(connector) = &self.tls else { return Ok(Box::new(stream)) };
+        let Some(files) = &self.tls else { return Ok(Box::new(stream)) };
+        let connector = TlsConnector::from(client_config(files).map_err(io::Error::other)?);
         let name = ServerName::try_from(self.server.host.clone()).map_err(io::Error::other)?;
         Ok(Box::new(connector.connect(name, stream).await?))
     }

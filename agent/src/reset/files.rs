@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The suffixes of files beside a database: SQLite's own, temporary files, and databases that were set aside.
-const DATABASE_SUFFIXES: [&str; 5] = ["-wal", "-shm", "-journal", ".initialized", ".damaged-"];
+const DATABASE_SUFFIXES: [&str; 6] = ["-wal", "-shm", "-journal", ".initialized", ".reserve", ".damaged-"];
 /// The path of the cloud's CA if no other is configured.
 const DEFAULT_CA: &str = "kubeedge/ca/rootCA.crt";
 /// The file name of DMI's socket.

@@ -5,6 +5,7 @@ mod clock;
 pub(crate) mod file;
 mod heartbeat;
 mod metric;
+mod optional;
 pub(crate) mod renewal;
 mod supervise;
 pub(crate) mod tls_files;

@@ -7,7 +7,10 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::heartbeat::{HANG_LIMIT, HealthMonitor, Heartbeat, PartMonitor};
+use super::{
+    heartbeat::{HANG_LIMIT, HealthMonitor, Heartbeat, PartMonitor},
+    optional::Optional,
+};
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -73,6 +76,16 @@ impl Supervisor {
     /// Returns the health of the modules.
     pub(crate) fn vitals(&self) -> HealthMonitor {
         self.vitals.clone()
+    }
+
+    /// Starts a part without which pods run: it is started again also when it fails.
+    pub(crate) fn supervise_optional(
+        &mut self,
+        name: &'static str,
+        part: impl Part,
+        shutdown: &CancellationToken,
+    ) {
+        self.supervise(name, Optional::new(name, part), shutdown);
     }
 
     /// Starts `part` under `name`, and restarts it when it hangs. It ends with `shutdown`.

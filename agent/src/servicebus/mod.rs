@@ -34,7 +34,7 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use kubeapi::store::Store;
+use kubeapi::{serve::BindError, store::Store};
 use rustls_pki_types::pem;
 use tokio::sync::watch;
 
@@ -84,6 +84,9 @@ pub enum Error {
     /// Certificate and key do not match.
     #[error("tlsCertFile and tlsPrivateKeyFile of modules.serviceBus do not fit together")]
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server cannot listen.
+    #[error("the address cannot be bound; change modules.serviceBus.server or port")]
+    Bind(#[from] BindError),
 }
 
 /// The handle, for metrics. Cheap to clone.
@@ -110,13 +113,9 @@ impl ServiceBus {
     }
 }
 
-/// Builds ServiceBus. [`Task::run`] reads the URLs and listens.
-///
-/// # Errors
-/// The TLS files cannot be used.
-pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
+/// Builds ServiceBus. [`Task::run`] reads the URLs and the TLS files, and listens.
+pub fn new(config: Config) -> (ServiceBus, Task) {
     let Config { address, tls, timeout, call_timeout, ports, store, hub, messages } = config;
-    let tls = tls.as_ref().map(server::tls).transpose()?;
     let metrics = Arc::<ServiceBusMetrics>::default();
     let (listens, listening) = watch::channel(None);
     let ports = ports.excluding(listening.clone());
@@ -137,5 +136,5 @@ pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
         hub,
         metrics: metrics.clone(),
     });
-    Ok((ServiceBus { metrics, listening }, Task { messages, handler, runner, tls, listens }))
+    (ServiceBus { metrics, listening }, Task { messages, handler, runner, tls, listens })
 }

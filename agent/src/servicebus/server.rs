@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use kubeapi::{
     Body,
     hosts::{HostError, Hosts, Scheme},
-    serve::{BindError, ClientLimits, Server, ServerLimits},
+    serve::{ClientLimits, Server, ServerLimits},
 };
 use limits::ConnectionLimits;
 use rustls::ServerConfig;
@@ -50,7 +50,7 @@ pub(super) struct RequestHandler {
 }
 
 /// Builds the TLS configuration with the certificate of these files, without client certificates.
-pub(super) fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
+fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
     let failed = |path: &std::path::Path| {
         let path = path.to_owned();
         move |source: pem::Error| Error::File { path, source: Box::new(source) }
@@ -64,17 +64,17 @@ pub(super) fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
         .map_err(|error| Error::Unfit(Box::new(error)))
 }
 
-/// Serves until `shutdown`; a port that is taken is tried again until it is free.
+/// Serves until `shutdown`; a port that is taken, or a certificate that cannot be read, is tried again.
 pub(super) async fn run(
     handler: Arc<RequestHandler>,
-    tls: Option<ServerConfig>,
+    certificate: Option<&CertificateFiles>,
     listens: &watch::Sender<Option<SocketAddr>>,
     shutdown: CancellationToken,
 ) {
     let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
     let mut is_failure_logged = false;
     loop {
-        match bind(handler.clone(), tls.clone()).await {
+        match bind(handler.clone(), certificate).await {
             Ok(server) => {
                 listens.send_replace(Some(server.local_addr()));
                 info!(address = %server.local_addr(), "ServiceBus takes requests of local programs");
@@ -84,10 +84,7 @@ pub(super) async fn run(
             Err(error) => {
                 if !is_failure_logged {
                     let error = &error as &dyn std::error::Error;
-                    warn!(
-                        error,
-                        "ServiceBus cannot listen (modules.serviceBus.server and port); it is tried again until it can"
-                    );
+                    warn!(error, "ServiceBus cannot listen (modules.serviceBus); retrying");
                 }
                 is_failure_logged = true;
                 tokio::time::sleep(backoff.next(rand::random())).await;
@@ -98,7 +95,7 @@ pub(super) async fn run(
 
 async fn bind(
     handler: Arc<RequestHandler>,
-    tls: Option<ServerConfig>,
+    certificate: Option<&CertificateFiles>,
 ) -> Result<
     Server<
         impl tower::Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
@@ -107,8 +104,9 @@ async fn bind(
         + Sync
         + 'static,
     >,
-    BindError,
+    Error,
 > {
+    let tls = certificate.map(tls).transpose()?;
     let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
     // an address of the network has unknown host names
     let hosts = handler.address.ip().is_loopback().then(|| Hosts::new(Vec::new(), scheme));

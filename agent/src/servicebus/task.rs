@@ -3,7 +3,6 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::StatusCode;
-use rustls::ServerConfig;
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     task::JoinSet,
@@ -24,6 +23,7 @@ use super::{
     targets::TargetError,
 };
 use crate::{
+    config::CertificateFiles,
     edgehub::EdgeHub,
     metamanager::RouterMessages,
     rt::{Heartbeat, Part, PartError, unix_millis},
@@ -44,7 +44,7 @@ pub struct Task {
     pub(super) messages: RouterMessages,
     pub(super) handler: Arc<RequestHandler>,
     pub(super) runner: Arc<CallRunner>,
-    pub(super) tls: Option<ServerConfig>,
+    pub(super) tls: Option<CertificateFiles>,
     pub(super) listens: watch::Sender<Option<SocketAddr>>,
 }
 
@@ -91,7 +91,7 @@ impl Task {
         // the server ends with this future, however it ends
         let serving = shutdown.child_token();
         let _end = serving.clone().drop_guard();
-        let serve = server::run(handler.clone(), tls.clone(), listens, serving);
+        let serve = server::run(handler.clone(), tls.as_ref(), listens, serving);
         tokio::select! {
             // cancel-safe, all: a call without an answer ends by its caller's timeout
             () = shutdown.cancelled() => {}

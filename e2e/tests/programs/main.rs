@@ -8,6 +8,7 @@ mod demo;
 mod devices;
 mod drain;
 mod edgecore;
+mod full_disk;
 mod half_open;
 mod helm;
 mod kill;

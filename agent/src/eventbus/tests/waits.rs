@@ -48,7 +48,7 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
 /// matches them, and are held back with them.
 #[tokio::test]
 async fn publications_do_not_deadlock_with_waiting_requests() {
-    let (broker_queue, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
+    let (broker_queue, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) });
     let bus = Bus::new(vec![broker_queue], Some(broker.listening()));
     let (sinks, mut asked, _uploaded) = sinks(1);
     let connections = sinks.connections.subscribe();
