@@ -7,6 +7,7 @@ use super::roles::{GROUP, listed, selects};
 use crate::{
     Api,
     object::{as_map, items, text_or_empty},
+    object_size::{MAX_OBJECT_BYTES, is_within},
     status::StatusError,
     store::{Expect, Key, Resource, StoreError, Write},
 };
@@ -21,6 +22,11 @@ pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
     }
     for _ in 0..MAX_ROUNDS {
         let roles = listed(api, "clusterroles", None).await?;
+        let resource = Resource::new(GROUP, "clusterroles");
+        if api.store().damaged().now().keys().any(|key| key.resource == resource) {
+            // the rules of a damaged role are not known: those that were aggregated of it stay
+            break;
+        }
         let writes = changed(&roles);
         if writes.is_empty() {
             break;
@@ -59,6 +65,13 @@ fn changed(roles: &[Value]) -> Vec<Write> {
         }
         let mut new = role.clone();
         as_map(&mut new).insert("rules".into(), rules.into());
+        if !is_within(&new, MAX_OBJECT_BYTES) {
+            tracing::warn!(
+                role = name,
+                "failed to aggregate rules: the role would be too large; it keeps its rules"
+            );
+            return None;
+        }
         let revision = text_or_empty(role, "/metadata/resourceVersion").parse().unwrap_or_default();
         let key = Key::new(Resource::new(GROUP, "clusterroles"), "", name);
         Some(Write { key, expect: Expect::Revision(revision), value: Some(new) })
