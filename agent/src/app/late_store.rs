@@ -1,14 +1,18 @@
 //! The store of MetaServer's copies: opened when it is needed, and tried again until that succeeds, so that a full disk or a broken file
 //! does not stop the agent.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
 use kubeapi::store::{
     Damaged, Key, Listing, Object, Page, Resource, Scope, SqliteOptions, SqliteStore, Store, StoreError,
     Watch, Write,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 use tracing::warn;
 
 use crate::metamanager;
@@ -21,13 +25,15 @@ const FIRST_REVISION: u64 = 1;
 pub(super) struct LateStore {
     path: PathBuf,
     options: SqliteOptions,
-    opened: OnceCell<Arc<dyn Store>>,
+    opened: OnceLock<Arc<dyn Store>>,
+    /// Held while it is opened.
+    opening: Mutex<()>,
 }
 
 impl LateStore {
     /// Creates the store of the file at `path`, and tries to open it.
     pub(super) async fn open(path: PathBuf, options: SqliteOptions) -> Arc<Self> {
-        let late = Self { path, options, opened: OnceCell::new() };
+        let late = Self { path, options, opened: OnceLock::new(), opening: Mutex::default() };
         if let Err(error) = late.store().await {
             let error = &error as &dyn std::error::Error;
             warn!(error, "failed to open MetaServer's copies; retrying while the agent runs");
@@ -35,20 +41,21 @@ impl LateStore {
         Arc::new(late)
     }
 
-    async fn store(&self) -> Result<&Arc<dyn Store>, StoreError> {
-        let open = || async {
-            let opened = SqliteStore::open_or_begin_anew(&self.path, self.options.clone()).await?;
-            if let Some(damaged) = opened.set_aside {
-                warn!(
-                    damaged = %damaged.display(),
-                    "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
-                );
-            }
-            let copies: Arc<dyn Store> = opened.store;
-            metamanager::remove_damaged_copies(&copies).await?;
-            Ok(copies)
-        };
-        self.opened.get_or_try_init(open).await
+    async fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let _one = self.opening.lock().await;
+        if let Some(store) = self.opened.get() {
+            return Ok(Arc::clone(store));
+        }
+        let opened = SqliteStore::open_or_begin_anew(&self.path, self.options.clone()).await?;
+        if let Some(damaged) = opened.set_aside {
+            warn!(
+                damaged = %damaged.display(),
+                "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
+            );
+        }
+        let copies: Arc<dyn Store> = opened.store;
+        metamanager::remove_damaged_copies(&copies).await?;
+        Ok(Arc::clone(self.opened.get_or_init(|| copies)))
     }
 }
 

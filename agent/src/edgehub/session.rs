@@ -21,7 +21,7 @@ use super::{
     queue::Queue,
     session_end::SessionEnd,
     traffic::{Direction, Traffic},
-    transport::{Reader, Received, TooLarge, Transport, Writer},
+    transport::{Reader, Received, Sent, TooLarge, Transport, Writer},
     waiters::Waiters,
 };
 use crate::rt::{Heartbeat, now, unix_millis};
