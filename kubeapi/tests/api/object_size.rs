@@ -79,12 +79,13 @@ async fn too_large_object_is_refused_by_every_write() {
     large_pod["spec"]["containers"] = json!(containers);
     let map: serde_json::Map<_, _> = (0..100_000).map(|n| (format!("k{n}"), json!({}))).collect();
     let mut large_status = widget("there", 1);
+    large_status["metadata"] = world.get(&format!("{WIDGETS}/there")).await["metadata"].clone();
     large_status["status"] = json!({"a": text(LIMIT)});
     let grown = bomb(json!({"free": {"b": text(600_000)}}));
     let mut applied = bomb(json!({"free": {"c": text(2_000_000)}}));
     applied["metadata"]["name"] = json!("applied");
     let mut replaced = bomb(json!({"free": {"a": text(2_000_000)}}));
-    replaced["metadata"]["name"] = json!("there");
+    replaced["metadata"] = world.get(&format!("{BOMBS}/there")).await["metadata"].clone();
     let copies: Vec<_> = (0..2)
         .map(|n| json!({"op": "copy", "from": "/spec/free/a", "path": format!("/spec/free/c{n}")}))
         .collect();
