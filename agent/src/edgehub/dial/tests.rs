@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 
 use super::*;
-use crate::edgehub::network::Watcher;
+use crate::edgehub::{frame_filter::CutMessages, network::Watcher};
 
 /// A cloud that was set up anew has another CA of the same name.
 #[test]
@@ -36,7 +36,7 @@ async fn dialled() -> CloudConnection {
     let stream: Box<dyn websocket::Stream> = Box::new(tokio::io::duplex(1).0);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
     let server = Target { host: "192.0.2.1".into(), port: 10000 };
-    CloudConnection { transport: Transport::websocket(socket, meter, false), server }
+    CloudConnection { transport: Transport::websocket(socket, CutMessages::default(), meter, false), server }
 }
 
 /// Returns an attempt that takes this long.
