@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
@@ -12,7 +12,7 @@ use kubeapi::store::{
     Damaged, Key, Listing, Object, Page, Resource, Scope, SqliteOptions, SqliteStore, Store, StoreError,
     Watch, Write,
 };
-use tokio::sync::Mutex;
+use tokio::{runtime::Handle, sync::Mutex, task::spawn_blocking};
 use tracing::warn;
 
 use crate::metamanager;
@@ -46,17 +46,34 @@ impl LateStore {
         if let Some(store) = self.opened.get() {
             return Ok(Arc::clone(store));
         }
-        let opened = SqliteStore::open_or_begin_anew(&self.path, self.options.clone()).await?;
-        if let Some(damaged) = opened.set_aside {
-            warn!(
-                damaged = %damaged.display(),
-                "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
-            );
-        }
-        let copies: Arc<dyn Store> = opened.store;
-        metamanager::remove_damaged_copies(&copies).await?;
+        let (path, options) = (self.path.clone(), self.options.clone());
+        // on a thread of its own: SQLx's migrations are a future that cannot be sent between threads
+        let opening = spawn_blocking(move || Handle::current().block_on(open_copies(&path, options)));
+        let copies = opening.await.map_err(|error| self.not_open(io::Error::other(error)))??;
         Ok(Arc::clone(self.opened.get_or_init(|| copies)))
     }
+
+    fn not_open(&self, source: io::Error) -> StoreError {
+        StoreError::Disk {
+            path: self.path.display().to_string(),
+            step: "open it",
+            cure: "see the log",
+            source: Arc::new(source.into()),
+        }
+    }
+}
+
+async fn open_copies(path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, StoreError> {
+    let opened = SqliteStore::open_or_begin_anew(path, options).await?;
+    if let Some(damaged) = opened.set_aside {
+        warn!(
+            damaged = %damaged.display(),
+            "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
+        );
+    }
+    let copies: Arc<dyn Store> = opened.store;
+    metamanager::remove_damaged_copies(&copies).await?;
+    Ok(copies)
 }
 
 #[async_trait]
@@ -101,12 +118,7 @@ impl Store for LateStore {
     }
 
     fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
-        let not_open = || StoreError::Disk {
-            path: self.path.display().to_string(),
-            step: "watch objects before it is open",
-            cure: "see why it cannot be opened in the log",
-            source: Arc::new(io::Error::from(io::ErrorKind::NotConnected).into()),
-        };
+        let not_open = || self.not_open(io::ErrorKind::NotConnected.into());
         self.opened.get().ok_or_else(not_open)?.watch(scope, after)
     }
 
