@@ -64,8 +64,7 @@ impl Rig {
             store: store.clone(),
             hub,
             messages,
-        })
-        .unwrap();
+        });
         let stop = CancellationToken::new();
         let running = tokio::spawn(task.run(stop.clone()));
         let mut listening = bus.listening();
