@@ -128,7 +128,6 @@ impl Cloud {
         let faults = Faults::new(options.seed);
         let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults, certificates.clone())?;
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
-        let stop = || shutdown.child_token();
         let events = backend.recorder(&tasks, &shutdown);
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets, relay) = streams.addresses();
@@ -160,7 +159,7 @@ impl Cloud {
             router: routing.address(),
         };
 
-        tasks.spawn("enrolment server", https.run(stop()));
+        tasks.spawn("enrolment server", https.run(shutdown.child_token()));
         run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);

@@ -18,7 +18,7 @@ const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// Why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// A file cannot be read.
     #[error("{} cannot be read; it must be a PEM file that the agent may read", path.display())]
     File {
