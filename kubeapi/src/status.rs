@@ -271,14 +271,6 @@ impl StatusError {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 403: nobody but a master is taken for somebody else.
-    pub(crate) fn forbidden_impersonation(user: &str, wanted: &str) -> Self {
-        let message = format!(
-            "users {wanted:?} is forbidden: User {user:?} cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
-        );
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
-    }
-
     /// 403: what somebody may do, but not like this.
     pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", kind.resource());

@@ -167,10 +167,12 @@ impl Admin {
 
 /// Admits members of `system:masters` without impersonation.
 fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
-    let caller = parts.extensions.get::<Identity>();
-    let as_another = parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
-    match caller {
-        Some(caller) if caller.is_master() && !as_another => Ok(()),
+    if parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        let why = "this API does not support impersonation: leave out --as and the headers Impersonate-*";
+        return Err((StatusCode::FORBIDDEN, why.to_owned()));
+    }
+    match parts.extensions.get::<Identity>() {
+        Some(caller) if caller.is_master() => Ok(()),
         Some(caller) => {
             let user = &caller.user;
             Err((StatusCode::FORBIDDEN, format!("{user} is no administrator of this cloud (system:masters)")))

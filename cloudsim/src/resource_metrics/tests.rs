@@ -154,7 +154,7 @@ async fn nodes_are_asked_only_while_somebody_asks() {
 async fn roles_say_who_may_read_and_nobody_writes() {
     let world = World::new(&[("edge-1", Answers::Well)]).await;
     world.pod("web", "edge-1", &["main"]).await;
-    let ann = || Identity { user: "ann".into(), groups: vec!["system:authenticated".into()] };
+    let ann = || Identity::new("ann", ["system:authenticated"]);
     let own = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods";
     let (code, refusal) = answer(&world, Method::GET, own, ann()).await;
     assert_eq!(code, StatusCode::FORBIDDEN);

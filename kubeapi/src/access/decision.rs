@@ -23,7 +23,7 @@ pub(crate) async fn decide(
 
 /// Reports whether the caller is a node; nodes may use CloudHub only.
 pub(super) fn is_node(caller: &Identity) -> bool {
-    caller.groups.iter().any(|group| group == NODES)
+    caller.is_in(NODES)
 }
 
 /// Returns the stored binding that grants the request.

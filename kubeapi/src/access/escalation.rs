@@ -76,13 +76,10 @@ pub(crate) async fn check(
     if missing.is_empty() {
         return Ok(());
     }
-    let (user, mut groups) = (&caller.user, caller.groups.clone());
-    if !groups.iter().any(|group| group == roles::AUTHENTICATED) {
-        groups.push(roles::AUTHENTICATED.to_owned());
-    }
+    let (user, groups) = (&caller.user, &caller.groups);
     refused(&format!(
         "user {user:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        quoted(&groups),
+        quoted(groups),
         missing.into_iter().collect::<Vec<_>>().join("\n")
     ))
 }

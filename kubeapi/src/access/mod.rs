@@ -15,6 +15,7 @@ pub(crate) mod attributes;
 mod caller;
 pub(crate) mod decision;
 mod escalation;
+mod impersonation;
 mod policy;
 mod review;
 mod roles;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, request::Parts};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     attributes::Attributes,
@@ -10,7 +10,7 @@ use super::{
     roles, tokens,
 };
 use crate::{
-    Api, Body, BoundKind, Identity, VerifiedToken, body,
+    Api, Body, Identity, body,
     cause::Cause,
     object::{as_map, child, items, text_or_empty},
     review_kind::ReviewKind,
@@ -37,7 +37,7 @@ pub(crate) async fn answer(
     let status = match review {
         ReviewKind::Subject => {
             map.shift_remove("spec");
-            json!({"userInfo": info(caller)})
+            json!({"userInfo": caller.user_info()})
         }
         ReviewKind::Token => token(api, &question).await?,
         ReviewKind::OwnAccess => access(api, review, caller, &question).await?,
@@ -51,50 +51,15 @@ pub(crate) async fn answer(
     Ok(body::answer(StatusCode::CREATED, Bytes::from(question.to_string()), &[]))
 }
 
-fn info(identity: &Identity) -> Value {
-    let mut groups = identity.groups.clone();
-    if !groups.iter().any(|group| group == roles::AUTHENTICATED) {
-        groups.push(roles::AUTHENTICATED.to_owned());
-    }
-    json!({"username": identity.user, "groups": groups})
-}
-
 async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
     let audiences: Vec<_> = texts(question, "/spec/audiences");
     match tokens::verify(api, text_or_empty(question, "/spec/token"), &audiences).await? {
         Err(why) => Ok(json!({"user": {}, "error": why})),
         Ok(token) => {
-            let mut user = info(&tokens::identity(&token));
-            user["uid"] = token.uid.as_str().into();
-            let extra = extra(&token);
-            if !extra.is_empty() {
-                user["extra"] = extra.into();
-            }
+            let user = tokens::identity(&token).user_info();
             Ok(json!({"authenticated": true, "user": user, "audiences": token.audiences}))
         }
     }
-}
-
-/// Returns the extra information of a token, with Kubernetes' keys.
-fn extra(token: &VerifiedToken) -> Map<String, Value> {
-    let mut extra = Map::new();
-    let mut add = |name: &str, value: &str| {
-        extra.insert(format!("authentication.kubernetes.io/{name}"), json!([value]));
-    };
-    if let Some(id) = &token.id {
-        add("credential-id", &format!("JTI={id}"));
-    }
-    if let Some(bound) = token.bound.as_ref().filter(|bound| bound.kind != BoundKind::Secret) {
-        add(&format!("{}-name", bound.kind.claim()), &bound.name);
-        add(&format!("{}-uid", bound.kind.claim()), &bound.uid);
-    }
-    if let Some((name, uid)) = &token.node {
-        add("node-name", name);
-        if let Some(uid) = uid {
-            add("node-uid", uid);
-        }
-    }
-    extra
 }
 
 fn check_subject(review: ReviewKind, namespace: &str, question: &Value) -> Result<(), StatusError> {
@@ -119,10 +84,7 @@ fn refuse(review: ReviewKind, causes: Vec<Cause>) -> Result<(), StatusError> {
 }
 
 fn subject(question: &Value) -> Identity {
-    Identity {
-        user: text_or_empty(question, "/spec/user").to_owned(),
-        groups: texts(question, "/spec/groups"),
-    }
+    Identity::new(text_or_empty(question, "/spec/user"), texts(question, "/spec/groups"))
 }
 
 async fn access(
@@ -158,7 +120,7 @@ async fn access(
         Some(reason) if reason.is_empty() => json!({"allowed": true}),
         Some(reason) => json!({"allowed": true, "reason": reason}),
         None if !api.enforces_rbac() => {
-            json!({"allowed": false, "reason": "roles are not in force: only members of system:masters get in"})
+            json!({"allowed": false, "reason": "RBAC is off: only system:masters has access"})
         }
         None => json!({"allowed": false}),
     })

@@ -13,9 +13,6 @@ use crate::{
 /// The API group of roles and bindings.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The group of all authenticated users.
-pub(super) const AUTHENTICATED: &str = "system:authenticated";
-
 /// The rules that a binding grants.
 #[derive(Debug)]
 pub(super) struct Grant {
@@ -58,7 +55,7 @@ fn is_subject(subject: &Value, namespace: &str, caller: &Identity) -> bool {
     let name = text_or_empty(subject, "/name");
     match text_or_empty(subject, "/kind") {
         "User" => name == caller.user,
-        "Group" => name == AUTHENTICATED || caller.groups.iter().any(|group| group == name),
+        "Group" => caller.is_in(name),
         "ServiceAccount" => {
             let own = text_or_empty(subject, "/namespace");
             let own = if own.is_empty() { namespace } else { own };

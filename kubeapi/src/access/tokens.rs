@@ -1,5 +1,7 @@
 //! Verifies bearer tokens: the issuer checks the signature, the store whether the bound objects still exist.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -55,10 +57,30 @@ fn is_over(object: &Value, uid: &str, now: Timestamp) -> bool {
 
 /// The service account as a caller.
 pub(super) fn identity(token: &VerifiedToken) -> Identity {
-    let VerifiedToken { namespace, name, .. } = token;
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-    let groups = groups.into_iter().chain([super::roles::AUTHENTICATED.to_owned()]).collect();
-    Identity { user: format!("system:serviceaccount:{namespace}:{name}"), groups }
+    let account = Identity::service_account(&token.namespace, &token.name);
+    Identity { uid: token.uid.clone(), extra: extra(token), ..account }
+}
+
+/// Returns the extra information of a token, with Kubernetes' keys.
+fn extra(token: &VerifiedToken) -> BTreeMap<String, Vec<String>> {
+    let mut extra = BTreeMap::new();
+    let mut add = |name: &str, value: &str| {
+        extra.insert(format!("authentication.kubernetes.io/{name}"), vec![value.to_owned()]);
+    };
+    if let Some(id) = &token.id {
+        add("credential-id", &format!("JTI={id}"));
+    }
+    if let Some(bound) = token.bound.as_ref().filter(|bound| bound.kind != BoundKind::Secret) {
+        add(&format!("{}-name", bound.kind.claim()), &bound.name);
+        add(&format!("{}-uid", bound.kind.claim()), &bound.uid);
+    }
+    if let Some((name, uid)) = &token.node {
+        add("node-name", name);
+        if let Some(uid) = uid {
+            add("node-uid", uid);
+        }
+    }
+    extra
 }
 
 #[cfg(test)]

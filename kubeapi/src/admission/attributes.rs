@@ -142,15 +142,11 @@ impl Attributes {
         };
         let resource =
             |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
-        let mut groups = self.caller.groups.clone();
-        if !groups.iter().any(|group| group == "system:authenticated") {
-            groups.push("system:authenticated".to_owned());
-        }
         let request = json!({
             "kind": kind(&self.kind), "resource": resource(&self.kind), "subResource": self.part_name(),
             "requestKind": kind(asked), "requestResource": resource(asked), "requestSubResource": self.part_name(),
             "name": self.name, "namespace": if self.is_namespace() { &self.name } else { &self.namespace },
-            "operation": self.operation.name(), "userInfo": {"username": self.caller.user, "groups": groups},
+            "operation": self.operation.name(), "userInfo": self.caller.user_info(),
             "dryRun": self.dry_run, "options": self.options,
         });
         match request {

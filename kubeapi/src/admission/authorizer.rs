@@ -26,14 +26,7 @@ impl Authorize for RbacAuthorizer {
     fn authorize(&self, question: &AuthorizationAttributes) -> Result<Option<String>, String> {
         let caller = match &question.account {
             None => self.caller.clone(),
-            Some((namespace, name)) => Identity {
-                user: format!("system:serviceaccount:{namespace}:{name}"),
-                groups: vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{namespace}"),
-                    "system:authenticated".to_owned(),
-                ],
-            },
+            Some((namespace, name)) => Identity::service_account(namespace, name),
         };
         let resource = match question.subresource.as_str() {
             "" => question.resource.clone(),

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn user(name: &str) -> Identity {
-        Identity { user: name.to_owned(), groups: Vec::new() }
+        Identity { user: name.to_owned(), ..Identity::default() }
     }
 
     #[test]

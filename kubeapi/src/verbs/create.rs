@@ -191,7 +191,8 @@ fn set_requester(call: &Call, object: &mut Value) {
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
         ["uid", "extra"].iter().for_each(|key| drop(spec.shift_remove(*key)));
-        spec.insert("username".into(), caller.user.as_str().into());
-        spec.insert("groups".into(), caller.groups.clone().into());
+        if let Value::Object(info) = caller.user_info() {
+            spec.extend(info);
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::world::{MAPS, PODS, World, named, pod, refusal, widget};
 
 fn node() -> Identity {
-    Identity { user: "system:node:edge-1".into(), groups: vec!["system:nodes".into()] }
+    Identity::new("system:node:edge-1", ["system:nodes"])
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod describe;
 mod events;
 mod exchanges;
 mod extensions;
+mod impersonation;
 mod large;
 mod list;
 mod object_size;

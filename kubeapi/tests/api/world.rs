@@ -171,8 +171,11 @@ impl World {
         let mut request = Request::builder().method(method).uri(path).header("content-type", media_type);
         for (name, value) in words.map(|header| header.split_once(':').unwrap()) {
             let headers = request.headers_mut().unwrap();
-            headers
-                .insert(http::HeaderName::try_from(name).unwrap(), value.replace('~', " ").parse().unwrap());
+            let name = http::HeaderName::try_from(name).unwrap();
+            if name == http::header::CONTENT_TYPE {
+                headers.remove(&name);
+            }
+            headers.append(name, value.replace('~', " ").parse().unwrap());
         }
         if let Some(caller) = &self.caller {
             request = request.extension(caller.clone());

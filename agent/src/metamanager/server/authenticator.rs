@@ -24,8 +24,13 @@ pub(super) enum Authenticator {
 }
 
 impl Authenticator {
-    /// Returns the caller of the request.
+    /// Returns the caller of the request. A request in another user's name is rejected: the caller's own rights would decide about it.
     pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, ApiError> {
+        if parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return Err(ApiError::bad_request(
+                "MetaServer does not support impersonation; send the request to the cloud's API server",
+            ));
+        }
         match self {
             Self::Accounts(access) => access.caller(parts).await,
             Self::Local(clients) => clients.authenticate(parts).map(|()| Caller::Owner),

@@ -142,8 +142,7 @@ impl World {
                 self.request(method, path, &self.with_uids(body.clone()), Some(Identity::master())).await
             }
             NodeAction::As(user, groups, method, path) => {
-                let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-                let caller = Identity { user: (*user).to_owned(), groups };
+                let caller = Identity::new(*user, groups.iter().copied());
                 self.request(method, path, &Value::Null, Some(caller)).await
             }
         }

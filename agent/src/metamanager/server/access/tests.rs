@@ -214,7 +214,7 @@ async fn callers_may_do_what_the_cloud_has_granted() {
 async fn certificates_authenticate_callers() {
     let access = access(&own().await, Vec::new());
     let of = async |user: &str, group: &str| {
-        let identity = Identity { user: user.into(), groups: vec![group.into()] };
+        let identity = Identity::new(user, [group]);
         let (mut parts, ()) = Request::get("/").body(()).unwrap().into_parts();
         parts.extensions.insert(identity);
         access.caller(&parts).await.unwrap()

@@ -56,7 +56,7 @@ pub(super) async fn answer(
 ) -> Result<Value, ApiError> {
     let status = match review {
         SelfReview::Subject => {
-            let Identity { user, groups } = identity(who, caller, parts, node);
+            let Identity { user, groups, .. } = identity(who, caller, parts, node);
             json!({"userInfo": {"username": user, "groups": groups}})
         }
         SelfReview::Access => access_review(who, caller, question).await?,
@@ -72,21 +72,11 @@ pub(super) fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node
         Authenticator::Local(_) | Authenticator::Agent => None,
     };
     let mut identity = match (caller, certificate) {
-        (Caller::Account(namespace, name), _) => Identity {
-            user: format!("system:serviceaccount:{namespace}:{name}"),
-            groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
-        },
-        (Caller::Anonymous, _) => {
-            return Identity {
-                user: "system:anonymous".into(),
-                groups: vec!["system:unauthenticated".into()],
-            };
-        }
+        (Caller::Account(namespace, name), _) => Identity::service_account(namespace, name),
+        (Caller::Anonymous, _) => return Identity::new("system:anonymous", ["system:unauthenticated"]),
         (_, Some(identity)) => identity.clone(),
-        (Caller::Other(user), None) => Identity { user: user.clone(), groups: Vec::new() },
-        (Caller::Owner, None) => {
-            Identity { user: format!("system:node:{node}"), groups: vec!["system:nodes".into()] }
-        }
+        (Caller::Other(user), None) => Identity { user: user.clone(), ..Identity::default() },
+        (Caller::Owner, None) => Identity::new(format!("system:node:{node}"), ["system:nodes"]),
     };
     if !identity.groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
         identity.groups.push(AUTHENTICATED_GROUP.into());

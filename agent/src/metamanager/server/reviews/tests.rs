@@ -12,7 +12,7 @@ use super::{
 fn parts(identity: Option<(&str, &str)>) -> Parts {
     let (mut parts, ()) = Request::post("/").body(()).unwrap().into_parts();
     if let Some((user, group)) = identity {
-        parts.extensions.insert(Identity { user: user.into(), groups: vec![group.into()] });
+        parts.extensions.insert(Identity::new(user, [group]));
     }
     parts
 }
