@@ -398,8 +398,9 @@ pub struct Up {
     #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Switches,
 
-    /// Let callers other than system:masters in as far as roles and bindings allow (RBAC); without, they are refused
-    #[arg(long)]
+    /// Enforce RBAC: roles and bindings decide what a caller may do. With --rbac=false, only system:masters has access
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = clap::ArgAction::Set)]
     pub rbac: bool,
 
     /// Largest message that a node may send, bytes
@@ -465,6 +466,12 @@ mod tests {
         };
         assert_eq!(off.tunnel_port, Port(None));
         assert!(Cli::try_parse_from(["cloudsim", "up", "--tunnel-port", "on"]).is_err());
+        for (rbac, expected) in [(None, true), (Some("--rbac"), true), (Some("--rbac=false"), false)] {
+            let Command::Up(up) = Cli::parse_from(["cloudsim", "up"].into_iter().chain(rbac)).command else {
+                panic!()
+            };
+            assert_eq!(up.rbac, expected, "{rbac:?}");
+        }
         assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());

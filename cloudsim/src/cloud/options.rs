@@ -49,7 +49,7 @@ pub struct Options {
     pub lease_grace: Duration,
     /// The cluster controllers that run.
     pub controllers: manager::Switches,
-    /// Whether RBAC authorizes service accounts and other callers. Without it, only `system:masters` have access.
+    /// Whether RBAC authorizes service accounts and other callers. Without it, only `system:masters` has access.
     pub rbac: bool,
     /// The limits of the hub.
     pub limits: Limits,
@@ -86,7 +86,7 @@ impl Default for Options {
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
             controllers: manager::Switches::default(),
-            rbac: false,
+            rbac: true,
             limits: Limits::default(),
             hubs: 1,
             renewal_grace: Duration::ZERO,

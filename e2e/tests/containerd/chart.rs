@@ -77,7 +77,7 @@ fn workload() -> String {
 #[test]
 fn the_chart_is_installed_tested_upgraded_and_uninstalled() -> anyhow::Result<()> {
     let address = own_address()?;
-    let rig = RealRig::start_with(&["--rbac", "--address", "0.0.0.0", "--name", &address])?;
+    let rig = RealRig::start_with(&["--address", "0.0.0.0", "--name", &address])?;
     let (cloud, directory) = (&rig.cloud, rig.directory.path());
     rig.containerd.import(&cloudsim_image(directory, IMAGE)?, IMAGE)?;
     // all that the chart makes keeps to the strictest level

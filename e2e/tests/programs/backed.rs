@@ -49,8 +49,7 @@ impl Backed {
         let own = directory.path().join("cluster");
         fs::create_dir(&own)?;
         let controllers = "*,-serviceaccountaccess,-csrapproving";
-        let cluster =
-            Cloud::start_with(&own, &["--rbac", "--node-grace", "8", "--controllers", controllers])?;
+        let cluster = Cloud::start_with(&own, &["--node-grace", "8", "--controllers", controllers])?;
         let kubeconfig = kubeconfig(&cluster, directory.path().join("kubeconfig"))?;
         let ports = Ports::free()?;
         let mut cloud = Process::start("backed", up(&kubeconfig, ports)?, directory.path())?;

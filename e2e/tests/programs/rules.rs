@@ -340,7 +340,7 @@ fn every_direction_counts_what_was_sent() -> anyhow::Result<()> {
 fn a_router_that_others_reach_asks_who_calls() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let port = Ports::free()?.api;
-    let arguments = ["--address", "0.0.0.0", "--rbac", "--router-port", &port.to_string()];
+    let arguments = ["--address", "0.0.0.0", "--router-port", &port.to_string()];
     let cloud = Cloud::start_with(directory.path(), &arguments)?;
     let kubectl = &cloud.kubectl;
     let authority = kubectl.run(&[

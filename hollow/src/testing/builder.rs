@@ -55,9 +55,10 @@ impl Builder {
         Self { node_grace: Some(grace.max(Duration::from_secs(1))), ..self }
     }
 
-    /// Lets stored roles and bindings decide what service accounts may do; by default only the cloud's own clients are allowed.
-    pub fn rbac(mut self) -> Self {
-        self.options.rbac = true;
+    /// Sets whether stored roles and bindings decide what service accounts and other callers may do, which is the default; with
+    /// `false`, only `system:masters` has access.
+    pub fn rbac(mut self, rbac: bool) -> Self {
+        self.options.rbac = rbac;
         self
     }
 

@@ -32,7 +32,7 @@ async fn run(path: &Path, statement: &str) {
 
 fn options(directory: &Path) -> Options {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Options { data_dir: Some(directory.to_owned()), rbac: true, ..Options::default().any_ports() }
+    Options { data_dir: Some(directory.to_owned()), ..Options::default().any_ports() }
 }
 
 /// Returns what `cloudsim db` prints, and whether it succeeded.

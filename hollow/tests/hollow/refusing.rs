@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 fn options(directory: &Path) -> Options {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Options { data_dir: Some(directory.to_owned()), rbac: true, ..Options::default().any_ports() }
+    Options { data_dir: Some(directory.to_owned()), ..Options::default().any_ports() }
 }
 
 /// Returns a client over TLS of the user in the cloud's kubeconfig.

@@ -16,6 +16,9 @@ use crate::{
     timestamp,
 };
 
+/// How often missing ones are looked for while another writer stores some of them.
+const MAX_ROUNDS: usize = 8;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Role {
@@ -41,9 +44,7 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
         return Ok(());
     }
     let store = || async {
-        for (plural, object) in objects()? {
-            store_if_absent(api, plural, object).await?;
-        }
+        store_missing(api).await?;
         aggregate::refresh(api).await
     };
     api.default_roles_stored().get_or_try_init(store).await.map(drop)
@@ -99,24 +100,46 @@ impl Binding {
     }
 }
 
-async fn store_if_absent(api: &Api, plural: &str, mut object: Value) -> Result<(), StatusError> {
+/// Stores all missing ones in one commit: the disk is waited for once.
+async fn store_missing(api: &Api) -> Result<(), StatusError> {
+    for _ in 0..MAX_ROUNDS {
+        let mut writes = Vec::new();
+        for (plural, object) in objects()? {
+            writes.extend(write_if_missing(api, plural, object).await?);
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        match api.store().commit(writes).await {
+            Ok(_) => return Ok(()),
+            // another API over the same store has written one; the next round skips it
+            Err(StoreError::Exists(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StatusError::internal("cannot store the default roles: another writer changes them".to_owned()))
+}
+
+/// Returns the write of a default role or binding; `None` if it is stored.
+async fn write_if_missing(
+    api: &Api,
+    plural: &str,
+    mut object: Value,
+) -> Result<Option<Write>, StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let key = Key::new(Resource::new(GROUP, plural), "", name);
     match Store::get(&**api.store(), &key).await {
         Ok(None) => {}
-        // it is written anew as if there were none
+        // a damaged one is replaced, and remains the same object
         Err(StoreError::Damaged { .. }) => {
             if let Some(uid) = api.store().damaged_uid(&key).await? {
                 object["metadata"]["uid"] = uid.into();
             }
         }
-        Ok(Some(_)) => return Ok(()),
+        Ok(Some(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
-    match api.store().commit(vec![Write { key, expect: Expect::Absent, value: Some(object) }]).await {
-        Ok(_) | Err(StoreError::Exists(_)) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(Some(Write { key, expect: Expect::Absent, value: Some(object) }))
 }
 
 #[cfg(test)]

@@ -197,11 +197,7 @@ async fn access_is_told() {
     let world = World::new().await;
     let rows = [
         ("auth can-i create pods", "", "yes"),
-        (
-            "auth can-i create pods --as=ann",
-            "",
-            "no - roles are not in force: only members of system:masters get in",
-        ),
+        ("auth can-i create pods --as=ann", "", "no - RBAC is off: only system:masters has access"),
         ("auth can-i get /metrics", "", "yes"),
         ("auth whoami -o jsonpath={.status.userInfo.username}", "", "admin"),
         (
