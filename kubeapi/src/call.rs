@@ -1,9 +1,18 @@
 //! A request on a collection, an object or a subresource, as the verbs and admission see it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::HeaderMap;
+use tokio::time::Instant;
 
-use crate::{accept::Shape, identity::Identity, path::Target, query::Query, warnings::Warnings};
+use crate::{
+    accept::Shape, go_duration, identity::Identity, path::Target, query::Query, status::StatusError,
+    warnings::Warnings,
+};
+
+/// How long webhooks of one request may take together: the API server's `--request-timeout`.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Marks a request in its extensions that skips policies and webhooks. Only this crate can make one.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +37,22 @@ pub(crate) struct Call {
     pub(crate) needs_complete_lists: bool,
     /// Warnings for the caller, sent with any response.
     pub(crate) warnings: Warnings,
+    /// When webhooks must have answered.
+    pub(crate) deadline: Instant,
+}
+
+/// Returns the deadline of a request that begins now: the parameter `timeout`, which can only shorten the server's own.
+pub(crate) fn deadline(query: &Query) -> Result<Instant, StatusError> {
+    let own = Instant::now() + REQUEST_TIMEOUT;
+    let Some(text) = query.get("timeout") else { return Ok(own) };
+    let invalid =
+        || StatusError::bad_request(format!("invalid timeout specified in the request URL: {text:?}"));
+    let timeout = go_duration::parse(text).ok_or_else(invalid)?;
+    match Duration::try_from(timeout) {
+        // 0 and less are no wish
+        Ok(timeout) if !timeout.is_zero() => Ok(own.min(Instant::now() + timeout.min(REQUEST_TIMEOUT))),
+        Ok(_) | Err(_) => Ok(own),
+    }
 }
 
 impl Call {
@@ -43,6 +68,7 @@ impl Call {
             is_reviewed: self.is_reviewed,
             needs_complete_lists: self.needs_complete_lists,
             warnings: self.warnings.clone(),
+            deadline: self.deadline,
         }
     }
 

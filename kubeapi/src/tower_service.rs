@@ -14,7 +14,7 @@ use tower::Service;
 use crate::{
     Api, Body, BoxError, Identity, accept, access, admission,
     body::{self, RequestBody},
-    call::{Call, CompleteLists, SkipAdmission},
+    call::{self, Call, CompleteLists, SkipAdmission},
     definitions, discovery,
     document::{Document, Name},
     exposition, gzip, health, legacy_watch, openapi,
@@ -116,13 +116,24 @@ async fn call(
     }
     let shape = accept::shape(&parts.headers).ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let deadline = call::deadline(&query)?;
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
     let is_reviewed = parts.extensions.get::<SkipAdmission>().is_none();
     let needs_complete_lists = parts.extensions.get::<CompleteLists>().is_some();
     let (headers, warnings) = (parts.headers, Warnings::default());
-    let call =
-        Call { target, query, shape, headers, body, caller, is_reviewed, needs_complete_lists, warnings };
+    let call = Call {
+        target,
+        query,
+        shape,
+        headers,
+        body,
+        caller,
+        is_reviewed,
+        needs_complete_lists,
+        warnings,
+        deadline,
+    };
     let kind = &call.target.kind;
     if parts.method != Method::GET && api.is_full() && !kind.is(Builtin::Computed) {
         verbs::compile(kind).await?;

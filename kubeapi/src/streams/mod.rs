@@ -35,7 +35,7 @@ use crate::{
     Api, Body, Identity,
     accept::Shape,
     body::{self, RequestBody},
-    call::Call,
+    call::{self, Call},
     path::Target,
     query::Query,
     status::StatusError,
@@ -73,9 +73,12 @@ pub(crate) async fn answer(
         return Err(StatusError::method_not_allowed());
     }
     let caller = parts.extensions.get::<Identity>().cloned().ok_or_else(StatusError::unauthorized)?;
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
     let call = Call {
         target,
-        query: Query::parse(parts.uri.query().unwrap_or_default()),
+        // a stream lasts as long as its ends want; the webhooks that review its opening do not
+        deadline: call::deadline(&Query::default())?,
+        query,
         // what a node streams has none
         shape: Shape::Objects,
         headers: parts.headers.clone(),

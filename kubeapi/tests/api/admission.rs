@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 mod long;
 mod pod_security;
 mod policies;
+mod slow_webhooks;
 mod webhooks;
 
 /// Rules that are about these operations on these resources.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use serde_json::Value;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
@@ -76,6 +77,13 @@ impl Webhook {
             let why = format!("admission webhook {:?} does not support dry run", self.name);
             return Err(WebhookError::Denied(StatusError::bad_request(why)));
         }
+        let late = || {
+            WebhookError::Denied(StatusError::timeout("request did not complete within requested timeout"))
+        };
+        let left = call.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
         let seconds = self.spec.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(TIMEOUT).clamp(1, 30);
         let nothing = Value::Null;
         let client = self.spec.get("clientConfig").unwrap_or(&nothing);
@@ -85,12 +93,14 @@ impl Webhook {
         let uid = Uuid::new_v4().to_string();
         let body = review::question(seen, &asked.kind, &uid);
         let endpoint::Endpoint { url, addresses, ca_bundle } = endpoint;
-        let timeout = Duration::from_secs(seconds);
-        let answer = api
-            .webhooks()
-            .call(WebhookCall { url, addresses, ca_bundle, body, timeout })
-            .await
-            .map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
+        let timeout = Duration::from_secs(seconds).min(left);
+        let answer =
+            api.webhooks().call(WebhookCall { url, addresses, ca_bundle, body, timeout }).await.map_err(
+                |why| match Instant::now() >= call.deadline {
+                    true => late(),
+                    false => WebhookError::Failed(format!("failed to call webhook: {why}")),
+                },
+            )?;
         let answer = review::read(&answer, &uid, mutates)
             .map_err(|why| WebhookError::Failed(format!("received invalid webhook response: {why}")))?;
         answer.warnings.iter().for_each(|warning| call.warnings.add(warning.clone()));
