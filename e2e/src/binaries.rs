@@ -1,6 +1,9 @@
 //! Finds the built programs: `target/<profile>`, which is a benchmark's directory, or the parent of a test's directory `deps`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, ensure};
 
@@ -30,13 +33,21 @@ pub fn mapper_example(name: &str) -> anyhow::Result<PathBuf> {
     binary(&format!("examples/{name}"))
 }
 
-/// Returns the path of a program that `make needs` installs, two directories above that of the built programs.
+/// Returns the path of a program that `make needs` installs.
 pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
-    let program = binary(CLOUDSIM)?;
-    let built = program.parent().and_then(Path::parent).context("the programs are in no target directory")?;
-    let path = built.join("python/bin").join(name);
-    ensure!(path.exists(), "{} is not there: run `make needs` first", path.display());
-    Ok(path)
+    testkit::installed(name).with_context(|| format!("{name} is not installed: run `make needs` first"))
+}
+
+/// Returns the command of a Python program in `e2e/python`. The `kubectl` that it finds is the one of all tests.
+pub fn python(program: &str) -> anyhow::Result<Command> {
+    let interpreter = installed("python")?;
+    let mut directories = vec![testkit::kubectl()];
+    directories[0].pop();
+    directories.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let mut command = Command::new(interpreter);
+    command.arg("-B").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(program));
+    command.env("PATH", std::env::join_paths(directories)?);
+    Ok(command)
 }
 
 /// Returns the directory of the project's example manifests.

@@ -25,7 +25,7 @@ impl Kubectl {
 
     /// Returns the command of kubectl with these arguments.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("kubectl");
+        let mut command = Command::new(testkit::kubectl());
         command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).args(arguments);
         command
     }
@@ -41,7 +41,7 @@ impl Kubectl {
 
     /// Runs it and returns all its output.
     pub fn output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        run(&mut self.command(arguments)).context("is kubectl installed?")
+        run(&mut self.command(arguments)).context("cannot run kubectl")
     }
 
     /// Runs `kubectl apply -f -` with these manifests, and returns its output.

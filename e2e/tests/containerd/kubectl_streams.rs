@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -13,7 +12,7 @@ use anyhow::{Context, ensure};
 use e2e::{
     NODE,
     containerd::{IMAGE, RealRig},
-    installed, run, run_with_input, until,
+    run, run_with_input, until,
 };
 use serde_json::{Value, json};
 
@@ -149,7 +148,7 @@ fn attaches(rig: &RealRig) -> anyhow::Result<()> {
 /// Says `this` and waits for the answer, with an input that stays open: the runtime ends what is attached to at its end.
 fn talks(mut command: Command, answer: &str) -> anyhow::Result<()> {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = child.context("is kubectl installed?")?;
+    let mut child = child.context("cannot run kubectl")?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let (mut stdin, mut stdout) = (stdin.context("stdin")?, stdout.context("stdout")?);
     stdin.write_all(b"this\n")?;
@@ -167,9 +166,8 @@ fn talks(mut command: Command, answer: &str) -> anyhow::Result<()> {
 
 /// The official client, and kubectl on a terminal.
 fn python(rig: &RealRig) -> anyhow::Result<()> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/streams.py");
-    let mut command = Command::new(installed("python")?);
-    command.arg("-B").arg(path).arg("echo");
+    let mut command = e2e::python("streams.py")?;
+    command.arg("echo");
     command.env("KUBECONFIG", &rig.cloud.kubeconfig).env("HOME", rig.directory.path());
     let told = run(&mut command)?.success()?.text();
     let told: Value = serde_json::from_str(&told).with_context(|| told.clone())?;

@@ -1,12 +1,12 @@
 //! Containers by other clients than kubectl's commands: kubectl on a terminal, and kube-rs.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
 use e2e::{
     Ports,
     containerd::{IMAGE, RealRig},
-    installed, run, until,
+    run, until,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -55,9 +55,8 @@ fn terminals_and_kube_rs() -> anyhow::Result<()> {
 }
 
 fn terminals(rig: &RealRig) -> anyhow::Result<()> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/terminals.py");
-    let mut command = Command::new(installed("python")?);
-    command.arg("-B").arg(path).args(["echo", IMAGE]);
+    let mut command = e2e::python("terminals.py")?;
+    command.args(["echo", IMAGE]);
     command.env("KUBECONFIG", &rig.cloud.kubeconfig).env("HOME", rig.directory.path());
     let said = run(&mut command)?;
     let told = said.clone().success()?.text();

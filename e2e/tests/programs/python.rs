@@ -1,17 +1,15 @@
 //! Programs in Python: an informer and custom objects with the official client, against a cloud that runs, and gRPC with its own
 //! library, against the sockets of agent and runtime.
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
-use e2e::{Cloud, Rig, installed, run};
+use e2e::{Cloud, Rig, run};
 use serde_json::{Value, json};
 
 /// A program of `python/`, with these arguments, which tells of itself in JSON.
 fn told(program: &str, arrange: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(program);
-    let mut command = Command::new(installed("python")?);
-    command.arg("-B").arg(path);
+    let mut command = e2e::python(program)?;
     arrange(&mut command);
     let output = run(&mut command)?;
     let told = output.success().context("`make needs` installs what the programs import")?.text();

@@ -109,7 +109,7 @@ impl World {
     }
 
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = Command::new("kubectl");
+        let mut command = Command::new(testkit::kubectl());
         // blanks within an argument are written as `~`
         command.args(line.split(' ').map(|word| word.replace('~', " ")));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -124,9 +124,7 @@ impl World {
     }
 
     fn start(&self, line: &str) -> Child {
-        self.command(line).spawn().unwrap_or_else(|error| {
-            panic!("cannot run kubectl, which this test needs; install it or put it into PATH: {error}")
-        })
+        self.command(line).spawn().unwrap_or_else(|error| panic!("cannot run kubectl: {error}"))
     }
 
     /// Runs `kubectl` with `input` on its standard input.

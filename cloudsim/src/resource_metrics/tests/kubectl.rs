@@ -14,7 +14,7 @@ use crate::{
 
 /// Returns kubectl's output, and whether it succeeded.
 async fn run(kubeconfig: &Path, line: &str) -> (bool, String) {
-    let mut command = Command::new("kubectl");
+    let mut command = Command::new(testkit::kubectl());
     let home = kubeconfig.with_file_name("home");
     command.arg("--kubeconfig").arg(kubeconfig).args(line.split(' ')).env("HOME", home);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();

@@ -21,7 +21,7 @@ use crate::{Cloud, Options};
 
 /// Runs kubectl until it succeeds; returns its output.
 async fn kubectl(kubeconfig: &Path, line: &str) -> String {
-    let mut command = Command::new("kubectl");
+    let mut command = Command::new(testkit::kubectl());
     command
         .arg("--kubeconfig")
         .arg(kubeconfig)
@@ -212,7 +212,7 @@ async fn a_node_is_drained_within_the_budget() {
     let daemons = "get pods -l app=agent -o jsonpath={.items[*].metadata.uid}";
     let (daemon, bare) = (kubectl(&config, daemons).await, "get pod bare --ignore-not-found -o name");
 
-    let mut careless = Command::new("kubectl");
+    let mut careless = Command::new(testkit::kubectl());
     careless.arg("--kubeconfig").arg(&config).args(["drain", NODES[0], "--timeout=5s"]);
     let refused = tokio::task::spawn_blocking(move || careless.output()).await.unwrap().unwrap();
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
