@@ -3,7 +3,12 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header, uri::Authority};
+
+/// Browsers' header that says where a request comes from: <https://www.w3.org/TR/fetch-metadata/>.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+/// Its values for a page of this very server, and for a user who has typed the address. `same-site` is another port of this machine.
+const OWN_SITES: [&str; 2] = ["same-origin", "none"];
 
 /// The host names that are accepted: those of the loopback interface, and the configured ones.
 #[derive(Clone, Debug)]
@@ -54,7 +59,8 @@ impl Hosts {
     }
 
     /// Checks that a request names this server, and comes from no web page, or from a page of this very server (the same scheme, host
-    /// and port, so that no other server of this machine is trusted). HTTP/2 and requests to proxies name the host in `uri`.
+    /// and port, so that no other server of this machine is trusted). A plain read has no `Origin`; browsers send `Sec-Fetch-Site` with
+    /// it. HTTP/2 and requests to proxies name the host in `uri`.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HostError> {
         let misdirected = |why: String| Err(HostError { code: StatusCode::MISDIRECTED_REQUEST, why });
         let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
@@ -71,6 +77,11 @@ impl Hosts {
                 let why = format!("pages of {origin:?} may not use this server");
                 return Err(HostError { code: StatusCode::FORBIDDEN, why });
             }
+        }
+        let foreign = |site: &&HeaderValue| !OWN_SITES.iter().any(|own| site.as_bytes() == own.as_bytes());
+        if let Some(site) = headers.get_all(SEC_FETCH_SITE).iter().find(foreign) {
+            let why = format!("pages of another origin may not use this server (Sec-Fetch-Site: {site:?})");
+            return Err(HostError { code: StatusCode::FORBIDDEN, why });
         }
         Ok(())
     }
@@ -101,5 +112,34 @@ impl Hosts {
         let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         let is = |accepted: &str| name.eq_ignore_ascii_case(accepted.trim_matches(['[', ']']));
         is_loopback || is("localhost") || self.names.iter().any(|accepted| is(accepted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_pages_from_other_sites_are_rejected_also_without_an_origin() {
+        let hosts = Hosts::new(Vec::new(), Scheme::Http);
+        let uri: Uri = "/edge-1/default/a".parse().unwrap();
+        for (sites, expected) in [
+            (&[][..], None),
+            (&["none"], None),
+            (&["same-origin"], None),
+            (&["cross-site"], Some(403)),
+            (&["same-site"], Some(403)),
+            (&["Same-Origin"], Some(403)),
+            (&[""], Some(403)),
+            (&["same-origin", "cross-site"], Some(403)),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:9443"));
+            for site in sites {
+                headers.append(SEC_FETCH_SITE, HeaderValue::from_static(site));
+            }
+            let refused = hosts.check(&uri, &headers).err().map(|error| error.code.as_u16());
+            assert_eq!(refused, expected, "{sites:?}");
+        }
     }
 }

@@ -37,7 +37,8 @@ async fn listener() -> (SocketAddr, DropGuard) {
     listener_with(BodyMemory::new(Limits::default())).await
 }
 
-async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
+/// No rules, and what ends their task.
+async fn rules() -> (Rules, CancellationToken) {
     let client =
         kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
     let (rules, stop) = (
@@ -46,6 +47,11 @@ async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     );
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
+    (rules, stop)
+}
+
+async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
+    let (rules, stop) = rules().await;
     let router = Router { memory, ..Router::anonymous(rules) };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router)).await.unwrap();
     let address = server.local_addr();
@@ -55,9 +61,14 @@ async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
 
 /// Returns the head of the answer, and its body as JSON.
 async fn ask(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
+    exchange(address, &format!("{head}\r\nHost: a"), body).await
+}
+
+/// The same, of a request whose head names the host.
+async fn exchange(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
     let asking = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(format!("{head}\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
         // a refused body is not read to its end
         let _ = stream.write_all(body).await;
         let mut answer = Vec::new();
@@ -67,6 +78,28 @@ async fn ask(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
     let answer = within("an answer", asking).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), serde_json::from_str(body).unwrap())
+}
+
+/// A page of another site can have a browser send a plain GET, which has no `Origin`, and rules act on it.
+#[tokio::test]
+async fn router_on_loopback_rejects_reads_that_web_pages_have_browsers_send() {
+    let (rules, stop) = rules().await;
+    let hosts = Some(Hosts::new(Vec::new(), Scheme::Http));
+    let router = Router { hosts, ..Router::anonymous(rules) };
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router)).await.unwrap();
+    let address = server.local_addr();
+    tokio::spawn(server.run(stop.clone()));
+    let _stop = stop.drop_guard();
+    for (site, reason) in [
+        ("cross-site", "NotOurs"),
+        ("same-site", "NotOurs"),
+        ("same-origin", "RuleNotFound"),
+        ("none", "RuleNotFound"),
+    ] {
+        let head = format!("GET /edge-1/default/a HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: {site}");
+        let (_, body) = exchange(address, &head, b"").await;
+        assert_eq!(body["reason"], reason, "{site}: {body}");
+    }
 }
 
 /// The requests of CVE-2022-31073 and CVE-2022-31078: endless bodies.
