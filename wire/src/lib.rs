@@ -28,6 +28,7 @@ pub mod headers;
 pub mod instance;
 pub mod json;
 pub mod lane;
+pub mod metadata;
 pub mod names;
 mod path;
 pub mod relay;

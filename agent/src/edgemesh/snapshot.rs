@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
+use wire::metadata::is_metadata_address;
 
 use crate::config::{Network, Strategy};
 
@@ -109,12 +110,17 @@ pub struct Endpoint {
     pub ports: BTreeMap<(String, Protocol), u16>,
 }
 
-/// Reports whether neither a Service nor a pod can have this address: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast. The
-/// API refuses it in EndpointSlices as well, so that their authors reach no program that listens for this machine alone.
+/// Reports whether neither a Service nor a pod can have this address: Kubernetes' `ValidateNonSpecialIP`, multicast, broadcast, and
+/// metadata services of clouds. The API refuses most of them in EndpointSlices as well, so that their authors reach no program that
+/// listens for this machine alone; the API server of a cluster accepts metadata services outside the link-local range.
 pub(crate) fn is_special(address: IpAddr) -> bool {
-    let is_link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
+    let is_misleading = match address {
+        IpAddr::V4(address) => address.is_broadcast(),
+        IpAddr::V6(address) => address.to_ipv4_mapped().is_some(),
     };
-    address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local
+    address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || is_misleading
+        || is_metadata_address(address)
 }

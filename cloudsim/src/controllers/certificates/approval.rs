@@ -16,7 +16,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
-use wire::enroll::ServingRequest;
+use wire::{enroll::ServingRequest, metadata::is_metadata_address};
 
 use crate::pki::reserved_names::is_of_a_service;
 
@@ -75,6 +75,11 @@ pub(super) const ALLOWED: &str = "node-restriction.kubernetes.io/serving-names";
 
 /// The metadata service of many clouds, which issues credentials.
 const METADATA_SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
+
+/// Reports whether a cloud's metadata service is there. Of link-local addresses it is one; a node may have others.
+fn is_metadata_service(address: IpAddr) -> bool {
+    address == METADATA_SERVICE || is_metadata_address(address) && !is_link_local(&address)
+}
 
 /// The names that a node may have, besides its own.
 #[derive(Debug, Default)]
@@ -148,7 +153,7 @@ impl ReservedNames {
     fn has_address(&self, address: IpAddr) -> bool {
         !address.is_loopback()
             && (self.addresses.contains(&address)
-                || address == METADATA_SERVICE
+                || is_metadata_service(address)
                 || address.is_unspecified()
                 || address.is_multicast())
     }

@@ -1,8 +1,8 @@
-//! Addresses that no rule may call: link-local ones, where clouds serve the metadata and credentials of their machines.
+//! Addresses that no rule may call: those at which clouds serve the metadata and credentials of their machines.
 
 use std::{
     io,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     task::{Context, Poll, ready},
     vec,
@@ -11,25 +11,16 @@ use std::{
 use http::Uri;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
+use wire::metadata::is_metadata_address;
 
-/// Amazon's metadata service, which is not link-local in IPv6.
-const AMAZON_METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 /// The message about a refused address.
-pub(super) const LINK_LOCAL_REFUSED: &str =
-    "a rule calls no link-local address, where machines have their metadata";
-
-/// Reports whether a rule may not call this address.
-pub(super) fn is_refused(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address == AMAZON_METADATA,
-    }
-}
+pub(super) const METADATA_REFUSED: &str =
+    "rules may not call link-local addresses and addresses of metadata services";
 
 /// Reports whether a URL contains such an address literally; host names are checked when they are resolved.
 pub(super) fn has_refused(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-    host.parse().is_ok_and(is_refused)
+    host.parse::<IpAddr>().is_ok_and(is_metadata_address)
 }
 
 /// Resolves host names, without the addresses that no rule may call.
@@ -58,9 +49,9 @@ impl Service<Name> for Resolver {
 }
 
 fn allowed(found: impl Iterator<Item = SocketAddr>) -> io::Result<vec::IntoIter<SocketAddr>> {
-    let (refused, allowed): (Vec<_>, Vec<_>) = found.partition(|address| is_refused(address.ip()));
+    let (refused, allowed): (Vec<_>, Vec<_>) = found.partition(|address| is_metadata_address(address.ip()));
     if allowed.is_empty() && !refused.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, LINK_LOCAL_REFUSED));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, METADATA_REFUSED));
     }
     Ok(allowed.into_iter())
 }
@@ -71,9 +62,16 @@ mod tests {
 
     #[test]
     fn the_metadata_of_a_machine_has_no_address_for_rules() {
-        for host in
-            ["169.254.169.254", "169.254.0.1", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"]
-        {
+        for host in [
+            "169.254.169.254",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "[fe80::1]",
+            "[::ffff:169.254.169.254]",
+            "[64:ff9b::a9fe:a9fe]",
+            "[fd00:ec2::254]",
+        ] {
             assert!(has_refused(&format!("http://{host}:80/latest").parse().unwrap()), "{host}");
         }
         for host in ["127.0.0.1", "10.0.0.1", "[::1]", "[fd00:ec2::253]", "metadata.google.internal"] {
@@ -84,7 +82,7 @@ mod tests {
     /// By a name that leads there, or an address that is written as only a resolver reads it.
     #[tokio::test]
     async fn a_name_does_not_lead_there() {
-        for name in ["2852039166", "0xa9fea9fe", "169.254.43518"] {
+        for name in ["2852039166", "0xa9fea9fe", "169.254.43518", "100.100.25800"] {
             let found = Resolver::new().call(name.parse().unwrap()).await;
             assert_eq!(
                 found.map(Vec::from_iter).unwrap_err().kind(),

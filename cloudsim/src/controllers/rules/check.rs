@@ -154,7 +154,7 @@ pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Tar
         RuleEndpointType::Rest => {
             let url = keys.only(&["resource"])?.url("resource")?;
             if addresses::has_refused(&url) {
-                return Err(keys.wrong("resource", addresses::LINK_LOCAL_REFUSED));
+                return Err(keys.wrong("resource", addresses::METADATA_REFUSED));
             }
             Ok(Target::Rest { url })
         }

@@ -75,7 +75,7 @@ impl Targets {
     pub(super) async fn call(&self, call: TargetCall) -> Result<TargetAnswer, String> {
         let url = call.url.clone();
         if addresses::has_refused(&url) {
-            return Err(format!("{url} cannot be called: {}", addresses::LINK_LOCAL_REFUSED));
+            return Err(format!("{url} cannot be called: {}", addresses::METADATA_REFUSED));
         }
         let request =
             request(call, self.via.value()).map_err(|error| format!("{url} cannot be called: {error}"))?;
