@@ -68,15 +68,19 @@ pub struct Limits {
     pub queued_bytes: usize,
     /// Bytes of the messages queued for all sessions.
     pub total_queued_bytes: usize,
+    /// Bytes of the wills, subscriptions and topic aliases of one user, or of one address other than loopback.
+    pub kept_bytes_per_client: usize,
+    /// Bytes of the wills, subscriptions and topic aliases of all clients.
+    pub total_kept_bytes: usize,
     /// Bytes that are read from a client which has something to acknowledge while its publications wait for room.
     pub read_ahead_bytes: usize,
     /// How long a connected subscriber whose queue is full may delay its publishers above QoS 0.
     pub patience: Duration,
     /// Bytes written to one client that its socket has not taken yet.
     pub buffered_bytes: usize,
-    /// Retained messages.
+    /// Retained messages; one client may have three quarters of them.
     pub retained_messages: usize,
-    /// Bytes of the retained messages.
+    /// Bytes of the retained messages; those of one client may be three quarters of them.
     pub retained_bytes: usize,
     /// Subscriptions of one session.
     pub subscriptions: usize,
@@ -104,6 +108,8 @@ impl Default for Limits {
             queued_messages: 1000,
             queued_bytes: 4 * MIB,
             total_queued_bytes: 64 * MIB,
+            kept_bytes_per_client: 8 * MIB,
+            total_kept_bytes: 64 * MIB,
             // more than the buffers of both sockets hold, because acknowledgements arrive behind everything in them
             read_ahead_bytes: 16 * MIB,
             patience: Duration::from_secs(10),

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     message::QoS,
@@ -42,7 +42,7 @@ pub(crate) struct Found {
 struct Node {
     children: HashMap<Box<str>, Node>,
     entries: Vec<Entry>,
-    shared: Vec<(Arc<str>, Vec<Entry>)>,
+    shared: BTreeMap<Box<str>, Vec<Entry>>,
 }
 
 /// All subscriptions.
@@ -60,7 +60,7 @@ impl Index {
         }
         let entries = match filter.share {
             None => &mut node.entries,
-            Some(name) => node.group(name),
+            Some(name) => node.shared.entry(name.into()).or_default(),
         };
         match entries.iter_mut().find(|old| old.who == entry.who) {
             Some(old) => *old = entry,
@@ -87,14 +87,6 @@ impl Index {
 }
 
 impl Node {
-    fn group(&mut self, name: &str) -> &mut Vec<Entry> {
-        let position = self.shared.iter().position(|(group, _)| **group == *name).unwrap_or_else(|| {
-            self.shared.push((name.into(), Vec::new()));
-            self.shared.len() - 1
-        });
-        &mut self.shared[position].1
-    }
-
     fn is_empty(&self) -> bool {
         self.children.is_empty() && self.entries.is_empty() && self.shared.is_empty()
     }
@@ -105,8 +97,12 @@ impl Node {
             match share {
                 None => self.entries.retain(|entry| entry.who != who),
                 Some(name) => {
-                    self.group(name).retain(|entry| entry.who != who);
-                    self.shared.retain(|(_, entries)| !entries.is_empty());
+                    if let Some(entries) = self.shared.get_mut(name) {
+                        entries.retain(|entry| entry.who != who);
+                        if entries.is_empty() {
+                            self.shared.remove(name);
+                        }
+                    }
                 }
             }
             return;
@@ -121,7 +117,7 @@ impl Node {
 
     fn take(&self, found: &mut Found) {
         found.each.extend_from_slice(&self.entries);
-        found.groups.extend(self.shared.iter().map(|(_, entries)| entries.clone()));
+        found.groups.extend(self.shared.values().cloned());
     }
 
     /// Searches recursively. `rest` is `None` when every level of the topic has been matched; `system` is set for a first level with `$`.

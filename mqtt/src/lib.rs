@@ -17,6 +17,7 @@ mod core;
 mod counters;
 mod error;
 mod handle;
+mod holder;
 mod index;
 mod listen;
 mod message;

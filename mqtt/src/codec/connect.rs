@@ -52,6 +52,13 @@ pub(crate) struct Will {
     pub(crate) delay: u32,
 }
 
+impl Will {
+    /// Returns the size that counts against limits.
+    pub(crate) fn weight(&self) -> usize {
+        self.message.weight()
+    }
+}
+
 const USER: u8 = 0x80;
 const PASSWORD: u8 = 0x40;
 const WILL_RETAIN: u8 = 0x20;

@@ -6,6 +6,7 @@ use super::{Core, timers::Due};
 use crate::{
     codec::{Disconnect, Version, Will},
     counters::Counters,
+    holder::Holder,
     index::Subscriber,
     reason::Fault,
     store::SavedMessage,
@@ -55,13 +56,13 @@ impl Core {
         session.left = self.now;
         self.room = true;
         self.leaving.push((connection.outbox, connection.staged));
-        let (expiry, generation) = (session.expiry, session.generation);
+        let (expiry, generation, holder) = (session.expiry, session.generation, session.holder.clone());
         self.forget_held(connection.id);
         let will = connection.will.filter(|_| will);
         if let Some(will) = will {
             let delay = if connection.version == Version::V5 { will.delay.min(expiry) } else { 0 };
             if delay == 0 {
-                self.publish_will(will);
+                self.publish_will(will, holder);
             } else {
                 let due = self.timers.add(self.now + u64::from(delay) * 1000, Due::Will(id, generation));
                 if let Some(session) = self.sessions.get_mut(&id) {
@@ -70,6 +71,7 @@ impl Core {
                 }
             }
         }
+        self.recount(id);
         if expiry == 0 {
             return self.end_session(id);
         }
@@ -93,10 +95,10 @@ impl Core {
     }
 
     /// Publishes a will, which is handled like any other message, retained or not.
-    pub(super) fn publish_will(&mut self, will: Will) {
+    pub(super) fn publish_will(&mut self, will: Will, holder: Option<Holder>) {
         let mut message = will.message;
         message.expires = will.expiry.map(|seconds| self.now + u64::from(seconds) * 1000);
-        self.accept(&Arc::new(message), None);
+        self.accept_of(&Arc::new(message), None, holder);
     }
 
     /// Ends the session and removes all of it. A will that still waits for its delay is published now.
@@ -107,13 +109,14 @@ impl Core {
         self.clients.remove(&session.who.client);
         self.dirty.remove(&id);
         self.queued_bytes -= session.bytes;
+        self.kept.remove(session.holder.as_ref(), session.kept);
         for filter in session.subscriptions.keys() {
             if let Ok(filter) = topic::parse_filter(filter) {
                 self.index.remove(filter, Subscriber::Session(id));
             }
         }
         if let Some(will) = session.will {
-            self.publish_will(will);
+            self.publish_will(will, session.holder);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
         encode::{self, ConnAckProperties},
     },
     counters::Counters,
+    holder::Holder,
     outbox::Outbox,
     reason::{Fault, Reason},
     store::SavedSession,
@@ -90,7 +91,24 @@ impl Core {
         if !self.clients.contains_key(&who.client) {
             self.make_room(&who, peer)?;
         }
+        self.check_will(&who, peer, connect)?;
         Ok((who, properties))
+    }
+
+    /// Checks that the will is within the client's quota, from which what an earlier connection of the session keeps is deducted.
+    fn check_will(&self, who: &Identity, peer: IpAddr, connect: &Connect) -> Result<(), Fault> {
+        let Some(will) = &connect.will else { return Ok(()) };
+        let holder = Holder::of(who, Some(peer));
+        let session = self.clients.get(&who.client).and_then(|id| self.sessions.get(id));
+        let earlier = session.filter(|session| session.holder == holder);
+        let freed = earlier.map_or(0, |session| session.kept - session.filter_bytes);
+        if self.kept.has_room(holder.as_ref(), will.weight().saturating_sub(freed), &self.limits) {
+            return Ok(());
+        }
+        Err(Fault::new(
+            Reason::QuotaExceeded,
+            "no room for the will: the client's wills and subscriptions take all of its quota",
+        ))
     }
 
     fn attach(
@@ -101,7 +119,7 @@ impl Core {
         properties: &ConnAckProperties,
         outbox: Arc<Outbox>,
     ) {
-        let client = Arc::clone(&who.client);
+        let (client, holder) = (Arc::clone(&who.client), Holder::of(&who, Some(peer)));
         if let Some(old) = self.clients.get(&client).copied() {
             self.take_over(old, connect.clean);
         }
@@ -127,6 +145,7 @@ impl Core {
             encode::connack(&mut connected.staged, connect.version, present, properties);
             session.connection = Some(connected);
         }
+        self.set_holder(id, holder);
         self.connections.insert(connection, id);
         self.dirty.insert(id);
         self.pump(id);

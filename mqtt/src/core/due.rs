@@ -8,13 +8,15 @@ impl Core {
         while let Some(due) = self.timers.pop(self.now) {
             match due {
                 Due::Will(id, generation) => {
-                    let away = self.away(id, generation);
-                    if let Some(will) = away.then(|| self.sessions.get_mut(&id)?.will.take()).flatten() {
-                        self.publish_will(will);
+                    let session = self.sessions.get_mut(&id).filter(|session| session.is_away(generation));
+                    let holder = session.as_ref().and_then(|session| session.holder.clone());
+                    if let Some(will) = session.and_then(|session| session.will.take()) {
+                        self.recount(id);
+                        self.publish_will(will, holder);
                     }
                 }
                 Due::Expiry(id, generation) => {
-                    if self.away(id, generation) {
+                    if self.sessions.get(&id).is_some_and(|session| session.is_away(generation)) {
                         self.end_session(id);
                     }
                 }
@@ -29,12 +31,6 @@ impl Core {
                 }
             }
         }
-    }
-
-    /// Reports whether the client has not reconnected since `generation`.
-    fn away(&self, id: u64, generation: u64) -> bool {
-        let session = self.sessions.get(&id);
-        session.is_some_and(|session| session.connection.is_none() && session.generation == generation)
     }
 
     fn sweep_retained(&mut self) {

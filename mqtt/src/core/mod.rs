@@ -12,10 +12,12 @@ mod deliver;
 mod due;
 mod held;
 mod hold;
+mod kept;
 mod local;
 mod local_receiver;
 mod publish;
 mod quota;
+mod recount;
 mod restore;
 mod session;
 mod subscribe;
@@ -29,7 +31,9 @@ use std::{
 use bytes::BytesMut;
 use limits::Repeated;
 
-use self::{command::Flow, held::Queue, local_receiver::LocalReceiver, session::Session, timers::Timers};
+use self::{
+    command::Flow, held::Queue, kept::Kept, local_receiver::LocalReceiver, session::Session, timers::Timers,
+};
 pub(crate) use self::{
     command::{BATCHES, Batch, Command, Done},
     connect::effective_keep_alive,
@@ -84,6 +88,8 @@ pub(crate) struct Core {
     sequence: u64,
     shared_turn: usize,
     queued_bytes: usize,
+    /// What sessions keep besides queued messages.
+    kept: Kept,
     now: u64,
 }
 
@@ -117,6 +123,7 @@ impl Core {
             sequence: 0,
             shared_turn: 0,
             queued_bytes: 0,
+            kept: Kept::default(),
             now: 0,
         }
     }

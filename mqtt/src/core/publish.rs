@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Core, command::Flow, deliver::Delivery};
+use super::{Core, command::Flow, deliver::Delivery, kept::ENTRY_BYTES};
 use crate::{
     codec::{Publish, Version, encode::AckKind},
     counters::Counters,
+    holder::Holder,
     index::{Entry, Subscriber},
     message::{Message, QoS},
     reason::{Fault, Reason},
@@ -73,7 +74,20 @@ impl Core {
                 .cloned()
                 .ok_or(Fault::protocol("an unknown topic alias"));
         }
-        connection.aliases_in.insert(alias, Arc::clone(&publish.topic));
+        let old = connection.aliases_in.get(&alias).map_or(0, |topic| topic.len() + ENTRY_BYTES);
+        let new = publish.topic.len() + ENTRY_BYTES;
+        if new > old && !self.has_room_to_keep(id, new - old) {
+            return Err(Fault::new(
+                Reason::QuotaExceeded,
+                "the client's quota of topic aliases and wills is used up",
+            ));
+        }
+        let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
+        if let Some(connection) = connection {
+            connection.aliases_in.insert(alias, Arc::clone(&publish.topic));
+            connection.alias_bytes = connection.alias_bytes - old + new;
+        }
+        self.recount(id);
         Ok(Arc::clone(&publish.topic))
     }
 
@@ -100,20 +114,32 @@ impl Core {
 
     /// Retains and routes a message; returns false if nobody subscribes to it.
     pub(super) fn accept(&mut self, message: &Arc<Message>, from: Option<u64>) -> bool {
+        let session = from.and_then(|id| self.sessions.get(&id));
+        let holder = session.filter(|_| message.retain).and_then(|session| session.holder.clone());
+        self.accept_of(message, from, holder)
+    }
+
+    /// The same, where a retained message counts against the quota of `holder`.
+    pub(super) fn accept_of(
+        &mut self,
+        message: &Arc<Message>,
+        from: Option<u64>,
+        holder: Option<Holder>,
+    ) -> bool {
         Counters::count(&self.counters.received);
         if message.retain {
-            self.retain(message);
+            self.retain(message, holder);
         }
         self.route(message, from)
     }
 
-    fn retain(&mut self, message: &Arc<Message>) {
+    fn retain(&mut self, message: &Arc<Message>, holder: Option<Holder>) {
         if message.payload.is_empty() {
             return self.forget_retained(&message.topic);
         }
-        if !self.retained.keep(Arc::clone(message)) {
+        if !self.retained.keep(Arc::clone(message), holder) {
             Counters::count(&self.counters.refused);
-            tracing::warn!(topic = %message.topic, "no room for another retained message; raise the bound or delete some");
+            tracing::warn!(topic = %message.topic, "no room for another retained message, or the client has three quarters of them; raise the bound or delete some");
             return;
         }
         if message.expires.is_some() {

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     access::Identity,
+    holder::Holder,
     store::{Saved, SavedMessage},
     topic,
 };
@@ -22,6 +23,7 @@ impl Core {
             let who = Identity { client: Arc::clone(&client), user: session.user };
             let expiry = session.expiry.min(self.limits.session_expiry);
             let mut session = Session::new(who, expiry);
+            session.holder = Holder::of(&session.who, None);
             session.durable = true;
             self.sessions.insert(id, session);
             self.clients.insert(client, id);
@@ -34,8 +36,9 @@ impl Core {
             };
             self.index_subscription(id, parsed, subscription);
             if let Some(session) = self.sessions.get_mut(&id) {
-                session.subscriptions.insert(filter, subscription);
+                session.subscribe(filter, subscription);
             }
+            self.recount(id);
         }
         for (client, packet) in saved.incoming {
             let id = self.clients.get(&client);
@@ -50,7 +53,7 @@ impl Core {
             if message.expires.is_some() {
                 self.timers.sweep(now);
             }
-            if !self.retained.keep(Arc::clone(&message)) {
+            if !self.retained.keep(Arc::clone(&message), None) {
                 tracing::warn!(topic = %message.topic, "a retained message is beyond the bound, which is lower than it was");
             }
         }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::BytesMut;
 
-use super::timers::Deadline;
+use super::{kept::ENTRY_BYTES, timers::Deadline};
 use crate::{
     access::Identity,
     codec::{
@@ -16,6 +16,7 @@ use crate::{
         encode::{self, Outgoing},
     },
     config::Limits,
+    holder::Holder,
     outbox::Outbox,
     reason::Reason,
     store::{Queued, Subscription},
@@ -48,6 +49,12 @@ pub(crate) struct Session {
     pub(crate) peer: Option<IpAddr>,
     /// When the client left, milliseconds since 1970; 0 if before the broker's start.
     pub(crate) left: u64,
+    /// The bytes of the subscriptions.
+    pub(super) filter_bytes: usize,
+    /// The client whose quota counts what the session keeps.
+    pub(super) holder: Option<Holder>,
+    /// The bytes that count against that quota.
+    pub(super) kept: usize,
     /// The deadlines that apply while the client is away.
     pub(super) deadlines: Vec<Deadline>,
     next_id: u16,
@@ -77,6 +84,8 @@ pub(crate) struct Connection {
     pub(crate) maximum_packet: usize,
     pub(crate) problem_information: bool,
     pub(crate) aliases_in: HashMap<u16, Arc<str>>,
+    /// The bytes of `aliases_in`.
+    pub(super) alias_bytes: usize,
     aliases_out: HashMap<Arc<str>, u16>,
     alias_maximum: usize,
 }
@@ -107,6 +116,9 @@ impl Session {
             generation: 0,
             peer: None,
             left: 0,
+            filter_bytes: 0,
+            holder: None,
+            kept: 0,
             deadlines: Vec::new(),
             next_id: 0,
             used_ids: HashSet::new(),
@@ -145,6 +157,39 @@ impl Session {
         Some(done)
     }
 
+    /// Reports whether the client has not reconnected since `generation`.
+    pub(super) fn is_away(&self, generation: u64) -> bool {
+        self.connection.is_none() && self.generation == generation
+    }
+
+    /// Returns the bytes of what is kept besides queued messages.
+    pub(super) fn bytes_kept(&self) -> usize {
+        let connection = self.connection.as_ref();
+        let will = self.will.as_ref().or_else(|| connection?.will.as_ref());
+        self.filter_bytes
+            + will.map_or(0, Will::weight)
+            + connection.map_or(0, |connection| connection.alias_bytes)
+    }
+
+    /// Adds or replaces a subscription; returns the one that it replaces.
+    pub(super) fn subscribe(&mut self, filter: Arc<str>, subscription: Subscription) -> Option<Subscription> {
+        let bytes = filter.len() + ENTRY_BYTES;
+        let old = self.subscriptions.insert(filter, subscription);
+        if old.is_none() {
+            self.filter_bytes += bytes;
+        }
+        old
+    }
+
+    /// Removes a subscription; returns false if there was none.
+    pub(super) fn unsubscribe(&mut self, filter: &str) -> bool {
+        let is_removed = self.subscriptions.remove(filter).is_some();
+        if is_removed {
+            self.filter_bytes -= filter.len() + ENTRY_BYTES;
+        }
+        is_removed
+    }
+
     /// Returns the number of messages that count against the limit.
     pub(crate) fn queued(&self) -> usize {
         self.pending.len() + self.inflight.len()
@@ -174,6 +219,7 @@ impl Connection {
             maximum_packet: connect.maximum_packet as usize,
             problem_information: connect.problem_information,
             aliases_in: HashMap::new(),
+            alias_bytes: 0,
             aliases_out: HashMap::new(),
             alias_maximum: usize::from(connect.alias_maximum.min(limits.topic_aliases)),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Core, deliver::Delivery};
+use super::{Core, deliver::Delivery, kept::ENTRY_BYTES};
 use crate::{
     codec::{Options, RetainHandling, Subscribe, Unsubscribe, Version, encode},
     counters::Counters,
@@ -74,12 +74,21 @@ impl Core {
         if session.subscriptions.len() >= most && !session.subscriptions.contains_key(text) {
             return Err(Fault::new(Reason::QuotaExceeded, "as many subscriptions as a session may have"));
         }
-        let old = session.subscriptions.insert(Arc::clone(text), subscription);
+        let is_new = !session.subscriptions.contains_key(text);
+        if is_new && !self.has_room_to_keep(id, text.len() + ENTRY_BYTES) {
+            return Err(Fault::new(
+                Reason::QuotaExceeded,
+                "the client's quota of subscriptions and wills is used up",
+            ));
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return Ok(false) };
+        let old = session.subscribe(Arc::clone(text), subscription);
         if session.durable && old != Some(subscription) {
             let key = (Arc::clone(&session.who.client), Arc::clone(text));
             self.changes.subscriptions.insert(key, Some(subscription));
             self.changes.urgent = true;
         }
+        self.recount(id);
         self.index_subscription(id, filter, subscription);
         Ok(old.is_none())
     }
@@ -128,7 +137,7 @@ impl Core {
                 codes.push(Reason::TopicFilterInvalid.code());
                 continue;
             };
-            if session.subscriptions.remove(text).is_none() {
+            if !session.unsubscribe(text) {
                 codes.push(Reason::NoSubscriptionExisted.code());
                 continue;
             }
@@ -140,6 +149,7 @@ impl Core {
             }
             self.index.remove(filter, Subscriber::Session(id));
         }
+        self.recount(id);
         self.write(id, |connection| {
             encode::unsuback(&mut connection.staged, connection.version, unsubscribe.id, &codes);
         });

@@ -9,6 +9,7 @@ mod flow;
 mod fuzz;
 mod in_process;
 mod mosquitto;
+mod quota;
 mod reconnects;
 mod restart;
 mod rumqtt;
