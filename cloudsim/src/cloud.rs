@@ -27,13 +27,13 @@ use self::{
 };
 use crate::{
     admin::Admin,
-    controllers::node_certificates,
+    controllers::{events::Recorder, expired_certificates, node_certificates},
     enrolment::Enrolment,
     faults::Faults,
     kubeconfig::Entries,
     pki::{
         JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError, TokenRequest,
-        Trust,
+        Trust, expiry_reports,
     },
     relay::Relays,
     sessions::{NodeSession, Sessions},
@@ -126,9 +126,9 @@ impl Cloud {
         let (pki, token) = backend.ensure_own_objects(&options).await?;
 
         let faults = Faults::new(options.seed);
-        let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults, certificates.clone())?;
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let events = backend.recorder(&tasks, &shutdown);
+        let trust = trust(&options, &pki, (&faults, &certificates), (&client, &events), &tasks, stop())?;
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets, relay) = streams.addresses();
         let reached = ApiAccess {
@@ -320,6 +320,23 @@ fn spawn_leader_tasks(
     let fresh = leading
         .run(shutdown.child_token(), move |term| JoinToken::keep_fresh(own.clone(), Arc::clone(&ca), term));
     tasks.spawn("join token", fresh);
+}
+
+/// Makes the keys of the servers for nodes. Certificates that they reject as expired are logged and recorded as events.
+fn trust(
+    options: &Options,
+    pki: &Pki,
+    (faults, certificates): (&Faults, &NodeCertificates),
+    (client, events): (&Client, &Recorder),
+    tasks: &Tasks,
+    stop: CancellationToken,
+) -> Result<Trust, StartError> {
+    let (reports, expired) = expiry_reports();
+    let grace = (options.renewal_grace, reports);
+    let trust = Trust::new(pki, &options.names, grace, faults, certificates.clone())?;
+    let reporting = expired_certificates::run(expired, client.clone(), events.clone(), stop);
+    tasks.spawn("reports of expired certificates", reporting);
+    Ok(trust)
 }
 
 /// Binds the enrolment endpoints with the present keys.

@@ -24,7 +24,10 @@ use wire::{
 use super::Config;
 use crate::{
     edgehub::{Cause, connect_tcp},
-    rt::tls_files::{self, TlsError},
+    rt::{
+        CertificateFault,
+        tls_files::{self, TlsError},
+    },
 };
 
 /// The largest head of the answer, and the most that is read of a refusal's body, bytes.
@@ -40,9 +43,11 @@ pub(super) enum DialError {
     )]
     Connect(String, #[source] io::Error),
     #[error(
-        "TLS with {0} failed; check that tlsTunnelCAFile is the cloud's CA and that this node's certificate is in its validity"
+        "TLS with {0} failed; check that tlsTunnelCAFile is the cloud's CA and that the cloud has issued this node's certificate"
     )]
     Tls(String, #[source] io::Error),
+    #[error("no tunnel to {0}: {1}")]
+    Certificate(String, CertificateFault, #[source] Box<dyn std::error::Error + Send + Sync>),
     #[error(
         "{0} did not upgrade the connection; check that this is the address of the cloud's stream server, and that nothing between \
          closes connections"
@@ -64,7 +69,7 @@ impl DialError {
     pub(super) fn cause(&self) -> Cause {
         match self {
             Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Network,
-            Self::Tls(..) | Self::Upgrade(..) | Self::Refused(..) => Cause::Cloud,
+            Self::Tls(..) | Self::Certificate(..) | Self::Upgrade(..) | Self::Refused(..) => Cause::Cloud,
         }
     }
 }
@@ -89,7 +94,10 @@ async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
         .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let stream = connect_tcp(&config.server, &config.proxy).await.map_err(connect_failed)?;
     let stream = TlsConnector::from(client).connect(name, stream).await;
-    let stream = stream.map_err(|error| DialError::Tls(address.clone(), error))?;
+    let stream = stream.map_err(|error| match CertificateFault::find(&error) {
+        Some(fault) => DialError::Certificate(address.clone(), fault, error.into()),
+        None => DialError::Tls(address.clone(), error),
+    })?;
     let ip = config.address.detect().map(|ip| ip.to_string()).unwrap_or_default();
     upgrade(stream, &address, &config.node_name, &ip).await
 }
@@ -99,8 +107,11 @@ pub(super) async fn upgrade<T>(stream: T, address: &str, node: &str, ip: &str) -
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let failed =
-        |error: Box<dyn std::error::Error + Send + Sync>| DialError::Upgrade(address.to_owned(), error);
+    // with TLS 1.3 the server verifies this node's certificate after the handshake has ended here
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
+        Some(fault) => DialError::Certificate(address.to_owned(), fault, error),
+        None => DialError::Upgrade(address.to_owned(), error),
+    };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MAX_ANSWER);
     let (mut sender, connection) =

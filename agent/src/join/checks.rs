@@ -385,7 +385,7 @@ fn refused(error: &EnrollError) -> CheckResult {
         EnrollError::OtherName { .. } => {
             "give --cloud by one of these names, or start the cloud with this one"
         }
-        EnrollError::WrongTime { .. } => "compare `date` on both machines",
+        EnrollError::WrongTime { .. } | EnrollError::Certificate { .. } => "compare `date` on both machines",
         _ => "see the cloud's log",
     };
     CheckResult::bad(with_causes(error), cure)

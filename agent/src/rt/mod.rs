@@ -1,6 +1,7 @@
 //! The runtime of all modules: backoff, clocks, supervised tasks, atomic files, renewal of certificates, TLS files.
 
 mod backoff;
+mod certificate_fault;
 mod clock;
 pub(crate) mod file;
 mod heartbeat;
@@ -11,6 +12,7 @@ mod supervise;
 pub(crate) mod tls_files;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use certificate_fault::CertificateFault;
 pub(crate) use clock::{now, unix_millis};
 pub(crate) use heartbeat::{HealthMonitor, Heartbeat, PartHealth};
 pub use limits::Repeated;

@@ -14,6 +14,7 @@ pub mod edge;
 mod endpoints;
 pub mod events;
 mod eviction;
+pub(crate) mod expired_certificates;
 mod garbage_collector;
 pub(crate) mod informers;
 pub mod kubernetes_service;

@@ -24,7 +24,7 @@ use wire::{
 use super::{Limits, Shared};
 use crate::{
     faults::{LinkDown, wait_for_link},
-    listeners::{node_name, tls_certificate},
+    listeners::{node_name, tls_certificate, tls_fault},
     sessions::{RequestSequence, Sessions},
 };
 
@@ -43,7 +43,7 @@ const READ_BUFFER: usize = 8 * 1024;
 /// The reason why a connection got no session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UpgradeError {
-    #[error("TLS: the node needs a certificate of this cloud's CA")]
+    #[error("TLS: {}", tls_fault(.0))]
     Tls(#[source] std::io::Error),
     #[error("{0}")]
     Refused(String),

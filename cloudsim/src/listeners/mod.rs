@@ -18,7 +18,7 @@ use limits::ConnectionLimits;
 pub(crate) use self::{
     identity::node_name,
     quic::{LimitedEndpoint, bind_udp, quic_certificate},
-    refusals::Refusals,
+    refusals::{Refusals, tls_fault},
     tcp::{LimitedListener, tls_certificate},
 };
 

@@ -1,10 +1,13 @@
 //! Connections that are refused again and again, as from an agent of another cloud: they are logged at growing intervals.
 
-use std::{error::Error, net::IpAddr, sync::Arc, time::Instant};
+use std::{error::Error, io, net::IpAddr, sync::Arc, time::Instant};
 
 use limits::Repeated;
 use parking_lot::Mutex;
 use quinn::ConnectionError;
+use rustls::CertificateError;
+
+use crate::pki::is_expired;
 
 /// The refusals that were counted and logged; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +19,9 @@ impl Refusals {
         let mut fault = peer.to_string();
         let mut cause = Some(why);
         while let Some(next) = cause {
-            let text = next.downcast_ref().map(kind).map_or_else(|| next.to_string(), str::to_owned);
+            let quic = next.downcast_ref().map(kind);
+            let kind = quic.or_else(|| next.downcast_ref().and_then(untimely));
+            let text = kind.map_or_else(|| next.to_string(), str::to_owned);
             fault.push_str(&format!(": {text}"));
             cause = next.source();
         }
@@ -38,9 +43,31 @@ fn kind(error: &ConnectionError) -> &'static str {
     }
 }
 
+/// Names the fault of a certificate that is not valid at this time, whose text has the time.
+fn untimely(error: &io::Error) -> Option<&'static str> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        error if is_expired(error) => Some("the certificate has expired"),
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => Some("the certificate is not valid yet"),
+        _ => None,
+    }
+}
+
+/// Returns why a node's TLS handshake failed, and the cure.
+pub(crate) fn tls_fault(error: &io::Error) -> &'static str {
+    match untimely(error) {
+        Some("the certificate has expired") => {
+            "the node's certificate has expired: join the node again with a new token, or renew expired certificates (--renewal-grace)"
+        }
+        Some(_) => "the node's certificate is not valid yet: check the clocks of both machines",
+        None => "the node needs a certificate of this cloud's CA",
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{io, time::Duration};
+    use std::time::Duration;
 
     use quinn::ApplicationClose;
 
@@ -58,6 +85,21 @@ mod tests {
         assert_eq!(told, [0, 10, 30, 70]);
         assert_eq!(count(2, "unknown CA", 100), Some(1));
         assert_eq!(count(1, "no certificate", 100), Some(1));
+    }
+
+    #[test]
+    fn an_expired_certificate_is_one_fault_at_any_time_and_is_named() {
+        let (refusals, now) = (Refusals::default(), Instant::now());
+        let error = |seconds: u64| {
+            let [time, not_after] = [seconds, 1]
+                .map(|second| rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(second)));
+            io::Error::other(rustls::Error::from(CertificateError::ExpiredContext { time, not_after }))
+        };
+        let told =
+            (2..100).filter(|second| refusals.count([10, 0, 0, 1].into(), &error(*second), now).is_some());
+        assert_eq!(told.count(), 1);
+        assert!(tls_fault(&error(2)).contains("has expired"), "{}", tls_fault(&error(2)));
+        assert!(tls_fault(&io::Error::other("no TLS")).contains("this cloud's CA"));
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 mod client_ca;
 mod error;
-mod grace;
 mod join_token;
 mod node_certificates;
+mod node_verifier;
 mod records;
 pub(crate) mod reserved_names;
 mod secrets;
@@ -23,6 +23,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use tracing::error;
 use wire::enroll::{Ca, EcKey, pem_certificate};
 
+pub(crate) use self::node_verifier::{ExpiredCertificate, ExpiryReports, expiry_reports, is_expired};
 pub(crate) use self::records::{Change, Entry, LABEL as RECORDS_LABEL, Precondition, Records};
 pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
@@ -34,7 +35,7 @@ pub use self::{
     node_certificates::{LostRecords, Name, NodeCertificates, RecordError, UNKNOWN},
     records::RecordsError,
     service_accounts::ServiceAccountTokens,
-    tls::{api_tls, enrolment_tls, hub_tls},
+    tls::api_tls,
     trust::Trust,
 };
 

@@ -9,11 +9,15 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::{PkiError, ServerIdentity, grace::GraceVerifier};
+use super::{
+    PkiError, ServerIdentity,
+    node_verifier::{ExpiryReports, NodeVerifier},
+};
 
 /// The hub: clients must have a certificate of this CA.
-pub fn hub_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
-    config(identity, verifier(identity, false)?)
+pub(super) fn hub_tls(identity: &ServerIdentity, reports: ExpiryReports) -> Result<ServerConfig, PkiError> {
+    let verifier = NodeVerifier::new(verifier(identity, false)?, Duration::ZERO, reports);
+    config(identity, Arc::new(verifier))
 }
 
 /// The API: a client certificate authenticates; without one only the public paths answer.
@@ -23,9 +27,12 @@ pub fn api_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
 
 /// Enrolment: a node that renews its certificate shows the old one, and a new node has none. A certificate that expired less than `grace`
 /// ago is accepted.
-pub fn enrolment_tls(identity: &ServerIdentity, grace: Duration) -> Result<ServerConfig, PkiError> {
-    let verifier = verifier(identity, true)?;
-    config(identity, if grace.is_zero() { verifier } else { Arc::new(GraceVerifier::new(verifier, grace)) })
+pub(super) fn enrolment_tls(
+    identity: &ServerIdentity,
+    grace: Duration,
+    reports: ExpiryReports,
+) -> Result<ServerConfig, PkiError> {
+    config(identity, Arc::new(NodeVerifier::new(verifier(identity, true)?, grace, reports)))
 }
 
 fn verifier(identity: &ServerIdentity, anonymous: bool) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {

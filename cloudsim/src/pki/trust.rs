@@ -10,7 +10,10 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use tokio::sync::watch;
 use wire::enroll::{Ca, Token};
 
-use super::{NodeCertificates, Pki, PkiError, RecordError, ServerIdentity, enrolment_tls, hub_tls};
+use super::{
+    ExpiryReports, NodeCertificates, Pki, PkiError, RecordError, ServerIdentity,
+    tls::{enrolment_tls, hub_tls},
+};
 use crate::faults::{Certificate, Faults};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,12 +38,12 @@ struct TrustKeys {
 }
 
 impl Trust {
-    /// Makes the keys. `names` has the names of the cloud; an expired node's certificate can be renewed within `grace`; `certificates`
-    /// has the valid ones of nodes.
-    pub fn new(
+    /// Makes the keys. `names` has the names of the cloud; an expired node's certificate can be renewed within `grace`, and later is
+    /// reported to `expired`; `certificates` has the valid ones of nodes.
+    pub(crate) fn new(
         pki: &Pki,
         names: &[String],
-        grace: Duration,
+        (grace, expired): (Duration, ExpiryReports),
         faults: &Faults,
         certificates: NodeCertificates,
     ) -> Result<Self, PkiError> {
@@ -48,9 +51,9 @@ impl Trust {
         let mut keys = Vec::new();
         for certificate in Certificate::ALL {
             let identity = identity(pki, &rotated, names, certificate)?;
-            let mut enrolment = enrolment_tls(&identity, grace)?;
+            let mut enrolment = enrolment_tls(&identity, grace, expired.clone())?;
             enrolment.alpn_protocols = kubeapi::serve::ALPN.map(<[u8]>::to_vec).to_vec();
-            keys.push((Arc::new(hub_tls(&identity)?), Arc::new(enrolment)));
+            keys.push((Arc::new(hub_tls(&identity, expired.clone())?), Arc::new(enrolment)));
         }
         let all = TrustKeys { keys, genuine: Arc::clone(pki.ca()), rotated, certificates, grace };
         Ok(Self { now: faults.certificate(), all: Arc::new(all) })

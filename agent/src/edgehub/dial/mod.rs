@@ -44,7 +44,7 @@ use super::{
 };
 use crate::{
     config::{HostPort as Target, Transport as Carrier},
-    rt::{Repeated, now},
+    rt::{CertificateFault, Repeated, now},
 };
 
 /// The shortest time after which a second attempt starts beside a hanging one. The time is twice that of the last success …
@@ -71,9 +71,12 @@ pub enum DialError {
     Connect(String, #[source] std::io::Error),
     /// The two ends do not trust each other.
     #[error(
-        "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that this node's certificate is in its validity"
+        "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that the cloud has issued this node's certificate"
     )]
     Tls(String, #[source] std::io::Error),
+    /// A certificate is not valid at this time.
+    #[error("cannot connect to {0}: {1}")]
+    Certificate(String, CertificateFault, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// The server belongs to another cloud.
     #[error(
         "what answers at {0} is another cloud than the one that this node joined: its certificate is not of the CA that this node \
@@ -114,6 +117,9 @@ impl DialError {
     /// Converts the error of a TLS handshake with the server.
     pub(super) fn of_handshake(server: String, error: std::io::Error) -> Self {
         use rustls::CertificateError::{BadSignature, UnknownIssuer};
+        if let Some(fault) = CertificateFault::find(&error) {
+            return Self::Certificate(server, fault, error.into());
+        }
         let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match why {
             // a CA that was made anew has the same name and another key
@@ -133,6 +139,7 @@ impl DialError {
                 matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
             }
             Self::Tls(..)
+            | Self::Certificate(..)
             | Self::OtherCloud(..)
             | Self::Refused(..)
             | Self::Closed(_)

@@ -20,7 +20,7 @@ use crate::edgehub::{
     Config,
     traffic::{Direction, Traffic},
 };
-use crate::rt::unix_millis;
+use crate::rt::{CertificateFault, unix_millis};
 
 /// How long a connection may be silent. QUIC counts from the first packet that was sent after the last one received, so that
 /// together with the time until that packet it makes three seconds.
@@ -70,7 +70,10 @@ pub(super) async fn connect(
     traffic: Traffic,
     upgrade_lock: &Mutex<()>,
 ) -> Result<Stream, DialError> {
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| DialError::Quic(target.to_string(), error);
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
+        Some(fault) => DialError::Certificate(target.to_string(), fault, error),
+        None => DialError::Quic(target.to_string(), error),
+    };
     let addresses = lookup_host(target.to_string()).await.map_err(|error| failed(error.into()))?;
     let address = addresses.into_iter().next().ok_or_else(|| failed("the name has no address".into()))?;
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };

@@ -21,7 +21,9 @@ fn another_cloud_has_its_own_error_with_the_cure() {
         assert!(matches!(error, DialError::OtherCloud(..)) && error.cause() == Cause::Cloud, "{error}");
         assert!(error.to_string().contains("edge-agent reset"), "{error}");
     }
-    assert!(matches!(of(CertificateError::Expired), DialError::Tls(..)));
+    let expired = of(CertificateError::Expired);
+    assert!(matches!(expired, DialError::Certificate(..)) && expired.cause() == Cause::Cloud, "{expired}");
+    assert!(expired.to_string().contains("has expired"), "{expired}");
     let ended = DialError::of_handshake("cloud:10000".into(), ErrorKind::UnexpectedEof.into());
     assert!(matches!(ended, DialError::Closed(_)) && ended.cause() == Cause::Cloud, "{ended}");
     assert!(ended.to_string().contains("CloudHub's address"), "{ended}");

@@ -26,11 +26,14 @@ use wire::{
 };
 
 use super::{ACCEPTED_ATTEMPT_DELAY, DialError, Target, tcp, with_upgrade_lock};
-use crate::edgehub::{
-    Config,
-    frame_filter::{CutMessages, Filtered, FrameFilter, MessageLimits},
-    metered::Metered,
-    network::NetworkChanges,
+use crate::{
+    edgehub::{
+        Config,
+        frame_filter::{CutMessages, Filtered, FrameFilter, MessageLimits},
+        metered::Metered,
+        network::NetworkChanges,
+    },
+    rt::CertificateFault,
 };
 
 /// The bytes that may wait in the WebSocket writer beyond one message.
@@ -101,7 +104,11 @@ pub(super) async fn connect(
         Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
             Err(DialError::Closed(address))
         }
-        Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
+        // with TLS 1.3 the server verifies this node's certificate after the handshake has ended here
+        Err(error) => Err(match CertificateFault::find(&error) {
+            Some(fault) => DialError::Certificate(address, fault, error.into()),
+            None => DialError::Upgrade(address, Box::new(error)),
+        }),
     }
 }
 

@@ -24,6 +24,7 @@ use super::{EnrollError, NodeStatus};
 use crate::{
     config::HostPort,
     edgehub::{Config, dial::tcp},
+    rt::CertificateFault,
 };
 
 mod deferred;
@@ -53,7 +54,11 @@ impl<'a> Endpoint<'a> {
     }
 
     fn failed(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> EnrollError {
-        EnrollError::Unreachable { url: self.url.clone(), source: source.into() }
+        let (url, source) = (self.url.clone(), source.into());
+        match CertificateFault::find(&*source) {
+            Some(fault) => EnrollError::Certificate { url, fault, source },
+            None => EnrollError::Unreachable { url, source },
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use wire::enroll::{Csr, Token, validity_of};
 use self::{bootstrap::Credential, files::Credentials};
 pub(super) use self::{bootstrap::verifier, renewal::Renewal};
 use super::Config;
-use crate::config::HostPort;
+use crate::{config::HostPort, rt::CertificateFault};
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,16 @@ pub enum EnrollError {
     Unreachable {
         /// The requested URL.
         url: String,
+        /// The error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A certificate is not valid at this time.
+    #[error("cannot request a certificate at {url}: {fault}")]
+    Certificate {
+        /// The requested URL.
+        url: String,
+        /// Which certificate, and the cure.
+        fault: CertificateFault,
         /// The error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -111,7 +121,7 @@ impl EnrollError {
     /// Reports whether the same request may succeed later without a person's help.
     pub(super) fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } => true,
+            Self::Unreachable { .. } | Self::Certificate { .. } => true,
             Self::Refused { status, .. } => *status >= 500,
             Self::NoToken(_)
             | Self::Token(_)

@@ -23,7 +23,7 @@ use crate::{
     hub::Limits,
     kinds,
     listeners::bind_udp,
-    pki::{NodeCertificates, Pki, Trust},
+    pki::{NodeCertificates, Pki, Trust, expiry_reports},
     relay::{RelayServer, Relays},
 };
 
@@ -65,7 +65,7 @@ async fn trust(faults: &Faults) -> Trust {
     let names = ["cloud".to_owned()];
     let pki = Pki::ensure(&client, &names).await.unwrap();
     let certificates = NodeCertificates::new(MemoryStore::new());
-    Trust::new(&pki, &names, Duration::ZERO, faults, certificates).unwrap()
+    Trust::new(&pki, &names, (Duration::ZERO, expiry_reports().0), faults, certificates).unwrap()
 }
 
 /// A machine of the cloud's own network forges its neighbours' addresses: the answers wait for ARP.

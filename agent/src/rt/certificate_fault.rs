@@ -1,0 +1,103 @@
+//! Recognizes, in the error of a connection, that a certificate has expired or is not valid yet: the server's, or this node's own.
+
+use std::{error::Error, io};
+
+use quinn::{ConnectionError, TransportErrorCode};
+use rustls::{AlertDescription, CertificateError};
+
+/// The TLS alert `certificate_expired` (RFC 8446, section 6.2).
+const CERTIFICATE_EXPIRED: u8 = 45;
+
+/// A certificate that is not valid at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateFault {
+    /// By this machine's clock, the server's certificate has expired.
+    #[error("its certificate has expired; renew it there, or set this machine's clock if it is fast")]
+    ServerExpired,
+    /// By this machine's clock, the server's certificate is not valid yet.
+    #[error("its certificate is not valid yet; set this machine's clock, or the server's")]
+    ServerNotYetValid,
+    /// By the server's clock, this node's certificate has expired or is not valid yet.
+    #[error(
+        "it rejects this node's certificate, which has expired or, by its clock, is not valid yet; run `edge-agent reset` and join again \
+         with a new token, or have cloudsim renew expired certificates (--renewal-grace)"
+    )]
+    NodeExpired,
+}
+
+impl CertificateFault {
+    /// Finds the fault in an error of TLS, HTTP, WebSocket or QUIC, or in its causes.
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            // the source of an `io::Error` is that of the error inside it, which is skipped
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            if let Some(fault) = inner.and_then(|inner| Self::find(inner)).or_else(|| Self::of(error)) {
+                return Some(fault);
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(error) = error.downcast_ref::<rustls::Error>() {
+            return Self::of_tls(error);
+        }
+        let expired = TransportErrorCode::crypto(CERTIFICATE_EXPIRED);
+        match error.downcast_ref::<ConnectionError>()? {
+            ConnectionError::TransportError(own) if own.code == expired => Some(Self::ServerExpired),
+            ConnectionError::ConnectionClosed(close) if close.error_code == expired => {
+                Some(Self::NodeExpired)
+            }
+            _ => None,
+        }
+    }
+
+    fn of_tls(error: &rustls::Error) -> Option<Self> {
+        match error {
+            rustls::Error::InvalidCertificate(
+                CertificateError::Expired | CertificateError::ExpiredContext { .. },
+            ) => Some(Self::ServerExpired),
+            rustls::Error::InvalidCertificate(
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+            ) => Some(Self::ServerNotYetValid),
+            rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => Some(Self::NodeExpired),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::UnixTime;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn expired_certificates_are_found_in_errors_and_their_causes() {
+        let time = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1));
+        let wrap = |inner: rustls::Error| Outer(io::Error::other(io::Error::other(inner)));
+        for (error, expected) in [
+            (CertificateError::Expired.into(), Some(CertificateFault::ServerExpired)),
+            (
+                CertificateError::ExpiredContext { time, not_after: time }.into(),
+                Some(CertificateFault::ServerExpired),
+            ),
+            (CertificateError::NotValidYet.into(), Some(CertificateFault::ServerNotYetValid)),
+            (
+                rustls::Error::AlertReceived(AlertDescription::CertificateExpired),
+                Some(CertificateFault::NodeExpired),
+            ),
+            (CertificateError::UnknownIssuer.into(), None),
+            (rustls::Error::AlertReceived(AlertDescription::CertificateUnknown), None),
+        ] {
+            assert_eq!(CertificateFault::find(&wrap(error)), expected);
+        }
+        assert_eq!(CertificateFault::find(&ConnectionError::TimedOut), None);
+    }
+}
