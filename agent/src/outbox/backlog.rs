@@ -87,7 +87,9 @@ impl Backlog {
                 self.chunks.keys().next_back().map_or(FIRST_CHUNK, |last| last.saturating_add(1))
             }
         };
-        let size = Size { messages: messages.len(), bytes: messages.iter().map(String::len).sum() };
+        let value = json!({"metadata": {}, "messages": messages});
+        // as it is stored: a message is a string there, whose quotation marks and backslashes take two bytes
+        let size = Size { messages: messages.len(), bytes: value.to_string().len() };
         let (mut over, mut dropped) = (Vec::new(), 0);
         let all = self.chunks.values().chain([&size]);
         let (mut count, mut bytes) =
@@ -102,8 +104,7 @@ impl Backlog {
             (count, bytes) = (count - old.messages, bytes - old.bytes);
             over.push(*number);
         }
-        let value = Some(json!({"metadata": {}, "messages": messages}));
-        let mut writes = vec![Write { key: self.key(number), expect: Expect::Anything, value }];
+        let mut writes = vec![Write { key: self.key(number), expect: Expect::Anything, value: Some(value) }];
         writes.extend(over.iter().map(|number| self.removal(*number)));
         self.store.commit(writes).await?;
         if !over.is_empty() || place == ChunkPosition::Front {
@@ -182,5 +183,34 @@ impl Backlog {
     /// Returns the key of a chunk; names sort as their numbers.
     fn key(&self, number: u64) -> Key {
         Key::new(self.resource.clone(), "", format!("{number:020}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeapi::store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_on_disk_stay_within_the_limit_whatever_the_messages_hold() {
+        const LIMIT: usize = 64 * 1024;
+        let limits = Limits { messages: 10_000, bytes: LIMIT };
+        for content in ["x", "\"", "\\", "\u{1}", "\u{e9}"] {
+            let store: Arc<dyn Store> = MemoryStore::new();
+            let mut backlog = Backlog::load(Arc::clone(&store), "uploads", limits).await.unwrap();
+            let message = json!({"content": content.repeat(1000)}).to_string();
+            let mut dropped = 0;
+            for _ in 0..200 {
+                dropped += backlog.push(std::slice::from_ref(&message), ChunkPosition::Back).await.unwrap();
+            }
+            let scope = Scope { resource: Resource::new(GROUP, "uploads"), namespace: None };
+            let stored = store.list(&scope, &Page::default()).await.unwrap().items;
+            let bytes: usize = stored.iter().map(|object| object.json.len()).sum();
+            // metadata, which the store adds, is not part of it
+            let metadata = stored.len() * 200;
+            assert!(bytes <= LIMIT + metadata && bytes > LIMIT / 2, "{content:?}: {bytes}");
+            assert_eq!(stored.len() + dropped, 200, "{content:?}");
+        }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) const GROUP: &str = "outbox.outrigger.dev";
 pub(crate) struct Limits {
     /// The number of messages.
     pub(crate) messages: usize,
-    /// The bytes of their JSON.
+    /// Their bytes as they are stored.
     pub(crate) bytes: usize,
 }
 
