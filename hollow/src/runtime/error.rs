@@ -14,15 +14,6 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The recorded state is not in the format of this version.
-    #[error("{path} is not a record of the simulated runtime: remove it, or choose another directory")]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong in it, and at which line.
-        #[source]
-        source: serde_json::Error,
-    },
     /// The socket cannot be created.
     #[error("cannot listen on {path}: is its directory writable, and no other runtime on it?")]
     Bind {

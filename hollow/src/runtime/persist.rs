@@ -1,7 +1,8 @@
 //! The runtime's records on disk: one JSON file for each sandbox and container, and one for all images.
 //!
 //! A file is replaced as a whole, so a killed process leaves the old or the new one. Nothing is synced to the disk: the records must
-//! outlive the runtime's process, but not the machine, because a reboot would end real containers too.
+//! outlive the runtime's process, but not the machine, because a reboot would end real containers too. A record that a power cut has
+//! damaged is set aside: its container has ended, and its images are pulled again.
 
 use std::{
     collections::BTreeSet,
@@ -88,7 +89,18 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(|source| Error::Load { path: path.into(), source })?,
     };
-    serde_json::from_slice(&text).map(Some).map_err(|source| Error::Record { path: path.into(), source })
+    match serde_json::from_slice(&text) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) => {
+            let aside = path.with_extension("damaged");
+            tracing::warn!(
+                path = %path.display(), %error, aside = %aside.display(),
+                "record of the simulated runtime is damaged; setting it aside"
+            );
+            fs::rename(path, aside).map_err(|source| Error::Load { path: path.into(), source })?;
+            Ok(None)
+        }
+    }
 }
 
 /// Writes a record that only this user can read, because it contains environment variables.
