@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use wire::dmi::MapperInfo;
+use wire::{dmi::MapperInfo, text::printable_short};
 
 /// The longest path of a unix socket (`sockaddr_un`), without the final zero, bytes.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
@@ -25,13 +25,18 @@ impl Mapper {
     /// Validates the registration of a mapper; the error says what is wrong with it.
     pub(super) fn from_info(info: MapperInfo) -> Result<Self, String> {
         let MapperInfo { name, version, protocol, address, .. } = info;
-        for (what, value) in [("name", &name), ("protocol", &protocol)] {
-            if value.is_empty() || value.len() > MAX_NAME_BYTES || value.contains(char::is_control) {
-                return Err(format!("mapper.{what} is {value:?}; give 1 to {MAX_NAME_BYTES} characters"));
+        for (what, value, least) in [("name", &name, 1), ("protocol", &protocol, 1), ("version", &version, 0)]
+        {
+            let is_length = (least..=MAX_NAME_BYTES).contains(&value.len());
+            if !is_length || value.contains(char::is_control) {
+                let shown = printable_short(value);
+                return Err(format!(
+                    "mapper.{what} is {shown:?}; give {least} to {MAX_NAME_BYTES} characters without control characters"
+                ));
             }
         }
         let socket = socket(&address).ok_or_else(|| {
-            let address = String::from_utf8_lossy(&address);
+            let address = printable_short(String::from_utf8_lossy(&address));
             format!(
                 "mapper.address is {address:?}; give the absolute path, at most {MAX_SOCKET_PATH_BYTES} bytes, of the unix socket on \
                  which mapper {name} serves"
@@ -64,6 +69,7 @@ mod tests {
         assert_eq!((mapper.protocol.as_str(), mapper.socket.as_path()), ("modbus", Path::new("/run/m.sock")));
         assert_eq!(Mapper::from_info(info("m", "p", "unix:///run/m")).unwrap().socket, Path::new("/run/m"));
         let long = format!("/{}", "x".repeat(MAX_SOCKET_PATH_BYTES));
+        let version = |version: String| MapperInfo { version, ..info("m", "p", "/s") };
         for (wrong, what) in [
             (info("", "p", "/s"), "mapper.name"),
             (info("m", "", "/s"), "mapper.protocol"),
@@ -72,6 +78,8 @@ mod tests {
             (info("m", "p", "m.sock"), "mapper.address"),
             (info("m", "p", "localhost:80"), "mapper.address"),
             (info("m", "p", &long), "mapper.address"),
+            (version("1".repeat(MAX_NAME_BYTES + 1)), "mapper.version"),
+            (version("1\u{1b}[31m".into()), "mapper.version"),
         ] {
             assert!(Mapper::from_info(wrong).unwrap_err().starts_with(what), "{what}");
         }
