@@ -51,8 +51,12 @@ async fn webhooks_that_hang_hold_up_a_request_for_a_minute_at_most() {
             ("?timeout=5s", 504, 5),
         ] {
             let begun = Instant::now();
-            let answer =
-                world.send(&format!("POST {WIDGETS}{query}"), widget(&format!("w{}", query.len()), 1)).await;
+            let answer = world
+                .send(
+                    &format!("POST {WIDGETS}{query}"),
+                    widget(&format!("w{code}{seconds}{}", query.len()), 1),
+                )
+                .await;
             assert_eq!(answer.code, code, "{collection} {query}: {}", answer.body);
             assert_eq!(begun.elapsed().as_secs(), seconds, "{collection} {query}");
             if code == 504 {
