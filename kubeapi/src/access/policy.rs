@@ -121,11 +121,7 @@ async fn store_missing(api: &Api) -> Result<(), StatusError> {
 }
 
 /// Returns the write of a default role or binding; `None` if it is stored.
-async fn write_if_missing(
-    api: &Api,
-    plural: &str,
-    mut object: Value,
-) -> Result<Option<Write>, StatusError> {
+async fn write_if_missing(api: &Api, plural: &str, mut object: Value) -> Result<Option<Write>, StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let key = Key::new(Resource::new(GROUP, plural), "", name);
     match Store::get(&**api.store(), &key).await {
