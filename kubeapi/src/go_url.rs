@@ -177,7 +177,7 @@ fn parse_host(host: &str) -> Result<String, String> {
     match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V6(_)) => Ok(format!("[{address}{zone}]{port}")),
         Ok(std::net::IpAddr::V4(_)) => Err("invalid IP-literal".to_owned()),
-        Err(_) => Err(format!("invalid host: ParseAddr({address:?}): unable to parse IP")),
+        Err(_) => Err(format!("invalid host: {}", crate::go_ip::fault(&address))),
     }
 }
 

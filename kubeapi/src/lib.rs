@@ -27,6 +27,7 @@ mod duplicates;
 mod events;
 pub mod exposition;
 mod go_duration;
+mod go_ip;
 mod go_regex;
 mod go_time;
 mod go_url;

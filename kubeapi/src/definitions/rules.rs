@@ -77,17 +77,28 @@ pub(crate) fn warnings(definition: &Value) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for version in items(definition, "/spec/versions") {
-        let mut formats = Vec::new();
-        unknown_formats(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null), &mut formats);
-        for format in formats {
-            let warning = format!("unrecognized format {format:?}");
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
+    warnings
+}
+
+/// Returns warnings about formats that have no effect, besides those of the definition that is replaced.
+pub(crate) fn format_warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut known = old.map(formats).unwrap_or_default();
+    let mut warnings = Vec::new();
+    for format in formats(definition) {
+        if !known.contains(&format) {
+            known.push(format);
+            warnings.push(format!("unrecognized format {format:?}"));
         }
     }
     warnings
+}
+
+fn formats(definition: &Value) -> Vec<&str> {
+    let mut formats = Vec::new();
+    for version in items(definition, "/spec/versions") {
+        unknown_formats(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null), &mut formats);
+    }
+    formats
 }
 
 /// Collects the formats in a schema that have no effect.

@@ -23,14 +23,14 @@ pub(super) fn check(fields: &Value, schema: Option<&Value>, path: &str) -> Vec<C
             continue;
         }
         let refuse = |why: &str| Cause::invalid(place.as_str(), &json_path.into(), why);
-        let (told, found) = match valid_field_path(json_path, schema, false) {
+        let (name, found) = match valid_field_path(json_path, schema, false) {
             Ok(found) => found,
             Err(why) => {
                 causes.push(refuse(&format!("is an invalid path: {why}")));
                 continue;
             }
         };
-        if told.split('.').next() == Some("metadata") {
+        if name.split('.').next() == Some("metadata") {
             causes.push(refuse("must not point to fields in metadata"));
         }
         if !matches!(text_or_empty(found, "/type"), "string" | "boolean" | "integer") {
@@ -38,10 +38,10 @@ pub(super) fn check(fields: &Value, schema: Option<&Value>, path: &str) -> Vec<C
                 "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
             ));
         }
-        if seen.contains(&told) {
+        if seen.contains(&name) {
             causes.push(Cause::duplicate(place, json_path));
         } else {
-            seen.push(told);
+            seen.push(name);
         }
     }
     if seen.len() > MAX_FIELDS {

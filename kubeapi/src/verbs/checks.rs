@@ -105,12 +105,16 @@ fn is_smaller(value: &Value, left: &mut usize) -> bool {
 }
 
 fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, DeadlineExceeded> {
-    let causes = match kind.builtin {
-        Some(Builtin::CustomResourceDefinition) => definitions::rules::check(new, old),
-        Some(builtin) if is_program(builtin) => admission::check_rules(builtin, new),
+    Ok(match kind.builtin {
+        Some(Builtin::CustomResourceDefinition) => Outcome {
+            causes: definitions::rules::check(new, old),
+            warnings: definitions::rules::format_warnings(new, old),
+        },
+        Some(builtin) if is_program(builtin) => {
+            Outcome { causes: admission::check_rules(builtin, new), warnings: Vec::new() }
+        }
         _ => return of_schema(kind, old, new),
-    };
-    Ok(Outcome { causes, warnings: Vec::new() })
+    })
 }
 
 fn of_schema(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, DeadlineExceeded> {

@@ -39,7 +39,15 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
 
 fn faults(format: &str, text: &str) -> Vec<String> {
     // a prefix may end where a name goes on
-    let prefix = || text.strip_suffix('-').map_or_else(|| text.to_owned(), |text| format!("{text}-a"));
+    let prefix = || match text.strip_suffix('-') {
+        // the character before it may be anything, as in kube-apiserver
+        Some(text) if !text.is_empty() => {
+            let mut chars = text.chars();
+            chars.next_back();
+            format!("{}a", chars.as_str())
+        }
+        _ => text.to_owned(),
+    };
     let said = |what: &str| if fits(format, text) { Vec::new() } else { vec![what.to_owned()] };
     match format {
         "dns1123Label" => names::dns_label(text),

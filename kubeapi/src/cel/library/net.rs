@@ -8,6 +8,7 @@ use crate::{
         error::{EvalError, Evaluated},
         value::{Key, Text, Val},
     },
+    go_ip,
     go_url::{self, Url},
 };
 
@@ -47,7 +48,9 @@ fn address(text: &str) -> Result<IpAddr, String> {
     {
         return Err(format!("IP address {text:?} with zone value is not allowed"));
     }
-    let address: IpAddr = text.parse().map_err(|_| format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"))?;
+    let unread =
+        |_| format!("IP Address {text:?} parse error during conversion from string: {}", go_ip::fault(text));
+    let address: IpAddr = text.parse().map_err(unread)?;
     match address {
         IpAddr::V6(mapped) if mapped.to_ipv4_mapped().is_some() => {
             Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"))
@@ -60,8 +63,7 @@ fn network(text: &str) -> Result<(IpAddr, u8), String> {
     const PREFIX: &str = "network address parse error during conversion from string";
     let wrong = |why: &str| format!("{PREFIX}: {PREFIX}: netip.ParsePrefix({text:?}): {why}");
     let (own, bits) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
-    let unread = || wrong(&format!("ParseAddr({own:?}): unable to parse IP"));
-    let address: IpAddr = own.parse().map_err(|_| unread())?;
+    let address: IpAddr = own.parse().map_err(|_| wrong(&go_ip::fault(own)))?;
     let is_number = matches!(bits.as_bytes(), [b'0'] | [b'1'..=b'9', ..])
         && bits.bytes().all(|byte| byte.is_ascii_digit());
     let number = bits.parse::<u32>().ok().filter(|_| is_number);

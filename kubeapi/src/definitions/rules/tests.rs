@@ -131,14 +131,14 @@ fn schemas_are_structural() {
     for line in FIELDS.lines() {
         let (field, expected) = line.split_once(" ⇒ ").unwrap();
         let field: Value = serde_json::from_str(field).unwrap();
-        let causes = told_of_schema(&json!({"type": "object", "properties": {"a": field}}));
+        let causes = faults_of_schema(&json!({"type": "object", "properties": {"a": field}}));
         let expected = format!("s.properties[a].{expected}");
         assert!(causes.lines().any(|cause| cause.starts_with(&expected)), "{causes}\n{expected}");
     }
 }
 
-/// What is said of a schema at `s`.
-fn told_of_schema(schema: &Value) -> String {
+/// Returns the faults of a schema at `s`.
+fn faults_of_schema(schema: &Value) -> String {
     let causes = keywords::check(schema, "s", &Ratchets::of(None));
     causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -208,9 +208,9 @@ fn rules_that_cannot_be_evaluated_are_refused() {
 }
 
 #[test]
-fn metadata_of_the_whole_object_has_no_schema_but_for_names() {
+fn root_metadata_schema_may_have_only_the_names() {
     let of =
-        |metadata: Value| told_of_schema(&json!({"type": "object", "properties": {"metadata": metadata}}));
+        |metadata: Value| faults_of_schema(&json!({"type": "object", "properties": {"metadata": metadata}}));
     assert_eq!(of(json!({"type": "object"})), "");
     assert_eq!(of(json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}})), "");
     let why = "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified";
@@ -220,27 +220,27 @@ fn metadata_of_the_whole_object_has_no_schema_but_for_names() {
         "s.properties[metadata].type: Invalid value: \"string\": must be object"
     );
     assert_eq!(
-        told_of_schema(
+        faults_of_schema(
             &json!({"type": "object", "properties": {"kind": {"type": "string", "default": "A"}}})
         ),
         "s.properties[kind].default: Forbidden: must not be set in top-level kind"
     );
     assert_eq!(
-        told_of_schema(&json!({"type": "object", "additionalProperties": {"type": "string"}})),
+        faults_of_schema(&json!({"type": "object", "additionalProperties": {"type": "string"}})),
         "s.additionalProperties: Forbidden: must not be used at the root"
     );
     // what is narrowed is declared
     assert_eq!(
-        told_of_schema(&json!({"type": "object", "anyOf": [{"properties": {"b": {"minLength": 1}}}]})),
+        faults_of_schema(&json!({"type": "object", "anyOf": [{"properties": {"b": {"minLength": 1}}}]})),
         "s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]"
     );
     assert_eq!(
-        told_of_schema(&json!({"type": "object", "$schema": "x"})),
+        faults_of_schema(&json!({"type": "object", "$schema": "x"})),
         "s: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
     );
 }
 
-/// Changes of the spec of a good definition, and all that is said of it: `¶` is between two causes, `…` cuts the rest.
+/// Changes of the spec of a good definition, and all faults that they cause: `¶` is between two causes, `…` cuts the rest.
 const CHANGES: &str = include_str!("changes.txt");
 
 /// Puts `change` over `value`, lists item by item.
@@ -278,7 +278,7 @@ fn every_part_of_a_definition_is_checked() {
 }
 
 #[test]
-fn faults_of_one_version_among_others_are_told_in_its_place() {
+fn faults_of_one_version_are_reported_at_its_path() {
     let mut definition = good();
     let mut beta = definition["spec"]["versions"][0].clone();
     beta["name"] = json!("v1beta1");
@@ -311,7 +311,7 @@ fn groups_of_kubernetes_need_an_approval() {
 }
 
 #[test]
-fn faults_that_were_there_before_may_stay() {
+fn existing_faults_do_not_block_an_update() {
     let with = |field: Value| {
         let mut definition = good();
         definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -332,11 +332,14 @@ fn faults_that_were_there_before_may_stay() {
 }
 
 #[test]
-fn formats_without_effect_are_told() {
+fn unknown_formats_cause_warnings() {
     let mut definition = good();
     let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     spec["properties"]["a"] = json!({"type": "string", "format": "date-time"});
     spec["properties"]["b"] = json!({"type": "string", "format": "fancy"});
     spec["properties"]["c"] = json!({"type": "array", "items": {"type": "integer", "format": "int8"}});
-    assert_eq!(warnings(&definition), ["unrecognized format \"fancy\"", "unrecognized format \"int8\""]);
+    let expected = ["unrecognized format \"fancy\"", "unrecognized format \"int8\""];
+    assert_eq!(format_warnings(&definition, None), expected);
+    assert_eq!(format_warnings(&definition, Some(&good())), expected);
+    assert!(format_warnings(&definition, Some(&definition)).is_empty());
 }
