@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use futures::{StreamExt, stream::FuturesUnordered};
 use spdy::{
     Role, Status,
-    session::{self, Request, Stream},
+    session::{self, Incoming, Request, Stream},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, copy, split},
@@ -67,20 +67,10 @@ pub(super) async fn over_spdy(
     let driver = driver.run();
     tokio::pin!(driver);
     let work = async {
-        let mut halves: HashMap<String, Half> = HashMap::new();
-        let mut connections = FuturesUnordered::new();
-        loop {
-            tokio::select! {
-                request = incoming.next() => {
-                    let Some(request) = request else { return };
-                    halves.retain(|_, half| half.since.elapsed() < CREATION);
-                    if let Some((port, data, error)) = pair(request, &mut halves).await {
-                        connections.push(forward(&core, &ask.pod_sandbox_id, port, data, error));
-                    }
-                }
-                Some(()) = connections.next() => {}
-            }
-        }
+        let (paired, pairs) = mpsc::channel(1);
+        // Both make progress all the time: while one of them waited for the other, the places in the driver's queue that the streams of the
+        // other have reserved would stay unused.
+        tokio::join!(accept_all(&mut incoming, paired), forward_all(&core, &ask.pod_sandbox_id, pairs));
     };
     tokio::select! {
         _ = &mut driver => {}
@@ -89,8 +79,40 @@ pub(super) async fn over_spdy(
     drop(session);
 }
 
+/// The streams of a connection, data and error, and its port.
+type Pair = (u16, Stream, Stream);
+
+/// Accepts streams until the client leaves.
+async fn accept_all(incoming: &mut Incoming, paired: mpsc::Sender<Pair>) {
+    let mut halves: HashMap<String, Half> = HashMap::new();
+    while let Some(request) = incoming.next().await {
+        halves.retain(|_, half| half.since.elapsed() < CREATION);
+        if let Some(pair) = pair(request, &mut halves).await
+            && paired.send(pair).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Forwards connections until there are no more.
+async fn forward_all(core: &Weak<Core>, sandbox: &str, mut pairs: mpsc::Receiver<Pair>) {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            // Both are cancel-safe: a pair that is not received waits, and connections stay where they are.
+            pair = pairs.recv() => match pair {
+                Some((port, data, error)) => connections.push(forward(core, sandbox, port, data, error)),
+                None => break,
+            },
+            Some(()) = connections.next() => {}
+        }
+    }
+    while connections.next().await.is_some() {}
+}
+
 /// Accepts a stream; once both streams of a connection exist, returns them with its port.
-async fn pair(request: Request, halves: &mut HashMap<String, Half>) -> Option<(u16, Stream, Stream)> {
+async fn pair(request: Request, halves: &mut HashMap<String, Half>) -> Option<Pair> {
     let header = |name: &str| request.headers.get(name).unwrap_or_default().to_owned();
     let (kind, id) = (header("streamtype"), header("requestid"));
     let port = header("port").parse::<u16>().ok().filter(|port| *port > 0);

@@ -387,6 +387,31 @@ async fn ports_are_forwarded_and_refused() {
     assert!(session.open(bad, false).await.is_err());
 }
 
+/// kubectl opens the two streams of each connection at once, however many connections there are.
+#[tokio::test]
+async fn burst_of_connections_is_forwarded_and_none_is_refused() {
+    let mut world = world(&[("web.http", r#"{"/": {"body": "hello"}}"#)], |_| {}).await;
+    let url = world.ports_url(Vec::new()).await;
+    let session = spdy_session(&url, "portforward.k8s.io").await;
+    let connections = (0..150).map(|number: usize| {
+        let session = session.clone();
+        tokio::spawn(async move {
+            let headers = |kind: &str| {
+                let headers = Headers::new().with("streamtype", kind).with("port", "80");
+                headers.with("requestid", number.to_string())
+            };
+            let mut error = session.open(headers("error"), true).await.unwrap();
+            let mut data = session.open(headers("data"), false).await.unwrap();
+            data.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+            (text(&mut data).await, text(&mut error).await)
+        })
+    });
+    for connection in connections.collect::<Vec<_>>() {
+        let (answer, error) = within("a connection", connection).await.unwrap();
+        assert!(answer.contains("\r\nhello\r\n") && error.is_empty(), "{answer} {error}");
+    }
+}
+
 #[tokio::test]
 async fn requests_that_are_none_are_refused() {
     let mut world = world(&[], |_| {}).await;
