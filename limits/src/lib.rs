@@ -1,7 +1,9 @@
 //! Limits that servers share, so that no outside client can exhaust a process: the number of connections and which of them ends when a new
 //! one arrives ([`ConnectionLimiter`]), each client's share of a common resource ([`Shares`]), how often something happens
 //! ([`Rate`]) or a log line is written ([`Repeated`], [`LogThrottle`]), the number of open files ([`raise_open_files`]), what the kernel
-//! keeps of a UDP server's packets ([`enlarge_send_buffer`]), and how much of an input an error message repeats ([`excerpt()`]).
+//! keeps of a UDP server's packets ([`enlarge_send_buffer`]), how much of an input an error message repeats ([`excerpt()`]), and how long others
+//! may take, without the periods in which this process stood still ([`timeout_unless_stalled`], [`RunClock`]),
+//! or vanished from a connection ([`set_keepalive`]).
 
 mod connections;
 mod excerpt;
@@ -11,6 +13,8 @@ mod rate;
 mod repeated;
 mod send_buffer;
 mod shares;
+mod stall;
+mod tcp_keepalive;
 
 pub use connections::{ActiveRequest, ConnectionLimiter, ConnectionLimits, ConnectionSlot, Full};
 pub use excerpt::excerpt;
@@ -20,3 +24,5 @@ pub use rate::Rate;
 pub use repeated::Repeated;
 pub use send_buffer::enlarge_send_buffer;
 pub use shares::{NoShare, Share, ShareLimits, Shares};
+pub use stall::{RunClock, STALL_TOLERANCE, is_stalled, timeout_unless_stalled};
+pub use tcp_keepalive::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, set_keepalive};
