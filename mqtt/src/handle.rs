@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
+    confirmation::{Confirmation, Delivered},
     core::Command,
     counters::{Counters, Counts},
     error::PublishError,
@@ -61,11 +62,30 @@ impl Handle {
     /// Subscribes with a queue of `capacity` messages (at least 1); retained messages come first. When the queue is full, QoS 0 messages
     /// are dropped and counted, and publishers above QoS 0 wait.
     pub async fn subscribe(&self, filter: &str, capacity: usize) -> Result<Subscription, PublishError> {
+        self.subscribe_with(filter, capacity, false).await
+    }
+
+    /// Subscribes as [`Handle::subscribe`] does, with acknowledgements that wait: a client that publishes above QoS 0 gets PUBACK or PUBREC
+    /// when this subscription has confirmed the message, which [`Subscription::next_delivered`] returns with its confirmation.
+    pub async fn subscribe_confirming(
+        &self,
+        filter: &str,
+        capacity: usize,
+    ) -> Result<Subscription, PublishError> {
+        self.subscribe_with(filter, capacity, true).await
+    }
+
+    async fn subscribe_with(
+        &self,
+        filter: &str,
+        capacity: usize,
+        confirms: bool,
+    ) -> Result<Subscription, PublishError> {
         topic::parse_filter(filter).map_err(PublishError::Topic)?;
         let capacity = capacity.max(1);
         let (receiver, messages) = mpsc::channel(capacity);
         let (done, answer) = oneshot::channel();
-        self.send(Command::Subscribe { filter: filter.to_owned(), receiver, done }).await?;
+        self.send(Command::Subscribe { filter: filter.to_owned(), receiver, confirms, done }).await?;
         let receiver = answer.await.map_err(|_| PublishError::Stopped)?;
         let filters = Filters { handle: self.clone(), receiver };
         Ok(Subscription { messages, capacity, room: Arc::clone(&self.room), filters })
@@ -133,7 +153,7 @@ impl Filters {
 /// A subscription to one or more filters; it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Subscription {
-    messages: mpsc::Receiver<Arc<Message>>,
+    messages: mpsc::Receiver<Delivered>,
     capacity: usize,
     room: Arc<Notify>,
     filters: Filters,
@@ -148,15 +168,27 @@ impl Subscription {
 
     /// Returns the next message; `None` when the broker has ended. Cancel-safe: no message is lost with a dropped future.
     pub async fn recv(&mut self) -> Option<Arc<Message>> {
-        let message = self.messages.recv().await;
+        let Delivered { message, confirmation } = self.next_delivered().await?;
+        confirmation.into_iter().for_each(Confirmation::confirm);
+        Some(message)
+    }
+
+    /// Returns the next message with its confirmation, if its publisher waits for one; `None` when the broker has ended. Cancel-safe.
+    pub async fn next_delivered(&mut self) -> Option<Delivered> {
+        let delivered = self.messages.recv().await;
         self.tell();
-        message
+        delivered
     }
 
     /// Appends up to `limit` messages to `into` and returns their number; 0 when the broker has ended. Cancel-safe.
     pub async fn recv_many(&mut self, into: &mut Vec<Arc<Message>>, limit: usize) -> usize {
-        let count = self.messages.recv_many(into, limit).await;
+        let mut delivered = Vec::new();
+        let count = self.messages.recv_many(&mut delivered, limit).await;
         self.tell();
+        into.extend(delivered.into_iter().map(|Delivered { message, confirmation }| {
+            confirmation.into_iter().for_each(Confirmation::confirm);
+            message
+        }));
         count
     }
 

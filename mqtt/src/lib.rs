@@ -13,6 +13,7 @@
 mod access;
 mod codec;
 mod config;
+mod confirmation;
 mod core;
 mod counters;
 mod error;
@@ -31,6 +32,7 @@ mod topic;
 pub use self::{
     access::{Access, Action, Rule},
     config::{Config, Limits, Listener, Tls},
+    confirmation::{Confirmation, Delivered},
     counters::Counts,
     error::{Error, PublishError},
     handle::{Filters, Handle, Publishing, Subscription},

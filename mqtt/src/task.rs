@@ -5,15 +5,18 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use limits::STALL_TOLERANCE;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     config::Config,
+    confirmation::Confirmations,
     core::{Command, Core},
     counters::Counters,
     error::Error,
@@ -44,21 +47,36 @@ pub struct Task {
 }
 
 /// A clock of milliseconds since 1970 that never goes back or jumps while the broker runs, because a node's clock may be set after its
-/// start.
+/// start, and because a machine may stand still: what clients sent meanwhile must be heard before they are given up.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     at_start: u64,
     start: Instant,
+    /// The time in which the broker stood still, milliseconds.
+    stalled: u64,
 }
 
 impl Clock {
     fn start() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { at_start: since.as_millis() as u64, start: Instant::now() }
+        Self { at_start: since.as_millis() as u64, start: Instant::now(), stalled: 0 }
     }
 
     fn now(self) -> u64 {
-        self.at_start + self.start.elapsed().as_millis() as u64
+        self.at_start + (self.start.elapsed().as_millis() as u64).saturating_sub(self.stalled)
+    }
+
+    /// Returns the time after a wait that was to end at `due`. If it is later by more than a busy machine needs, the broker stood still,
+    /// and the clock did as well.
+    fn after(&mut self, due: Option<u64>) -> u64 {
+        let now = self.now();
+        match due {
+            Some(due) if now > due + STALL_TOLERANCE.as_millis() as u64 => {
+                self.stalled += now - due;
+                due
+            }
+            _ => now,
+        }
     }
 }
 
@@ -67,7 +85,10 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     let counters = Arc::new(Counters::default());
     let clock = Clock::start();
     let limits = config.limits;
-    let mut core = Core::new(limits.clone(), config.access, Arc::clone(&counters), config.database.is_some());
+    let room = Arc::new(Notify::new());
+    let confirmations = Confirmations::new(Arc::clone(&room));
+    let is_durable = config.database.is_some();
+    let mut core = Core::new(limits.clone(), config.access, Arc::clone(&counters), confirmations, is_durable);
     let store = match &config.database {
         None => None,
         Some(path) => {
@@ -82,7 +103,6 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     }
     let addresses = listening.iter().map(|listening| listening.address).collect();
     let (sender, commands) = mpsc::channel(COMMANDS);
-    let room = Arc::new(Notify::new());
     let handle = Handle {
         commands: sender.clone(),
         counters: Arc::clone(&counters),
@@ -100,7 +120,7 @@ impl Task {
         let stop = shutdown.child_token();
         let mut listeners = JoinSet::new();
         for listening in std::mem::take(&mut self.listening) {
-            listeners.spawn(listening.accept(self.context.clone(), stop.clone()));
+            listeners.spawn(listening.accept(self.context.clone(), stop.clone()).in_current_span());
         }
         // What could not be committed must not be sent either: connections are dropped with all their waiting bytes.
         tokio::select! {
@@ -122,8 +142,8 @@ impl Task {
     async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let mut turn = Vec::with_capacity(TURN);
         loop {
-            let wake =
-                self.core.wake().map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
+            let due = self.core.wake();
+            let wake = due.map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
             // Every arm is cancel-safe: messages stay in the channel, the token stays cancelled, a notification is kept.
             tokio::select! {
                 biased;
@@ -133,7 +153,7 @@ impl Task {
                 count = self.commands.recv_many(&mut turn, TURN) => if count == 0 { break },
                 () = sleep(wake.unwrap_or_default()), if wake.is_some() => {}
             }
-            self.core.begin(self.clock.now());
+            self.core.begin(self.clock.after(due));
             for command in turn.drain(..) {
                 self.core.handle(command);
                 if self.core.is_heavy() {
@@ -177,6 +197,20 @@ async fn end_turn(core: &mut Core, store: &mut Option<SqliteStore>) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_stands_still_with_the_machine_and_follows_a_busy_one() {
+        let mut clock = Clock::start();
+        let past = |millis| clock.start - Duration::from_millis(millis);
+        let (busy, stalled) = (past(1_500), past(160_000));
+        let begun = clock.at_start;
+        clock.start = busy;
+        assert!(clock.after(Some(begun)) >= begun + 1_500, "a timer may be a little late");
+        clock.start = stalled;
+        assert_eq!(clock.after(Some(begun + 30_000)), begun + 30_000);
+        assert!((begun + 30_000..begun + 31_000).contains(&clock.now()), "and it goes on from there");
+        assert!(clock.after(None) < begun + 31_000);
+    }
 
     #[tokio::test]
     async fn a_listener_that_panics_is_an_error_and_one_that_ends_is_none() {

@@ -35,8 +35,8 @@ pub(crate) enum Command {
     Drained { connection: u64 },
     /// This process publishes; above QoS 0 `done` gets the result.
     Publish { message: Message, done: Option<Done> },
-    /// This process subscribes.
-    Subscribe { filter: String, receiver: Delivery, done: oneshot::Sender<u64> },
+    /// This process subscribes; with `confirms`, publishers wait until it has confirmed their messages.
+    Subscribe { filter: String, receiver: Delivery, confirms: bool, done: oneshot::Sender<u64> },
     /// A receiver of this process adds a filter, or removes one.
     Filter { receiver: u64, filter: String, on: bool, done: oneshot::Sender<()> },
 }

@@ -10,6 +10,7 @@ use super::{
     local_receiver::{Delivery, LocalReceiver},
 };
 use crate::{
+    confirmation::Delivered,
     counters::Counters,
     index::{Entry, Subscriber},
     message::{Message, QoS},
@@ -31,9 +32,9 @@ impl Core {
     }
 
     /// Subscribes for this process, and returns the receiver's id.
-    pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery) -> u64 {
+    pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery, confirms: bool) -> u64 {
         let id = self.new_id();
-        self.locals.insert(id, LocalReceiver { filters: Vec::new(), receiver });
+        self.locals.insert(id, LocalReceiver { filters: Vec::new(), receiver, confirms });
         self.add_local(id, filter);
         id
     }
@@ -74,8 +75,17 @@ impl Core {
     /// Delivers a message to a receiver, which is removed if nobody holds it any more.
     pub(super) fn hand_over(&mut self, id: u64, message: &Arc<Message>) {
         let Some(local) = self.locals.get(&id) else { return };
-        match local.receiver.try_send(Arc::clone(message)) {
-            Ok(()) => Counters::count(&self.counters.sent),
+        let sent = local.receiver.try_reserve().map(|room| {
+            Counters::count(&self.counters.sent);
+            let confirming = self.confirming.as_mut().filter(|_| local.confirms);
+            let confirmation = confirming.map(|confirming| {
+                confirming.receivers += 1;
+                self.confirmations.of(confirming.token)
+            });
+            room.send(Delivered { message: Arc::clone(message), confirmation });
+        });
+        match sent {
+            Ok(()) => {}
             Err(TrySendError::Full(_)) => Counters::count(&self.counters.dropped),
             Err(TrySendError::Closed(_)) => {
                 let Some(local) = self.locals.remove(&id) else { return };

@@ -1,13 +1,11 @@
 //! A receiver of messages in this process.
 
-use std::sync::Arc;
-
 use tokio::sync::mpsc;
 
-use crate::message::Message;
+use crate::confirmation::Delivered;
 
 /// The channel to which a receiver's messages are sent.
-pub(crate) type Delivery = mpsc::Sender<Arc<Message>>;
+pub(crate) type Delivery = mpsc::Sender<Delivered>;
 
 /// A receiver in this process.
 #[derive(Debug)]
@@ -16,6 +14,8 @@ pub(super) struct LocalReceiver {
     pub(super) filters: Vec<String>,
     /// The channel to which its messages are sent.
     pub(super) receiver: Delivery,
+    /// Whether publishers wait until it has confirmed their messages.
+    pub(super) confirms: bool,
 }
 
 impl LocalReceiver {

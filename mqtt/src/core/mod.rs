@@ -7,6 +7,7 @@ mod acknowledge;
 mod ahead;
 mod close;
 mod command;
+mod confirm;
 mod connect;
 mod deliver;
 mod due;
@@ -22,6 +23,7 @@ mod restore;
 mod session;
 mod subscribe;
 mod timers;
+mod unconfirmed;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -32,7 +34,13 @@ use bytes::BytesMut;
 use limits::Repeated;
 
 use self::{
-    command::Flow, held::Queue, kept::Kept, local_receiver::LocalReceiver, session::Session, timers::Timers,
+    command::Flow,
+    held::Queue,
+    kept::Kept,
+    local_receiver::LocalReceiver,
+    session::Session,
+    timers::Timers,
+    unconfirmed::{Confirming, Unconfirmed},
 };
 pub(crate) use self::{
     command::{BATCHES, Batch, Command, Done},
@@ -42,6 +50,7 @@ use crate::{
     access::Access,
     codec::{Packet, encode},
     config::Limits,
+    confirmation::Confirmations,
     counters::Counters,
     error::PublishError,
     index::{Found, Index},
@@ -64,6 +73,12 @@ pub(crate) struct Core {
     /// The session of each connection.
     connections: HashMap<u64, u64>,
     locals: HashMap<u64, LocalReceiver>,
+    /// What receivers have confirmed.
+    confirmations: Arc<Confirmations>,
+    /// The messages that receivers have not confirmed yet, by token.
+    unconfirmed: HashMap<u64, Unconfirmed>,
+    /// The message above QoS 0 that is being routed.
+    confirming: Option<Confirming>,
     index: Index,
     retained: Retained,
     /// The publishers that wait for a subscriber.
@@ -95,7 +110,13 @@ pub(crate) struct Core {
 
 impl Core {
     /// Creates an empty broker. `durable` says whether its changes are written to a disk.
-    pub(crate) fn new(limits: Limits, access: Access, counters: Arc<Counters>, durable: bool) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        access: Access,
+        counters: Arc<Counters>,
+        confirmations: Arc<Confirmations>,
+        durable: bool,
+    ) -> Self {
         let retained = Retained::new(limits.retained_messages, limits.retained_bytes);
         Self {
             limits,
@@ -106,6 +127,9 @@ impl Core {
             sessions: HashMap::new(),
             connections: HashMap::new(),
             locals: HashMap::new(),
+            confirmations,
+            unconfirmed: HashMap::new(),
+            confirming: None,
             index: Index::default(),
             retained,
             held: BTreeMap::new(),
@@ -132,6 +156,7 @@ impl Core {
     pub(crate) fn begin(&mut self, now: u64) {
         self.now = now;
         self.fire();
+        self.take_confirmations();
     }
 
     /// Carries out a command.
@@ -148,9 +173,9 @@ impl Core {
                 }
             }
             Command::Publish { message, done } => self.publish_local(message, done),
-            Command::Subscribe { filter, receiver, done } => {
+            Command::Subscribe { filter, receiver, confirms, done } => {
                 // If nobody waits for the answer any more, nothing is lost.
-                let _ = done.send(self.subscribe_local(filter, receiver));
+                let _ = done.send(self.subscribe_local(filter, receiver, confirms));
             }
             Command::Filter { receiver, filter, on, done } => {
                 match on {

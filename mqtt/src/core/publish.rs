@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Core, command::Flow, deliver::Delivery, kept::ENTRY_BYTES};
+use super::{Core, command::Flow, deliver::Delivery, kept::ENTRY_BYTES, unconfirmed::Confirming};
 use crate::{
     codec::{Publish, Version, encode::AckKind},
     counters::Counters,
@@ -17,24 +17,28 @@ impl Core {
     pub(super) fn publish(&mut self, id: u64, publish: &Publish) -> Result<Flow, Fault> {
         let topic = self.resolve(id, publish)?;
         let Some(session) = self.sessions.get(&id) else { return Ok(Flow::Done) };
+        let who = session.who.clone();
         if publish.qos == QoS::ExactlyOnce {
             if session.incoming.contains(&publish.id) {
-                self.answer(id, AckKind::Rec, publish.id, Reason::Success);
+                self.answer_publish(id, AckKind::Rec, publish.id, Reason::Success);
+                return Ok(Flow::Done);
+            }
+            if self.is_unconfirmed(id, publish.id) {
                 return Ok(Flow::Done);
             }
             if self.waits_for_release(id, publish) {
                 return Ok(Flow::Wait);
             }
-            if session.incoming.len() >= usize::from(self.limits.receive_maximum) {
+            if self.open_messages(id) >= usize::from(self.limits.receive_maximum) {
                 return Err(Fault::new(
                     Reason::ReceiveMaximumExceeded,
                     "more QoS 2 messages open than allowed",
                 ));
             }
         }
-        if !self.access.may_publish(&session.who, &topic) {
+        if !self.access.may_publish(&who, &topic) {
             Counters::count(&self.counters.refused);
-            tracing::debug!(client = %session.who.client, %topic, "publication refused");
+            tracing::debug!(client = %who.client, %topic, "publication refused");
             self.acknowledge(id, publish, Reason::NotAuthorized);
             return Ok(Flow::Done);
         }
@@ -42,8 +46,15 @@ impl Core {
         if publish.qos > QoS::AtMostOnce && self.must_wait(&message, Some(id)) {
             return Ok(Flow::Wait);
         }
+        if publish.qos > QoS::AtMostOnce {
+            self.confirming = Some(Confirming { token: self.new_id(), receivers: 0 });
+        }
         let heard = self.accept(&message, Some(id));
-        self.acknowledge(id, publish, if heard { Reason::Success } else { Reason::NoMatchingSubscribers });
+        let reason = if heard { Reason::Success } else { Reason::NoMatchingSubscribers };
+        match self.confirming.take().filter(|confirming| confirming.receivers > 0) {
+            Some(confirming) => self.acknowledge_later(id, publish, &confirming, reason),
+            None => self.acknowledge(id, publish, reason),
+        }
         Ok(Flow::Done)
     }
 
@@ -53,9 +64,15 @@ impl Core {
         let most = usize::from(self.limits.receive_maximum);
         publish.qos == QoS::ExactlyOnce
             && self.version(id) == Version::V311
+            && self.open_messages(id) >= most
             && self.sessions.get(&id).is_some_and(|session| {
-                session.incoming.len() >= most && !session.incoming.contains(&publish.id)
+                !session.incoming.contains(&publish.id) && !session.unconfirmed.contains_key(&publish.id)
             })
+    }
+
+    /// Returns the number of QoS 2 messages of a client that are not released.
+    fn open_messages(&self, id: u64) -> usize {
+        self.sessions.get(&id).map_or(0, |session| session.incoming.len() + session.unconfirmed.len())
     }
 
     /// Returns the topic, from its name or its alias.
@@ -95,20 +112,26 @@ impl Core {
     fn acknowledge(&mut self, id: u64, publish: &Publish, reason: Reason) {
         match publish.qos {
             QoS::AtMostOnce => {}
-            QoS::AtLeastOnce => self.answer(id, AckKind::Ack, publish.id, reason),
+            QoS::AtLeastOnce => self.answer_publish(id, AckKind::Ack, publish.id, reason),
             QoS::ExactlyOnce => {
                 // 3.1.1 cannot refuse: its client continues with PUBREL, and the identifier must be known then.
                 let over = reason.code() >= 0x80 && self.version(id) == Version::V5;
-                if let Some(session) = self.sessions.get_mut(&id).filter(|_| !over) {
-                    session.incoming.insert(publish.id);
-                    if session.durable {
-                        let key = (Arc::clone(&session.who.client), publish.id);
-                        self.changes.incoming.insert(key, true);
-                        self.changes.urgent = true;
-                    }
+                if !over {
+                    self.remember(id, publish.id);
                 }
-                self.answer(id, AckKind::Rec, publish.id, reason);
+                self.answer_publish(id, AckKind::Rec, publish.id, reason);
             }
+        }
+    }
+
+    /// Remembers a QoS 2 message until its client releases it.
+    pub(super) fn remember(&mut self, id: u64, packet: u16) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.incoming.insert(packet);
+        if session.durable {
+            let key = (Arc::clone(&session.who.client), packet);
+            self.changes.incoming.insert(key, true);
+            self.changes.urgent = true;
         }
     }
 

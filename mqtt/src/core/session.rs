@@ -8,7 +8,7 @@ use std::{
 
 use bytes::BytesMut;
 
-use super::{kept::ENTRY_BYTES, timers::Deadline};
+use super::{kept::ENTRY_BYTES, timers::Deadline, unconfirmed::WaitingAcks};
 use crate::{
     access::Identity,
     codec::{
@@ -41,6 +41,8 @@ pub(crate) struct Session {
     pub(crate) bytes: usize,
     /// The QoS 2 messages that were accepted and not yet released.
     pub(crate) incoming: HashSet<u16>,
+    /// The QoS 2 messages that receivers of this process have not confirmed yet, with their tokens.
+    pub(crate) unconfirmed: HashMap<u16, u64>,
     /// The will of a lost client, until its delay has passed.
     pub(crate) will: Option<Will>,
     /// A counter of connections; a timer of an earlier connection is void.
@@ -78,6 +80,8 @@ pub(crate) struct Connection {
     pub(crate) outbox: Arc<Outbox>,
     /// The bytes that this round has written.
     pub(crate) staged: BytesMut,
+    /// The acknowledgements of the client's publications that wait.
+    pub(crate) acks: WaitingAcks,
     pub(crate) will: Option<Will>,
     /// The most messages above QoS 0 that may be unacknowledged.
     pub(crate) window: usize,
@@ -112,6 +116,7 @@ impl Session {
             on_wire: 0,
             bytes: 0,
             incoming: HashSet::new(),
+            unconfirmed: HashMap::new(),
             will: None,
             generation: 0,
             peer: None,
@@ -214,6 +219,7 @@ impl Connection {
             version: connect.version,
             outbox,
             staged: BytesMut::new(),
+            acks: WaitingAcks::new(),
             will: connect.will.clone(),
             window: usize::from(connect.receive_maximum.min(limits.inflight)),
             maximum_packet: connect.maximum_packet as usize,

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use limits::ConnectionSlot;
+use limits::{ConnectionSlot, timeout_unless_stalled};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::Semaphore,
@@ -165,7 +165,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
                 continue;
             }
             let read = match keep_alive {
-                Some(limit) => timeout(limit, self.read()).await.map_err(|_| {
+                Some(limit) => timeout_unless_stalled(limit, self.read()).await.map_err(|_| {
                     Fault::new(
                         Reason::KeepAliveTimeout,
                         "nothing was heard for one and a half times the keep-alive",

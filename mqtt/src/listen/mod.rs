@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, Repeated};
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, Repeated, set_keepalive};
 use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -22,6 +22,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     config::{Limits, Listener},
@@ -112,16 +113,20 @@ impl Listening {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => match context.connections.accept(Some(peer)) {
-                    Ok(slot) => {
-                        let from = From { peer: peer.ip().to_canonical(), slot };
-                        drop(connections.spawn(serve(context.clone(), self.tls.clone(), stream, from)))
+                Ok((stream, peer)) => {
+                    match context.connections.accept(Some(peer)) {
+                        Ok(slot) => {
+                            let from = From { peer: peer.ip().to_canonical(), slot };
+                            drop(connections.spawn(
+                                serve(context.clone(), self.tls.clone(), stream, from).in_current_span(),
+                            ))
+                        }
+                        Err(full) => {
+                            Counters::count(&context.counters.refused);
+                            context.warn(&format!("{}: {full}", peer.ip()));
+                        }
                     }
-                    Err(full) => {
-                        Counters::count(&context.counters.refused);
-                        context.warn(&format!("{}: {full}", peer.ip()));
-                    }
-                },
+                }
                 Err(error) => {
                     context.warn(&format!("it cannot be accepted: {error}"));
                     sleep(PAUSE).await;
@@ -142,8 +147,8 @@ struct From {
 
 /// Serves one connection from its first byte to its last.
 async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStream, from: From) {
-    // If this fails, the connection works too, only a little slower.
-    let _ = stream.set_nodelay(true);
+    // If this fails, the connection works too, only a little slower, and a client without keep-alive that has vanished is noticed later.
+    let _ = stream.set_nodelay(true).and_then(|()| set_keepalive(&stream));
     let id = context.ids.fetch_add(1, Ordering::Relaxed);
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();

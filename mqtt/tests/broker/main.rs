@@ -4,6 +4,7 @@
 
 mod access;
 mod bytes;
+mod confirming;
 mod crowd;
 mod flow;
 mod fuzz;
