@@ -73,8 +73,8 @@ pub(super) async fn serve<S>(
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
-    // answers are small and somebody waits for them
-    let _ = stream.set_nodelay(true);
+    // answers are small and somebody waits for them; a watch may be silent for hours after its client has vanished
+    let _ = stream.set_nodelay(true).and_then(|()| limits::set_keepalive(&stream));
     let connection = |slot, identity| Connection {
         slot,
         address: address.ip().to_canonical(),

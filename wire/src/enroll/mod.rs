@@ -37,6 +37,10 @@ pub const CA_PATH: &str = "/ca.crt";
 pub const EDGE_CERT_PATH: &str = "/edge.crt";
 /// The response body of `/node/NAME` if an agent is connected as that node; `CloudCore`'s is empty.
 pub const NODE_IS_CONNECTED: &str = "connected";
+/// The same for a name that a join token does not give before it is freed.
+pub const NODE_NAME_IS_TAKEN: &str = "taken";
+/// The same for a name of a Node that a join token gives.
+pub const NODE_NAME_IS_FREE: &str = "free";
 /// Header of [`EDGE_CERT_PATH`] with the node's name.
 pub const NODE_NAME_HEADER: &str = "nodename";
 /// Header of [`EDGE_CERT_PATH`] with the certificate's usages, as parsed by [`Usage::parse_header`]. Optional.

@@ -37,6 +37,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
 pub use self::{
     amend::{LostObject, RepairHook},
@@ -189,7 +190,7 @@ impl SqliteStore {
         };
         let writer = Writer::new(opened.writer, seal.clone(), (shared, reserve), fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
-        tokio::spawn(writer.run(inbox));
+        tokio::spawn(writer.run(inbox).in_current_span());
         Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent, damaged, is_full })
     }
 }
