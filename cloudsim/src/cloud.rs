@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     backed::{
-        Calls, ClusterError, ClusterOptions, CrdError, LEASE, RULES, Right, RightsError, Rules,
-        of_all_replicas,
+        Calls, ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, RULES, Right, RightsError,
+        Rules, of_all_replicas,
     },
     error::StartError,
     options::{DATABASE, Options},

@@ -2,7 +2,8 @@
 //!
 //! Source: KubeEdge's CloudHub HTTP server (`/ca.crt`, `/edge.crt`, `/node/{name}`). Three differences. The node name in the header must
 //! equal the one in the certificate request, with a token as well. A token gives no certificate for a name that a node holds: otherwise
-//! its holder could become any node. Whether a node exists is answered only to clients with a token or a node's certificate.
+//! its holder could become any node. Whether a node exists is answered only to clients with a token or a node's certificate,
+//! and also whether its name is given.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,8 +19,8 @@ use kubeapi::{
 };
 use tracing::{debug, info, warn};
 use wire::enroll::{
-    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, TokenScope, Usage,
-    identity_of, is_node_name, verify_bearer,
+    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE,
+    NODE_NAME_IS_TAKEN, TokenScope, Usage, identity_of, is_node_name, verify_bearer,
 };
 
 use crate::{
@@ -248,8 +249,14 @@ impl Enrolment {
         if self.sessions.has(name) {
             return Ok(NODE_IS_CONNECTED.as_bytes().to_vec());
         }
+        let is_taken = match self.is_free(name).await {
+            Ok(()) => false,
+            Err((StatusCode::CONFLICT, _)) => true,
+            Err(refusal) => return Err(refusal),
+        };
         match Api::<Node>::all(self.client.clone()).get_opt(name).await {
-            Ok(Some(_)) => Ok(Vec::new()),
+            Ok(_) if is_taken => Ok(NODE_NAME_IS_TAKEN.as_bytes().to_vec()),
+            Ok(Some(_)) => Ok(NODE_NAME_IS_FREE.as_bytes().to_vec()),
             Ok(None) => Err((StatusCode::NOT_FOUND, format!("node {name} does not exist"))),
             Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
         }

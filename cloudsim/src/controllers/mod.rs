@@ -28,6 +28,7 @@ pub mod node_lifecycle;
 mod pod_gc;
 mod policy;
 mod refusal_log;
+mod requeue;
 pub mod rules;
 pub mod scheduler;
 mod shared_read;

@@ -1,7 +1,7 @@
 //! The objects of every namespace: the `default` service account and the ConfigMap with the cluster's CA, `kube-root-ca.crt`. They are
 //! restored if somebody deletes or changes them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
@@ -15,7 +15,8 @@ use kube::{
     },
 };
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+
+use super::requeue::after_failure;
 
 /// The ConfigMap with which pods verify the API server.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
@@ -25,7 +26,6 @@ pub const INITIAL: [&str; 5] = ["default", "kube-system", "kube-public", "kube-n
 const TOKEN_TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 /// The service account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Creates the namespaces of a new cluster, and the ConfigMap that the real API server creates itself, if they are missing.
 pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
@@ -65,10 +65,7 @@ pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: Cancella
     controller
         .run(
             reconcile,
-            |_, error, _| {
-                warn!(error = error as &dyn std::error::Error, "a namespace could not be completed");
-                Action::requeue(ERROR_RETRY_INTERVAL)
-            },
+            |_, error, _| after_failure("failed to create the default objects of a namespace", error),
             Arc::new((client, defaults)),
         )
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends

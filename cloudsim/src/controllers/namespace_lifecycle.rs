@@ -16,30 +16,24 @@ use kube::{
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 mod conditions;
 
 use self::conditions::Found;
-use super::garbage_collector::{ServedKind, served};
+use super::{
+    garbage_collector::{ServedKind, served},
+    requeue::after_failure,
+};
 
 /// The entry of `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";
 /// How often a namespace is checked while objects in it are being deleted.
 const EMPTY_POLL_INTERVAL: Duration = Duration::from_millis(500);
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
     Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
-        .run(
-            reconcile,
-            |_, error, _| {
-                warn!(error = error as &dyn std::error::Error, "a namespace could not be emptied");
-                Action::requeue(ERROR_RETRY_INTERVAL)
-            },
-            Arc::new(client),
-        )
+        .run(reconcile, |_, error, _| after_failure("failed to empty a namespace", error), Arc::new(client))
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})

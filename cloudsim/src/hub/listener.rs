@@ -136,7 +136,7 @@ async fn serve(
         match upgraded {
             Ok(Ok(upgraded)) => upgraded,
             Ok(Err(error)) if error.is_of_no_node() => {
-                return debug!(%peer, "a connection without a certificate was refused");
+                return debug!(%peer, "connection without a certificate closed");
             }
             Ok(Err(error)) => {
                 shared.sessions.metrics().refused(RefusalReason::Connection);

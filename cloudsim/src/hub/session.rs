@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt;
-use limits::Repeated;
+use limits::{Repeated, is_stalled};
 use tokio::{
     sync::{
         mpsc::{self, Permit},
@@ -189,7 +189,11 @@ impl Session<'_> {
                 }
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
-                    if now() >= silent { Err(EndReason::Silent(keepalive)) } else { Ok(()) }
+                    if is_stalled(keepalive, now().saturating_duration_since(self.heard)) {
+                        // this process stood still itself: what the node sent may not have been read
+                        self.heard = now();
+                    }
+                    if now() >= self.heard + keepalive { Err(EndReason::Silent(keepalive)) } else { Ok(()) }
                 }
             };
             if let Err(ended) = done {

@@ -24,7 +24,7 @@ use wire::{
 use super::{Limits, Shared};
 use crate::{
     faults::{LinkDown, wait_for_link},
-    listeners::{node_name, tls_certificate, tls_fault},
+    listeners::{is_probe, node_name, tls_certificate, tls_fault},
     sessions::{RequestSequence, Sessions},
 };
 
@@ -54,11 +54,9 @@ pub(super) enum UpgradeError {
 }
 
 impl UpgradeError {
-    /// Reports whether no certificate was shown: the client is not a node, but may be one that is about to enrol.
+    /// Reports whether the client is no node: it shows no certificate, or only looks whether somebody listens.
     pub(super) fn is_of_no_node(&self) -> bool {
-        let Self::Tls(error) = self else { return false };
-        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-        matches!(cause, Some(rustls::Error::NoCertificatesPresented))
+        matches!(self, Self::Tls(error) if is_probe(error))
     }
 }
 
@@ -84,7 +82,7 @@ pub(super) async fn upgrade(
     tls: TlsAcceptor,
     shared: &Shared,
 ) -> Result<Upgraded, UpgradeError> {
-    stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
+    stream.set_nodelay(true).and_then(|()| limits::set_keepalive(&stream)).map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let address = stream.get_ref().0.peer_addr().map_err(UpgradeError::Tls)?;
     let shown = tls_certificate(&stream).map(AsRef::as_ref);

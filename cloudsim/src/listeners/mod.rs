@@ -5,10 +5,12 @@
 //! | `tcp`, `quic` | sockets that accept no more connections than their limits allow |
 //! | `address_validation` | which QUIC clients must show first that their address is their own |
 //! | `refusals` | counts refused connections, so that not each of them is logged |
+//! | `probe` | connections that only look whether somebody listens |
 //! | `identity` | the node's name, from the certificate of its connection |
 
 mod address_validation;
 mod identity;
+mod probe;
 mod quic;
 mod refusals;
 mod tcp;
@@ -17,6 +19,7 @@ use limits::ConnectionLimits;
 
 pub(crate) use self::{
     identity::node_name,
+    probe::is_probe,
     quic::{LimitedEndpoint, bind_udp, quic_certificate},
     refusals::{Refusals, tls_fault},
     tcp::{LimitedListener, tls_certificate},

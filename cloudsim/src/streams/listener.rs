@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     faults::{Faults, LinkDown, now, wait_for_link},
-    listeners::{LimitedListener, ListenerLimits, Refusals, node_name, tls_certificate},
+    listeners::{LimitedListener, ListenerLimits, Refusals, is_probe, node_name, tls_certificate},
     pki::Trust,
 };
 
@@ -125,6 +125,9 @@ async fn serve(
     };
     let Accepted { node, dial_headers, certificate, io } = match accepted {
         Ok(Ok(accepted)) => accepted,
+        Ok(Err(TunnelError::Tls(error))) if is_probe(&error) => {
+            return debug!(%peer, "connection without a certificate closed");
+        }
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
                 let error = &error as &dyn std::error::Error;
@@ -164,7 +167,7 @@ struct Accepted {
 }
 
 async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelError> {
-    stream.set_nodelay(true).map_err(TunnelError::Tls)?;
+    stream.set_nodelay(true).and_then(|()| limits::set_keepalive(&stream)).map_err(TunnelError::Tls)?;
     let stream = TlsAcceptor::from(shared.trust.hub()).accept(stream).await.map_err(TunnelError::Tls)?;
     let shown = tls_certificate(&stream).map(AsRef::as_ref);
     let mut identity = node_name(shown);

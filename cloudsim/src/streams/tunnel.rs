@@ -3,6 +3,7 @@
 use std::{io, pin::pin, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use limits::timeout_unless_stalled;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     sync::mpsc,
@@ -180,7 +181,7 @@ impl Inbound<'_> {
                 input = BytesMut::new();
             }
             input.reserve(READ_CHUNK);
-            match timeout(deadline, reader.read_buf(&mut input)).await {
+            match timeout_unless_stalled(deadline, reader.read_buf(&mut input)).await {
                 Ok(Ok(0)) => return TunnelEnd::Closed,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return error.into(),

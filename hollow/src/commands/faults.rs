@@ -80,7 +80,7 @@ async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
 async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let registered = Api::<Node>::all(cloud.client.clone()).get_opt(node).await;
     let registered = registered.with_context(|| format!("{} tells of no nodes", cloud.server))?;
-    if registered.is_some() || sessions(cloud).await?.iter().any(|session| session.node == node) {
+    if registered.is_some() || sessions(cloud).await?.sessions.iter().any(|session| session.node == node) {
         return Ok(());
     }
     bail!("this cloud has no node {node}; `cloudsim nodes` lists those that it has")
@@ -88,7 +88,7 @@ async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
 
 async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shape]) -> anyhow::Result<()> {
     known(cloud, node).await?;
-    if !sessions(cloud).await?.iter().any(|session| session.node == node) {
+    if !sessions(cloud).await?.sessions.iter().any(|session| session.node == node) {
         bail!("node {node} is not connected; `cloudsim nodes` shows who is");
     }
     let mut outcomes = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use cloudsim::{
-    of_all_replicas,
+    CountedSessions, of_all_replicas,
     sessions::{Count, NodeSession, Transport},
 };
 use http::Method;
@@ -28,15 +28,15 @@ struct Sessions {
 
 pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
     let cloud = Remote::of(access).await?;
-    let sessions = sessions(&cloud).await?;
+    let CountedSessions { sessions, is_complete } = sessions(&cloud).await?;
     let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
     let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;
     let ready = nodes.iter().map(|node| (node.name_any(), readiness(node))).collect();
     if let Some(output) = output {
-        return print(output, &document(&ready, &sessions));
+        return print(output, &document(&ready, &sessions, is_complete));
     }
     let now = Timestamp::now();
-    print_line(table(&ready, &sessions, now).to_string().trim_end());
+    print_line(table(&ready, (&sessions, is_complete), now).to_string().trim_end());
     for line in rivals(&sessions, now) {
         print_line(&line);
     }
@@ -44,11 +44,12 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
 }
 
 /// Returns the sessions of connected nodes.
-pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>> {
+pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<CountedSessions> {
     if cloud.is_a_cluster().await? {
         return Ok(of_all_replicas(&cloud.client).await?);
     }
-    Ok(cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes)
+    let sessions = cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes;
+    Ok(CountedSessions { sessions, is_complete: true })
 }
 
 /// Returns a row for each node that is known or connected: its status, and its session if it has one.
@@ -64,20 +65,29 @@ fn rows<'a>(
     rows
 }
 
-/// Returns the document for programs.
-fn document(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession]) -> Value {
+/// Returns the document for programs. Unless the sessions are complete, it says so.
+fn document(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], is_complete: bool) -> Value {
     let node = |(name, (status, session))| json!({"name": name, "status": status, "session": session});
-    json!({"nodes": rows(ready, sessions).into_iter().map(node).collect::<Vec<_>>()})
+    let nodes = rows(ready, sessions).into_iter().map(node).collect::<Vec<_>>();
+    if is_complete { json!({"nodes": nodes}) } else { json!({"nodes": nodes, "sessionsComplete": false}) }
 }
 
-fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: Timestamp) -> Table {
+/// Returns the table for people; without all sessions, it is unknown whether the other nodes are connected.
+fn table(
+    ready: &BTreeMap<String, &'static str>,
+    (sessions, is_complete): (&[NodeSession], bool),
+    now: Timestamp,
+) -> Table {
     let columns =
         ["NODE", "STATUS", "CONNECTED", "SINCE", "ADDRESS", "TRANSPORT", "HUB", "QUEUE", "SENT", "RECEIVED"];
     let mut table = Table::new(&columns);
     for (name, (status, session)) in rows(ready, sessions) {
         let mut row = vec![name.to_owned(), status.to_owned()];
         match session {
-            None => row.extend(["no", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned)),
+            None => row.extend(
+                [if is_complete { "no" } else { "unknown" }, "-", "-", "-", "-", "-", "-", "-"]
+                    .map(str::to_owned),
+            ),
             Some(session) => row.extend([
                 "yes".to_owned(),
                 age(session.since, now),
@@ -159,9 +169,12 @@ mod tests {
         let ready =
             [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is)).into();
         let sessions = [session("edge-1", Transport::WebSocket), session("edge-2", Transport::Quic)];
-        insta::assert_snapshot!(table(&ready, &sessions, now).to_string());
+        insta::assert_snapshot!(table(&ready, (&sessions, true), now).to_string());
+        let uncounted = table(&ready, (&[], false), now).to_string();
+        assert!(uncounted.contains("unknown") && !uncounted.contains(" no "), "{uncounted}");
+        assert_eq!(document(&ready, &[], false)["sessionsComplete"], false);
         assert!(rivals(&sessions, now).is_empty());
-        let told = document(&ready, &sessions);
+        let told = document(&ready, &sessions, true);
         let names: Vec<_> = told["nodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
         assert_eq!(names, ["edge-1", "edge-2", "edge-3"]);
         assert_eq!(told["nodes"][0]["session"], json!(sessions[0]));

@@ -31,7 +31,7 @@ pub const LEASE: &str = "cloudsim";
 /// The annotation with the installation whose replicas hold the Lease.
 const INSTALLATION: &str = "cloudsim/installation";
 /// The duration of a Lease; client-go's.
-const LEASE_DURATION: Duration = Duration::from_secs(15);
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A leader that could not renew the Lease for this long stops leading.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the leader renews the Lease.
@@ -191,7 +191,7 @@ impl Election {
 
     /// Runs until `stop`; then releases the Lease.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut renewed = Instant::now();
+        let (mut renewed, mut is_failing) = (Instant::now(), false);
         loop {
             let leads = *self.leads.borrow();
             let stood = timeout(RENEW_INTERVAL, self.try_acquire_or_renew()).await;
@@ -199,6 +199,9 @@ impl Election {
             match stood {
                 Ok(Ok(attempt)) => {
                     renewed = Instant::now();
+                    if std::mem::take(&mut is_failing) {
+                        warn!("the Lease kubeedge/{LEASE} can be renewed again");
+                    }
                     self.set(matches!(attempt, Attempt::Mine));
                     if let Attempt::Other(OtherInstallation { installation, holder }) = attempt {
                         warn!(
@@ -208,6 +211,7 @@ impl Election {
                     }
                 }
                 failed => {
+                    is_failing = true;
                     if let Ok(Err(error)) = failed {
                         warn!(
                             error = &error as &dyn std::error::Error,

@@ -28,7 +28,7 @@ pub use self::{
     crds::CrdError,
     leader::LEASE,
     rights::{RULES, Right, RightsError, Rules},
-    sessions::of_all_replicas,
+    sessions::{CountedSessions, of_all_replicas},
 };
 use super::metrics::Metrics;
 use crate::{

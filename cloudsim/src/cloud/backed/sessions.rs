@@ -1,7 +1,10 @@
-//! The sessions of nodes at all replicas: each replica records its own every few seconds, for `cloudsim nodes` and for the other
-//! replicas, so that a node has one session among all of them.
+//! The sessions of nodes at all replicas: each replica records its own when they change and every few seconds, for `cloudsim nodes` and for
+//! the other replicas, so that a node has one session among all of them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -12,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use wire::instance::Instance;
 
+use super::leader::LEASE_DURATION;
 use crate::{
     pki::{Change, Entry, Precondition, Records, RecordsError},
     sessions::{NodeSession, RemoteSession, Sessions},
@@ -19,16 +23,25 @@ use crate::{
 
 /// The kind of the records.
 const KIND: &str = "sessions";
-/// How often they are written.
-const WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Older records are of replicas that have ended.
-const MAX_AGE: Duration = Duration::from_secs(60);
+/// How often they are written, and those of others are read.
+const WRITE_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is checked whether the own sessions have changed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How much older than the newest record one may be: older ones are of replicas that have ended.
+const MAX_LAG: Duration = LEASE_DURATION;
+/// How old a record may be by the reader's clock, which may be wrong.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// How long after the start of a replica its nodes may still be on their way to it.
+const COUNT_PERIOD: Duration = Duration::from_secs(10);
 /// The most sessions in one record: each needs some 400 bytes, and a ConfigMap holds a million.
 const MAX_SESSIONS: usize = 2300;
 
 #[derive(Deserialize, Serialize)]
 struct SessionsRecord {
     at: Timestamp,
+    /// When the replica started.
+    #[serde(default)]
+    started: Option<Timestamp>,
     nodes: Vec<NodeSession>,
     /// The run of the agent that has each node's session.
     #[serde(default)]
@@ -38,21 +51,30 @@ struct SessionsRecord {
 /// Writes the records until `stop`.
 pub(super) async fn run(client: Client, replica: String, sessions: Sessions, stop: CancellationToken) {
     let records = Records::in_cluster(KIND, &client);
-    let mut ticks = interval(WRITE_INTERVAL);
+    let started = Timestamp::now();
+    let (mut written, mut written_at) = (None, Instant::now());
+    let mut ticks = interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // cancel-safe: a tick that is not seen comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let mut nodes = sessions.list();
         nodes.truncate(MAX_SESSIONS);
+        let known: Vec<_> = nodes.iter().map(|session| (session.node.clone(), session.since)).collect();
+        if written.as_ref() == Some(&known) && written_at.elapsed() < WRITE_INTERVAL {
+            continue;
+        }
+        (written, written_at) = (Some(known), Instant::now());
         let mut runs = sessions.runs();
         let runs = nodes.iter().filter_map(|session| runs.remove_entry(&session.node)).collect();
-        let value = json!(SessionsRecord { at: Timestamp::now(), nodes, runs });
+        let value = json!(SessionsRecord { at: Timestamp::now(), started: Some(started), nodes, runs });
         let mut changes =
             vec![Change { name: replica.clone(), expected: Precondition::Anything, value: Some(value) }];
         let known = records.list().await;
         if let Ok(known) = &known {
-            changes.extend(known.iter().filter(|entry| read(entry).is_none()).map(removal));
-            sessions.set_remote(remote(known, &replica));
+            let alive = alive(known, Timestamp::now());
+            let is_dead = |entry: &&Entry| entry.name != replica && !alive.contains_key(&entry.name);
+            changes.extend(known.iter().filter(is_dead).map(removal));
+            sessions.set_remote(remote(alive, &replica));
         }
         if let Err(error) = records.write(changes).await {
             debug!(
@@ -65,9 +87,17 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
     let _ = tokio::time::timeout(WRITE_INTERVAL, records.write(vec![gone])).await;
 }
 
-/// Reads the record of a running replica.
-fn read(entry: &Entry) -> Option<SessionsRecord> {
-    SessionsRecord::deserialize(&entry.value).ok().filter(is_fresh)
+/// Returns the records of running replicas, by the replica's name. A replica that no longer writes has ended when its Lease would have run out:
+/// by the clocks of the replicas, and more coarsely by the reader's.
+fn alive(known: &[Entry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
+    let read = |entry: &Entry| Some((entry.name.clone(), SessionsRecord::deserialize(&entry.value).ok()?));
+    let mut all: BTreeMap<_, _> = known.iter().filter_map(read).collect();
+    let newest = all.values().map(|record| record.at).max().unwrap_or(now);
+    all.retain(|_, record| {
+        newest.duration_since(record.at).unsigned_abs() <= MAX_LAG
+            && now.duration_since(record.at).unsigned_abs() < MAX_AGE
+    });
+    all
 }
 
 /// Returns the removal of a record whose replica has ended.
@@ -76,31 +106,75 @@ fn removal(entry: &Entry) -> Change {
 }
 
 /// Returns the sessions at all replicas but `own`.
-fn remote(known: &[Entry], own: &str) -> Vec<RemoteSession> {
+fn remote(alive: BTreeMap<String, SessionsRecord>, own: &str) -> Vec<RemoteSession> {
     let mut all = Vec::new();
-    for entry in known.iter().filter(|entry| entry.name != own) {
-        let Some(SessionsRecord { nodes, runs, .. }) = read(entry) else { continue };
+    for (replica, SessionsRecord { nodes, runs, .. }) in alive {
+        if replica == own {
+            continue;
+        }
         all.extend(nodes.into_iter().map(|session| RemoteSession {
             run: runs.get(&session.node).and_then(|run| Instance::parse(run)),
             node: session.node,
             since: session.since,
-            replica: entry.name.clone(),
+            replica: replica.clone(),
         }));
     }
     all
 }
 
-fn is_fresh(written: &SessionsRecord) -> bool {
-    Timestamp::now().duration_since(written.at).unsigned_abs() < MAX_AGE
+/// The sessions at all replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedSessions {
+    /// The sessions by node; the newest if two replicas have one of a node.
+    pub sessions: Vec<NodeSession>,
+    /// Whether they are all: no replica runs, or one has just started and its nodes may not be back, if this is false.
+    pub is_complete: bool,
 }
 
-/// Returns the sessions of all running replicas by node; the newest if two have one of a node.
-pub async fn of_all_replicas(client: &Client) -> Result<Vec<NodeSession>, RecordsError> {
-    let mut all: Vec<NodeSession> = Vec::new();
-    for entry in Records::in_cluster(KIND, client).list().await? {
-        all.extend(read(&entry).into_iter().flat_map(|written| written.nodes));
+/// Returns the sessions of all running replicas.
+pub async fn of_all_replicas(client: &Client) -> Result<CountedSessions, RecordsError> {
+    Ok(counted(&Records::in_cluster(KIND, client).list().await?, Timestamp::now()))
+}
+
+fn counted(known: &[Entry], now: Timestamp) -> CountedSessions {
+    let alive = alive(known, now);
+    let has_counted = |record: &SessionsRecord| {
+        record.started.is_none_or(|started| now.duration_since(started).unsigned_abs() >= COUNT_PERIOD)
+    };
+    let is_complete = !alive.is_empty() && alive.values().all(has_counted);
+    let mut sessions: Vec<NodeSession> = alive.into_values().flat_map(|record| record.nodes).collect();
+    sessions.sort_by(|one, other| (&one.node, other.since).cmp(&(&other.node, one.since)));
+    sessions.dedup_by(|later, first| later.node == first.node);
+    CountedSessions { sessions, is_complete }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The record of a replica that started and wrote at these seconds, with a session of this node.
+    fn entry(name: &str, started: i64, at: i64, node: &str) -> Entry {
+        let time = |second| Timestamp::from_second(second).unwrap().to_string();
+        let count = json!({"messages": 0, "bytes": 0});
+        let session = json!({
+            "node": node, "since": time(started), "address": "192.0.2.1:1", "transport": "WebSocket", "replica": 1, "queue": 0,
+            "sent": count, "received": count,
+        });
+        let value = json!({"at": time(at), "started": time(started), "nodes": [session]});
+        Entry { name: name.to_owned(), value, version: Precondition::Anything }
     }
-    all.sort_by(|one, other| (&one.node, other.since).cmp(&(&other.node, one.since)));
-    all.dedup_by(|later, first| later.node == first.node);
-    Ok(all)
+
+    #[test]
+    fn sessions_of_a_dead_replica_end_and_those_of_a_new_one_are_not_counted_yet() {
+        let counted = |entries: &[Entry], now| counted(entries, Timestamp::from_second(now).unwrap());
+        let names =
+            |found: &CountedSessions| found.sessions.iter().map(|one| one.node.clone()).collect::<Vec<_>>();
+        let (old, new) = (entry("a", 0, 100, "edge-1"), entry("b", 90, 112, "edge-2"));
+        let both = counted(&[old.clone(), new.clone()], 113);
+        assert_eq!((names(&both), both.is_complete), (vec!["edge-1".to_owned(), "edge-2".to_owned()], true));
+        let later = counted(&[old.clone(), entry("b", 90, 117, "edge-2")], 118);
+        assert_eq!((names(&later), later.is_complete), (vec!["edge-2".to_owned()], true));
+        assert!(!counted(&[entry("b", 90, 95, "edge-2")], 95).is_complete, "its nodes may be on their way");
+        assert_eq!(counted(&[old], 131), CountedSessions { sessions: Vec::new(), is_complete: false });
+    }
 }

@@ -36,12 +36,12 @@ use self::{
     conditions::{condition, conditions},
 };
 pub use self::{approver::Approver, cleaner::run as clean};
+use super::requeue::after_failure;
 
 /// The longest validity of a certificate; that of nodes' client certificates.
 const MAX_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The shortest validity; Kubernetes'.
 const MIN_VALIDITY: Duration = Duration::from_secs(600);
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a request is checked whose node is not connected.
 const CONNECTED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -63,13 +63,7 @@ pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
     Controller::new(Api::<CertificateSigningRequest>::all(client.clone()), watcher::Config::default())
         .run(
             reconcile,
-            |_, error, _| {
-                warn!(
-                    error = error as &dyn std::error::Error,
-                    "a certificate request could not be dealt with"
-                );
-                Action::requeue(ERROR_RETRY_INTERVAL)
-            },
+            |_, error, _| after_failure("failed to handle a certificate request", error),
             Arc::new((client, signer)),
         )
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends

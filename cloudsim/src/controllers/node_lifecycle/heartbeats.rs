@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use limits::is_stalled;
 
 /// The timestamps of a node's heartbeats: the renewal of its lease, and the heartbeat of its status.
 pub(super) type HeartbeatTimes = (Option<Timestamp>, Option<Timestamp>);
@@ -17,6 +18,8 @@ struct Node {
     times: HeartbeatTimes,
     last_seen: Instant,
     ready: bool,
+    /// Whether it was found overdue since its last heartbeat.
+    is_overdue: bool,
 }
 
 /// The nodes with their last heartbeats.
@@ -35,7 +38,8 @@ pub(super) struct Observation {
 }
 
 impl Heartbeats {
-    /// Records a node's state at `now`. A new node has the whole of `grace`: it could not be observed before.
+    /// Records a node's state at `now`. A new node has the whole of `grace`: it could not be observed before. So has one that is
+    /// observed long after its heartbeat was due: the caller comes again at that time, and so it stood still itself.
     pub(super) fn observe(
         &mut self,
         (name, uid): (&str, &str),
@@ -46,18 +50,27 @@ impl Heartbeats {
     ) -> Observation {
         let known = self.0.get_mut(name).filter(|known| known.uid == uid);
         let Some(known) = known else {
-            self.0.insert(name.to_owned(), Node { uid: uid.to_owned(), times, last_seen: now, ready });
+            self.0.insert(
+                name.to_owned(),
+                Node { uid: uid.to_owned(), times, last_seen: now, ready, is_overdue: false },
+            );
             return Observation { left: Some(grace), is_new: true, has_failed: false };
         };
         // a node that was marked unknown and reports Ready is alive, even if its status is an old one and its lease is not renewed yet
         if known.times != times || (ready && !known.ready) {
             known.times = times;
             known.last_seen = now;
+            known.is_overdue = false;
         }
         let has_failed = known.ready && !ready;
         known.ready = ready;
+        if !known.is_overdue && is_stalled(grace, now.saturating_duration_since(known.last_seen)) {
+            known.last_seen = now;
+        }
         let age = now.saturating_duration_since(known.last_seen);
-        Observation { left: grace.checked_sub(age).filter(|left| !left.is_zero()), is_new: false, has_failed }
+        let left = grace.checked_sub(age).filter(|left| !left.is_zero());
+        known.is_overdue = left.is_none();
+        Observation { left, is_new: false, has_failed }
     }
 
     /// Removes deleted nodes.
@@ -86,6 +99,19 @@ mod tests {
         assert_eq!(observe("2025-05-01T00:00:00Z", 100), Some(Duration::from_secs(18)));
         assert_eq!(observe("2025-05-01T00:00:00Z", 118), None);
         assert_eq!(observe("2025-05-01T00:00:01Z", 200), Some(GRACE));
+    }
+
+    #[test]
+    fn a_controller_that_stood_still_gives_nodes_time_to_report() {
+        let (mut seen, begin) = (Heartbeats::default(), Instant::now());
+        let mut observe = |after: u64| {
+            seen.observe(("n", "1"), (None, None), true, GRACE, begin + Duration::from_secs(after)).left
+        };
+        assert_eq!(observe(0), Some(GRACE));
+        assert_eq!(observe(10), Some(Duration::from_secs(30)));
+        assert_eq!(observe(170), Some(GRACE), "the observation at 40 did not happen");
+        assert_eq!(observe(210), None);
+        assert_eq!(observe(400), None, "it stays overdue");
     }
 
     #[test]

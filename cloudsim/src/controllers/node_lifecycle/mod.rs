@@ -26,7 +26,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 mod heartbeats;
 mod pods;
@@ -37,11 +37,13 @@ use self::{
     heartbeats::{Heartbeats, Observation},
     taints::ready,
 };
-use super::events::{Component, NewEvent, Recorder};
+use super::{
+    events::{Component, NewEvent, Recorder},
+    requeue::after_failure,
+};
 
 /// The namespace of node leases.
 pub const LEASES: &str = "kube-node-lease";
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 struct Context {
     client: Client,
@@ -67,14 +69,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
     });
     controller
         .watches(leases, watcher::Config::default(), |lease| [ObjectRef::<Node>::new(&lease.name_any())])
-        .run(
-            reconcile,
-            |_, error, _| {
-                warn!(error = error as &dyn std::error::Error, "a node's state could not be written");
-                Action::requeue(ERROR_RETRY_INTERVAL)
-            },
-            context,
-        )
+        .run(reconcile, |_, error, _| after_failure("failed to write the state of a node", error), context)
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})

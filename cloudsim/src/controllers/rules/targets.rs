@@ -117,6 +117,7 @@ fn client() -> HttpClient {
     let mut connector = HttpConnector::new_with_resolver(Resolver::new());
     connector.enforce_http(false);
     connector.set_nodelay(true);
+    connector.set_keepalive(Some(limits::KEEPALIVE_IDLE));
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
