@@ -27,7 +27,7 @@
 //! | commands | all → devicetwin | 256 | callers wait | callers get the error that the agent ends |
 //! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | devicetwin is disabled: dropped |
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is up; otherwise they are dropped and counted | – |
-//! | uploads | eventbus → its outbox | 512 | dropped and logged | – |
+//! | uploads | eventbus → its outbox | 512 | publishers above QoS 0 wait for their acknowledgement; QoS 0 is dropped and logged | not acknowledged |
 //! | events | metamanager → its outbox | 64 | edged's events wait | senders get the error that the agent ends |
 //! | outbound | edgestream's streams → the tunnel | 4 messages | a stream waits for its turn | the tunnel has ended: so do its streams |
 //! | stream data | the tunnel → each of its streams | 128 KiB | the tunnel is not read; after 5 s the stream is ended | the stream has ended: dropped |
@@ -37,6 +37,7 @@
 mod meta_server;
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -58,7 +59,7 @@ use crate::{
     edgemesh::EdgeMesh,
     eventbus::Bus,
     metamanager::{self, BoundAddress, MetaServer, Timing},
-    rt::Supervisor,
+    rt::{Supervisor, file::missing_directory},
     servicebus::ServiceBus,
 };
 
@@ -155,6 +156,16 @@ pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
 /// Returns the path of the store of a configured agent.
 pub(crate) fn database(config: &Config) -> PathBuf {
     config.database.with_file_name(DATABASE_FILE)
+}
+
+/// Returns the directories that a start of a configured agent will create, without those below them.
+pub(crate) fn missing_directories(config: &Config) -> BTreeSet<PathBuf> {
+    let database = database(config);
+    let (edged, tls) = (&config.edged, &config.edge_hub.tls);
+    let mut all = vec![Some(edged.root_dir.as_path()), Some(edged.pod_logs_dir.as_path())];
+    all.extend([&database, &tls.ca, &tls.cert, &tls.key].map(|file| file.parent()));
+    all.extend(config.device_twin.iter().map(|devices| Some(devices.dmi_socket_dir.as_path())));
+    all.into_iter().flatten().filter_map(missing_directory).collect()
 }
 
 /// Returns the paths of all databases of a configured agent, whether they exist or not.
@@ -273,8 +284,10 @@ impl App {
             dmi,
             vitals: vitals.clone(),
         };
+        let metrics = metrics::collector(sources);
+        let traffic_shown = traffic.clone();
         let diagnostics =
-            Diagnostics { traffic: traffic.clone(), vitals, storage, metrics: metrics::collector(sources) };
+            Diagnostics { link: Some(link.clone()), traffic: traffic_shown, vitals, storage, metrics };
         let dns = mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
             let inputs = pods::Inputs {
@@ -286,7 +299,7 @@ impl App {
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
             mesh::configure(&mut edged, dns, meta_server.as_ref());
-            let kubelet = pods::start(config, edged, &mut supervisor, &shutdown)?;
+            let kubelet = pods::start(config, (edged, &meta), &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.set_kubelet(Arc::new(kubelet));
             }

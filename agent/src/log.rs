@@ -1,7 +1,8 @@
 //! The log of a program: lines for people, or one JSON object per line for log collectors.
 
 use std::{
-    collections::BTreeMap, error::Error, fmt, io::Write, panic::PanicHookInfo, sync::OnceLock, time::Duration,
+    borrow::Cow, collections::BTreeMap, error::Error, fmt, io::Write, panic::PanicHookInfo, sync::OnceLock,
+    time::Duration,
 };
 
 use clap::ValueEnum;
@@ -17,16 +18,17 @@ use tracing_subscriber::{
     filter::{ParseError, Targets},
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
     prelude::*,
-    registry::LookupSpan,
+    registry::{LookupSpan, Scope},
 };
 use wire::text::{printable_lines, with_causes};
 
 mod cap;
 mod color;
+mod json_fields;
 mod text_fields;
 
 pub use self::cap::without_contents;
-use self::text_fields::TextFields;
+use self::{json_fields::JsonFields, text_fields::TextFields};
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -59,7 +61,7 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match format {
         LogFormat::Json => {
-            let lines = lines.with_ansi(false).event_format(JsonLines);
+            let lines = lines.with_ansi(false).event_format(JsonLines).fmt_fields(JsonFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
                 .with(filter)
@@ -107,7 +109,7 @@ pub fn report_panic(panic: &PanicHookInfo<'_>) -> bool {
         let message = panic.payload_as_str().unwrap_or("a panic without a message").to_owned();
         let mut line = Line::error("panic", message);
         if let Some(location) = panic.location() {
-            line.fields.insert("location", location.to_string().into());
+            line.fields.insert("location".into(), location.to_string().into());
         }
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
@@ -121,7 +123,7 @@ struct Line<'a> {
     level: &'a str,
     target: &'a str,
     message: String,
-    fields: BTreeMap<&'a str, Value>,
+    fields: BTreeMap<Cow<'a, str>, Value>,
 }
 
 impl<'a> Line<'a> {
@@ -145,7 +147,7 @@ impl Line<'_> {
     fn set(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             ("message", Value::String(message)) => self.message = message,
-            (name, value) => drop(self.fields.insert(name, value)),
+            (name, value) => drop(self.fields.insert(name.into(), value)),
         }
     }
 }
@@ -190,12 +192,15 @@ where
 {
     fn format_event(
         &self,
-        _: &FmtContext<'_, S, N>,
+        context: &FmtContext<'_, S, N>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
         let metadata = event.metadata();
         let mut line = Line::new(metadata.level().as_str(), metadata.target());
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
+            line.fields.extend(json_fields::of_span::<N>(&span.extensions()));
+        }
         event.record(&mut line);
         writeln!(writer, "{line}")
     }
@@ -214,14 +219,23 @@ mod tests {
         let error: Box<dyn Error> = error.into();
         let writer = buffer.clone();
         let lines = tracing_subscriber::fmt::layer().with_ansi(false).event_format(JsonLines);
+        let lines = lines.fmt_fields(JsonFields);
         let subscriber = tracing_subscriber::registry().with(lines.with_writer(move || writer.clone()));
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(node = "edge-1", tries = 3_u64, buffer_is = %7, ok = false, "{} gone", "link");
             tracing::error!(target: "a::b", error = &*error, part = ?Some(1));
+            let _outer = tracing::error_span!("agent", node = "edge-2").entered();
+            let _inner = tracing::info_span!("pod", number = 7).entered();
+            tracing::info!(number = 8, "within");
         });
         let text = buffer.text();
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let (first, second) = (lines.next().unwrap(), lines.next().unwrap());
+        let third = lines.next().unwrap();
+        assert_eq!(
+            (&third["message"], &third["fields"]),
+            (&json!("within"), &json!({"node": "edge-2", "number": 8}))
+        );
         assert_eq!(lines.next(), None);
         first["timestamp"].as_str().unwrap().parse::<Timestamp>().unwrap();
         assert_eq!(

@@ -1,11 +1,21 @@
 //! The program around the agent: configuration, log, signals, exit code.
 
-use std::{error::Error as _, path::Path, process::ExitCode};
+use std::{
+    error::Error as _,
+    ffi::OsString,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
+use clap::ValueEnum;
+use kubeapi::store::{LockError, StoreLock};
 use limits::LogThrottle;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     app::{self, App, Parts},
@@ -21,6 +31,11 @@ use crate::{
 
 /// The number of threads: the agent mostly waits, and two threads serve a hundred pods.
 const WORKER_THREADS: usize = 2;
+
+/// How long a start waits for an earlier agent that is ending: its last thread may wait for the disk.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is checked whether the earlier agent has ended.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
@@ -61,13 +76,60 @@ pub fn run(cli: &Cli) -> ExitCode {
             return failed(&error);
         }
     };
-    match start(&config, throttle) {
+    // held until the process ends, or is replaced: a thread that is blocked may go on until then
+    let mut lock = None;
+    match start(&config, throttle, &mut lock) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_hang(&error) => {
+            error!(error = &*error as &dyn std::error::Error, "restarting the agent");
+            failed(
+                &anyhow::Error::new(restart(&arguments(cli, &config)))
+                    .context("the agent cannot be restarted"),
+            )
+        }
         Err(error) => failed(&error),
     }
 }
 
-fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
+/// Reports whether a module blocks its thread, so that only a new process can take over.
+fn is_hang(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang)
+}
+
+/// Replaces this process by a new run of the same program, so that pods are never without an agent, also where no service manager
+/// would start it again. The kernel ends all threads first, and then releases the lock of the database. Returns only if it fails.
+fn restart(arguments: &[OsString]) -> io::Error {
+    match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program).args(arguments).exec(),
+        Err(error) => error,
+    }
+}
+
+/// Returns the arguments with which the agent runs on this configuration, whatever command it was started by.
+fn arguments(cli: &Cli, config: &Path) -> Vec<OsString> {
+    let format = cli.log_format.to_possible_value().map(|value| value.get_name().to_owned());
+    let mut all = vec!["--config".into(), config.into(), "--log-filter".into(), cli.log_filter().into()];
+    all.extend(format.into_iter().flat_map(|format| ["--log-format".into(), format.into()]));
+    all
+}
+
+/// Locks the database for this process. An agent that is just ending may have it for some time yet.
+fn lock(config: &Config) -> anyhow::Result<StoreLock> {
+    let (begun, mut is_logged) = (Instant::now(), false);
+    loop {
+        match app::lock(config) {
+            Err(app::Error::Locked(LockError::Held { holder, .. })) if begun.elapsed() < LOCK_TIMEOUT => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    info!(process = holder, "waiting for another agent on the same database to end");
+                }
+                std::thread::sleep(LOCK_POLL_INTERVAL);
+            }
+            locked => return Ok(locked?),
+        }
+    }
+}
+
+fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> anyhow::Result<()> {
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
         warn!(file = %path.display(), "{warning}");
@@ -82,11 +144,12 @@ fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
     let runtime = runtime.context("no threads could be started")?;
     runtime.spawn(log::report_left_out(throttle));
+    for directory in app::missing_directories(&config) {
+        info!(directory = %directory.display(), "creating a directory");
+    }
+    *held = Some(lock(&config)?);
     let ended = runtime.block_on(serve(&config, path));
-    let is_hang = |error: &anyhow::Error| {
-        error.is::<DrainError>() || error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang)
-    };
-    if ended.as_ref().is_err_and(is_hang) {
+    if ended.as_ref().is_err_and(|error| error.is::<DrainError>() || is_hang(error)) {
         // otherwise the blocked thread would be awaited
         runtime.shutdown_background();
     }
@@ -103,7 +166,6 @@ pub(crate) fn one_line(error: config::Error) -> anyhow::Error {
 async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     let mut signals = Signals::listen()?;
-    let _lock = app::lock(config)?;
     let parts = Parts::of_machine(config).await?;
     let app = App::start(config, parts, shutdown.clone())?;
     info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent runs");
@@ -119,6 +181,9 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
         }
     };
     wiping.abort();
+    if ended.is_ok() {
+        info!(node = %config.node.name, "edge-agent stopped");
+    }
     Ok(ended?)
 }
 

@@ -6,6 +6,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{sleep, timeout},
 };
+use tracing::info;
 
 /// How long the shutdown may take: Kubernetes kills what has not ended 30 seconds after the signal.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
@@ -42,12 +43,18 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for a signal, also one that came before.
+    /// Waits for a signal, also one that came before, and logs it: the program ends then.
     pub async fn wait(&mut self) {
+        let signal = self.next().await;
+        info!(signal, "signal received; shutting down");
+    }
+
+    /// Waits for a signal, and returns its name.
+    async fn next(&mut self) -> &'static str {
         tokio::select! {
             // cancel-safe: a signal that is not seen waits for the next call
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
         }
     }
 
@@ -56,7 +63,10 @@ impl Signals {
     /// # Errors
     /// There was a second signal, or it took longer than [`DRAIN_TIMEOUT`].
     pub async fn drain<T>(&mut self, stopping: impl Future<Output = T>) -> Result<T, DrainError> {
-        drain(stopping, async || self.wait().await).await
+        drain(stopping, async || {
+            self.next().await;
+        })
+        .await
     }
 }
 

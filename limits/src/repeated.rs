@@ -27,9 +27,9 @@ struct Fault {
 }
 
 impl Repeated {
-    /// Reports whether any fault has occurred.
-    pub fn has_any(&self) -> bool {
-        !self.0.is_empty()
+    /// Forgets all faults after a success; reports whether there were any, so that the recovery is logged as visibly as they were.
+    pub fn recover(&mut self) -> bool {
+        !std::mem::take(&mut self.0).is_empty()
     }
 
     /// Counts a fault. Returns the number of its occurrences if it is to be reported now.

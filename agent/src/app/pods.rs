@@ -34,14 +34,14 @@ pub(super) struct Inputs {
 /// Starts EdgeD, and the tunnel for logs if that is enabled; returns the handle of the kubelet API.
 pub(super) fn start(
     config: &Config,
-    edged: edged::Config,
+    (edged, meta): (edged::Config, &MetaManager),
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<LocalKubelet, Error> {
     let address = edged.node.address.clone();
     let (edged, edged_task) = edged::new(edged)?;
     supervisor.supervise("edged", edged_task, shutdown);
-    if let Some(stream) = edge_stream_config(config, address)? {
+    if let Some(stream) = edge_stream_config(config, address, meta)? {
         supervisor.supervise_optional("edgestream", edgestream::new(stream, edged.api()), shutdown);
     }
     Ok(LocalKubelet::new(config.node.name.clone(), edged.api()))
@@ -57,12 +57,17 @@ pub(super) fn warn_without(config: &Config) {
 }
 
 /// Returns the tunnel's settings, if it is enabled.
-fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<edgestream::Config>, Error> {
+fn edge_stream_config(
+    config: &Config,
+    address: AddressSource,
+    meta: &MetaManager,
+) -> Result<Option<edgestream::Config>, Error> {
     let Some(stream) = &config.edge_stream else { return Ok(None) };
     let endpoint = &stream.endpoint;
     Ok(Some(edgestream::Config {
         node_name: config.node.name.clone(),
         address,
+        node: config.node.register.then(|| meta.node_confirmed()),
         server: endpoint.server.clone(),
         proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,
         tls: stream.tls.clone(),

@@ -87,6 +87,10 @@ pub struct Reset {
     #[arg(long, short)]
     pub force: bool,
 
+    /// Kill containers instead of waiting for them to end
+    #[arg(long)]
+    pub now: bool,
+
     /// Go on where the container runtime does not answer: its containers are gone, or stay as they are
     #[arg(long)]
     pub without_runtime: bool,

@@ -21,7 +21,7 @@ impl Background {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<Option<T>> {
-        self.tracker.spawn(self.shutdown.clone().run_until_cancelled_owned(work))
+        self.tracker.spawn(crate::rt::in_span(self.shutdown.clone().run_until_cancelled_owned(work)))
     }
 
     /// Waits for the end of all tasks. Running tasks may spawn more until then.

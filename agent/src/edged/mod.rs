@@ -25,6 +25,7 @@
 //! | `api` | the kubelet's API as the cloud uses it: logs, exec, attach, port-forward; called in process |
 
 mod admit;
+mod annotations;
 mod api;
 mod background;
 mod cgroups;
@@ -78,7 +79,7 @@ use self::task::Publishers;
 pub(crate) use self::{
     api::{KubeletApi, KubeletRequest, KubeletResponse, LocalKubelet},
     convert::parse_resolv_conf,
-    gc::all_pods::{RemovedPods, end_pods, pods_on_disk, remove_pod_files},
+    gc::all_pods::{EndProgress, RemovedPods, end_pods, pods_on_disk, remove_pod_files},
     runtime_info::{RuntimeInfo, RuntimeInfoError, runtime_info},
 };
 pub use self::{
@@ -94,7 +95,7 @@ pub use self::{
 use crate::{
     component,
     config::{ControlGroups, Eviction, Housekeeping},
-    edgehub::Traffic,
+    edgehub::{Link, Traffic},
     metamanager::{PodsComplete, Reconnections},
     rt::{Collector, HealthMonitor},
 };
@@ -164,6 +165,8 @@ pub struct Config {
 /// State of other parts of the agent that EdgeD's server shows.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
+    /// The connection to the cloud; `None` without EdgeHub.
+    pub link: Option<watch::Receiver<Link>>,
     /// Traffic to and from the cloud.
     pub traffic: Traffic,
     /// Health of the agent's parts.

@@ -255,8 +255,8 @@ impl Relister<'_> {
     }
 
     fn log_reachable(&mut self) {
-        if std::mem::take(&mut self.faults).has_any() {
-            tracing::info!("the container runtime answers again");
+        if self.faults.recover() {
+            tracing::warn!("the container runtime answers again");
         }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Redial {
     is_name_conflict: bool,
     /// The refusals of the cloud in a row.
     refusals: u32,
+    /// Whether the missing connection was logged as a warning.
+    is_outage_logged: bool,
 }
 
 impl Redial {
@@ -62,6 +64,7 @@ impl Redial {
             name_conflicts: 0,
             is_name_conflict: false,
             refusals: 0,
+            is_outage_logged: false,
         }
     }
 
@@ -75,6 +78,16 @@ impl Redial {
         if stable || heard {
             self.since = now;
         }
+    }
+
+    /// Records that the missing connection was logged as a warning: the next one is logged as visibly.
+    pub(crate) fn record_outage(&mut self) {
+        self.is_outage_logged = true;
+    }
+
+    /// Reports whether that was recorded since the last call.
+    pub(crate) fn take_outage(&mut self) -> bool {
+        std::mem::take(&mut self.is_outage_logged)
     }
 
     /// Resets the waits after a change of the network.

@@ -181,7 +181,11 @@ impl Connector<'_> {
         shutdown: &CancellationToken,
     ) -> Option<(Identity, CloudConnection)> {
         let Task { config, endpoints, .. } = self.task;
-        info!(cloud = %server, "connected");
+        if self.redial.take_outage() {
+            warn!(cloud = %server, "connected again");
+        } else {
+            info!(cloud = %server, "connected");
+        }
         let begun = Instant::now();
         self.task.begin(endpoints.traffic.connected());
         let dialling = AtomicBool::new(false);
@@ -209,6 +213,7 @@ impl Connector<'_> {
         self.redial.record_cause(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");
+            self.redial.record_outage();
         }
         renewed
     }

@@ -207,7 +207,7 @@ impl Dialer {
         direct: impl Future<Output = io::Result<TcpStream>> + Send + 'static,
     ) {
         let (paths, node, address) = (self.paths.clone(), Arc::clone(to.node), to.address.ip());
-        tokio::spawn(async move {
+        crate::rt::spawn(async move {
             if let Ok(Ok(_)) = timeout(PROBE_TIMEOUT, direct).await {
                 paths.record(&node, address, Path::Direct);
             }
@@ -225,7 +225,7 @@ impl Dialer {
             return;
         }
         let (dialer, address) = (self.clone(), destination.address);
-        tokio::spawn(async move {
+        crate::rt::spawn(async move {
             let is_direct = tokio::select! {
                 // cancel-safe, both
                 dialled = connect_tcp(address) => match dialled {

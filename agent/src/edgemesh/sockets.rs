@@ -5,18 +5,13 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use nix::sys::socket::{
-    setsockopt,
-    sockopt::{KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval},
-};
+use limits::set_keepalive;
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tracing::debug;
 
 /// Bytes that the kernel buffers for each direction at each end of a connection. Without a limit it may buffer megabytes, which count as
 /// the agent's memory.
 const KERNEL_BUFFER: u32 = 128 * 1024;
-/// Keepalive, in seconds: how long an end may be silent before it is probed, the time between two probes, and their number.
-const KEEPALIVE: (u32, u32, u32) = (60, 15, 4);
 
 /// Connects to an endpoint over TCP.
 pub(super) async fn connect_tcp(endpoint: SocketAddr) -> io::Result<TcpStream> {
@@ -51,15 +46,7 @@ pub(super) fn reset_on_drop(stream: &TcpStream) {
 
 /// Sends small messages at once, and has the kernel find out when the other end has vanished.
 pub(super) fn set_nodelay_and_keepalive(stream: &TcpStream) {
-    let (idle, interval, count) = KEEPALIVE;
-    let set = || -> Result<(), io::Error> {
-        stream.set_nodelay(true)?;
-        setsockopt(stream, KeepAlive, &true)?;
-        setsockopt(stream, TcpKeepIdle, &idle)?;
-        setsockopt(stream, TcpKeepInterval, &interval)?;
-        Ok(setsockopt(stream, TcpKeepCount, &count)?)
-    };
-    if let Err(error) = set() {
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| set_keepalive(stream)) {
         debug!(%error, "a connection is forwarded without keepalive");
     }
 }

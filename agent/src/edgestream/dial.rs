@@ -11,7 +11,6 @@ use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    task::spawn_blocking,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -88,7 +87,7 @@ async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
     let files = config.tls.clone();
     let connect_failed = |error| DialError::Connect(address.clone(), error);
     // read before each dial: EdgeHub creates and renews the files
-    let client = spawn_blocking(move || tls_files::client_config(&files)).await;
+    let client = crate::rt::spawn_blocking(move || tls_files::client_config(&files)).await;
     let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
     let name = ServerName::try_from(config.server.host.clone())
         .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;

@@ -32,6 +32,7 @@ use crate::{
     config::{HostPort, TlsFiles},
     edged::{AddressSource, KubeletApi, KubeletRequest, KubeletResponse},
     edgehub::Proxy,
+    metamanager::NodeConfirmed,
 };
 
 /// What EdgeStream needs.
@@ -41,6 +42,9 @@ pub(crate) struct Config {
     pub(crate) node_name: String,
     /// The source of the node's address, by which the cloud also finds the tunnel.
     pub(crate) address: AddressSource,
+    /// Notifies when the cloud has the node: CloudCore ends the session of a node whose tunnel comes first, and takes it again after
+    /// a quarter of a minute. `None` if this node does not register itself.
+    pub(crate) node: Option<NodeConfirmed>,
     /// The cloud's stream server.
     pub(crate) server: HostPort,
     /// The proxy to the server.

@@ -1,6 +1,8 @@
 //! The task: dials, serves one tunnel, waits, and dials again.
 
-use tokio::time::sleep;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -13,6 +15,9 @@ use crate::{
     edgehub::{Cause, Redial},
     rt::{Heartbeat, Part, PartError, Repeated, now},
 };
+
+/// How long the tunnel waits for the cloud to have the node. Longer, and something else is wrong: logs may help to find it.
+const NODE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The task that [`super::new`] builds.
 #[derive(Debug)]
@@ -27,8 +32,23 @@ impl<A: RequestHandler> Task<A> {
     }
 
     async fn run(&self, shutdown: &CancellationToken) {
+        let node = self.config.node.clone();
+        let registered = async {
+            match node {
+                Some(mut node) => timeout(NODE_TIMEOUT, node.wait()).await.is_ok(),
+                None => true,
+            }
+        };
+        tokio::select! {
+            // cancel-safe: neither holds data
+            () = shutdown.cancelled() => return,
+            is_registered = registered => if !is_registered {
+                debug!("the cloud has not confirmed the node; opening the stream tunnel without");
+            },
+        }
         let mut redial = Redial::new(now());
-        let mut faults = Repeated::default();
+        // whether the last end of the tunnel was logged as a warning
+        let (mut faults, mut is_closed) = (Repeated::default(), false);
         loop {
             let begun = now();
             let dialled = tokio::select! {
@@ -38,13 +58,19 @@ impl<A: RequestHandler> Task<A> {
             };
             match dialled {
                 Ok((stream, window)) => {
-                    faults = Repeated::default();
-                    info!(server = %self.config.server, "the stream tunnel stands");
+                    if faults.recover() || std::mem::take(&mut is_closed) {
+                        warn!(server = %self.config.server, "stream tunnel established again");
+                    } else {
+                        info!(server = %self.config.server, "stream tunnel established");
+                    }
                     let ended = tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
                     redial.ended(begun, now(), true);
                     match ended {
                         TunnelEnd::Shutdown => return,
-                        TunnelEnd::Closed(why) => warn!(why, "the cloud closed the stream tunnel"),
+                        TunnelEnd::Closed(why) => {
+                            warn!(why, "the cloud closed the stream tunnel");
+                            is_closed = true;
+                        }
                         TunnelEnd::Lost(error) => info!(%error, "the stream tunnel has ended"),
                     }
                     redial.record_cause(Cause::Cloud);

@@ -38,6 +38,7 @@ fn config() -> Config {
     Config {
         node_name: "edge-1".into(),
         address: AddressSource::Fixed([192, 0, 2, 1].into()),
+        node: None,
         server: HostPort { host: "cloud".into(), port: 10004 },
         proxy: Proxy::default(),
         tls,

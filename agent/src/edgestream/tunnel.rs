@@ -4,6 +4,7 @@ use std::{io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
+use limits::timeout_unless_stalled;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     sync::mpsc,
@@ -122,7 +123,7 @@ impl<A: RequestHandler> Tunnel<A> {
                 }
             }
             input.reserve(READ_BUFFER_BYTES);
-            match timeout(deadline, reader.read_buf(&mut input)).await {
+            match timeout_unless_stalled(deadline, reader.read_buf(&mut input)).await {
                 Ok(Ok(0)) => return TunnelEnd::Lost(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return TunnelEnd::Lost(error),
@@ -180,7 +181,7 @@ impl<A: RequestHandler> Tunnel<A> {
             Ok(place) => {
                 outbound.credit.clone_from(&place.credit);
                 let api = self.api.clone();
-                self.tasks.spawn(stream::run(kind, request, api, place, outbound));
+                self.tasks.spawn(crate::rt::in_span(stream::run(kind, request, api, place, outbound)));
             }
             // an answer would end the existing stream
             Err(OpenError::AlreadyOpen) => debug!(id, "a second request of the same number is ignored"),

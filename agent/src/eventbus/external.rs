@@ -106,7 +106,7 @@ impl Broker {
                             publisher.publish_tracked(topic, payload, PublishOptions::new(*qos)).await;
                         tracked.map(|notice| {
                             // the connection's queue ends it, or the broker's acknowledgement
-                            tokio::spawn(async move {
+                            crate::rt::spawn(async move {
                                 let confirmed = notice.wait_completion_async().await;
                                 Publication::send_outcome(
                                     Some(outcome_sender),
@@ -207,8 +207,11 @@ impl Connection<'_> {
     async fn handle_event(&mut self, event: Event) -> bool {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
-                info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
-                self.is_outage_logged = false;
+                if std::mem::take(&mut self.is_outage_logged) {
+                    warn!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker again");
+                } else {
+                    info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
+                }
                 // what was dropped until now is published again
                 self.availability.up();
                 self.subscriptions.begin();
@@ -243,16 +246,15 @@ impl Connection<'_> {
             receipt.acknowledge();
             return;
         };
-        let Routed::Full(received) = self.sinks.route(topic, publish.payload.clone(), receipt) else {
-            return;
-        };
-        if publish.qos == QoS::AtMostOnce {
+        let is_reliable = publish.qos != QoS::AtMostOnce;
+        let routed = self.sinks.route(topic, publish.payload.clone(), receipt, is_reliable);
+        if matches!(routed, Routed::Full(_)) && !is_reliable {
             self.sinks.dropped.count_request();
             debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
             return;
         }
         // nothing that DeviceTwin publishes is sent before this returns
-        self.sinks.deliver(received, self.availability, Duration::ZERO).await;
+        self.sinks.deliver(routed, self.availability, Duration::ZERO).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use mqtt::{Access, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
+use mqtt::{Access, Delivered, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
 use tokio::{
     sync::{mpsc, watch},
     time::{sleep, timeout},
@@ -18,7 +18,6 @@ use super::{
     metrics::Running,
     passwords,
     receipt::Receipt,
-    route::Routed,
 };
 use crate::{config::InternalAccess, rt::Heartbeat};
 
@@ -192,7 +191,7 @@ async fn subscribe(
     let Incoming { sinks, availability, message_counts } = incoming;
     let [first, others @ ..] = SUBSCRIPTIONS;
     let listening = async {
-        let subscription = handle.subscribe(first, MAX_QUEUED_MESSAGES).await?;
+        let subscription = handle.subscribe_confirming(first, MAX_QUEUED_MESSAGES).await?;
         let filters = subscription.filters();
         for filter in others {
             filters.add(filter).await?;
@@ -259,20 +258,20 @@ async fn changed_or_check(
     }
 }
 
-/// Reads messages. A full queue makes the broker hold back publishers above QoS 0, DeviceTwin among them, whose publications
-/// come back here if a rule matches them.
+/// Reads messages. A client's message above QoS 0 is acknowledged to it when it is stored, or was sent to the cloud. A full queue
+/// makes the broker hold back publishers above QoS 0, DeviceTwin among them, whose publications come back here if a rule matches
+/// them.
 async fn read(
     mut subscription: Subscription,
     sinks: Sinks,
     availability: &mut Availability,
     message_counts: &MessageCounts,
 ) {
-    while let Some(message) = subscription.recv().await {
+    while let Some(Delivered { message, confirmation }) = subscription.next_delivered().await {
         MessageCounts::count(&message_counts.received);
-        let receipt = Receipt::default();
-        if let Routed::Full(received) = sinks.route(&message.topic, message.payload.clone(), receipt)
-            && !sinks.deliver(received, availability, BUSY_TIMEOUT).await
-        {
+        let (receipt, is_reliable) = (Receipt::of_client(confirmation), message.qos > QoS::AtMostOnce);
+        let routed = sinks.route(&message.topic, message.payload.clone(), receipt, is_reliable);
+        if !sinks.deliver(routed, availability, BUSY_TIMEOUT).await {
             return;
         }
     }

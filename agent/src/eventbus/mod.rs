@@ -36,7 +36,7 @@ mod upload;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kubeapi::store::Store;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use self::metrics::BusMetrics;
 pub(crate) use self::requests::Received;
@@ -124,8 +124,6 @@ pub enum Error {
 struct Sinks {
     requests: mpsc::Sender<Received>,
     uploads: mpsc::Sender<upload::Upload>,
-    /// Permits for uploads that are not acknowledged before they are sent or stored.
-    unacknowledged: Arc<Semaphore>,
     /// Counts the connections to the external broker, and other events after which earlier publications may have been missed.
     connections: Arc<watch::Sender<u64>>,
     /// Whether DeviceTwin is enabled.
@@ -157,15 +155,8 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
     let (connections, connected) = watch::channel(0);
-    let sinks = Sinks {
-        requests,
-        uploads,
-        unacknowledged: Arc::new(Semaphore::new(upload::MAX_UNACKNOWLEDGED)),
-        connections: Arc::new(connections),
-        has_devices: true,
-        dropped,
-        promises,
-    };
+    let sinks =
+        Sinks { requests, uploads, connections: Arc::new(connections), has_devices: true, dropped, promises };
     let external = external.map(external::Broker::new).transpose()?;
     let (inside, internal) = internal.map(internal::Broker::new).unzip();
     let (outside, external) = external.unzip();

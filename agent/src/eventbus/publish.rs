@@ -42,7 +42,7 @@ impl<'a> Publisher<'a> {
                 Err(why)
             }
         };
-        self.answers.spawn(async move {
+        self.answers.spawn(crate::rt::in_span(async move {
             let outcome = match published {
                 Ok(published) => outcome(published).await,
                 Err(why) => Err(why),
@@ -53,7 +53,7 @@ impl<'a> Publisher<'a> {
             // a disconnected cloud has told its caller itself
             let _ =
                 timeout(PUBLISH_TIMEOUT, hub.send(answer.into_message(unix_millis()).answering(&id))).await;
-        });
+        }));
     }
 }
 

@@ -1,4 +1,5 @@
-//! Acknowledgements of messages to a broker.
+//! Acknowledgements of messages to a broker: given when a message is stored or was sent to the cloud, so that its broker, or its
+//! publisher, keeps it until then.
 
 use std::sync::{
     Arc,
@@ -6,11 +7,25 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use mqtt::Confirmation;
 use rumqttc::{AsyncClient, Publish};
 
-/// Acknowledges a message to the broker. If it is dropped, the broker sends the message again.
+/// Acknowledges a message to the broker. If it is dropped, the message is sent again: by the external broker, or by the client of
+/// the internal one.
 #[derive(Debug, Default)]
-pub(crate) struct Receipt(Option<Box<PendingAck>>);
+pub(crate) struct Receipt(Awaiting);
+
+/// Who waits for the acknowledgement.
+#[derive(Debug, Default)]
+enum Awaiting {
+    /// Nobody: the message has QoS 0, or is this node's own.
+    #[default]
+    Nobody,
+    /// The external broker.
+    Broker(Box<PendingAck>),
+    /// A client of the internal broker.
+    Client(Confirmation),
+}
 
 /// An outstanding acknowledgement, and its connection.
 #[derive(Debug)]
@@ -41,7 +56,7 @@ impl Receipt {
     pub(super) fn of(client: &AsyncClient, publish: &Publish, connections: &Connections) -> Self {
         // the acknowledgement needs only the header
         let publish = Publish { payload: Bytes::new(), ..publish.clone() };
-        Self(Some(Box::new(PendingAck {
+        Self(Awaiting::Broker(Box::new(PendingAck {
             client: client.clone(),
             publish,
             connection: connections.current(),
@@ -49,14 +64,28 @@ impl Receipt {
         })))
     }
 
+    /// Creates the receipt of a message of the internal broker.
+    pub(super) fn of_client(confirmation: Option<Confirmation>) -> Self {
+        Self(confirmation.map_or(Awaiting::Nobody, Awaiting::Client))
+    }
+
+    /// Reports whether somebody keeps the message until it is acknowledged.
+    pub(super) fn is_awaited(&self) -> bool {
+        !matches!(self.0, Awaiting::Nobody)
+    }
+
     /// Sends the acknowledgement.
     pub(crate) fn acknowledge(self) {
-        // on another connection the acknowledgement would be a protocol error; the broker sends the message again, and it is
-        // handled once more
-        if let Some(pending) = self.0
-            && pending.connection == pending.connections.current()
-        {
-            let _ = pending.client.try_ack(&pending.publish);
+        match self.0 {
+            Awaiting::Nobody => {}
+            Awaiting::Client(confirmation) => confirmation.confirm(),
+            // on another connection the acknowledgement would be a protocol error; the broker sends the message again, and it is
+            // handled once more
+            Awaiting::Broker(pending) => {
+                if pending.connection == pending.connections.current() {
+                    let _ = pending.client.try_ack(&pending.publish);
+                }
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Routes messages from a broker. Pure, but for the sending.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::{
-    sync::mpsc::error::TrySendError,
+    sync::mpsc::{self, error::TrySendError},
     time::{Instant, timeout},
 };
 use tracing::warn;
@@ -15,15 +15,17 @@ use super::{Sinks, handle::Availability, receipt::Receipt, requests::Received, u
 /// The result of routing a message.
 #[derive(Debug)]
 pub(super) enum Routed {
-    /// It was queued; or it was dropped and counted because the queue to the cloud was full.
+    /// It was queued; or it was dropped and counted because its queue was full and its quality of service allows that.
     Accepted,
     /// DeviceTwin's queue is full.
     Full(Received),
+    /// The outbox's queue is full.
+    FullOutbox(Upload),
 }
 
 impl Sinks {
-    /// Sends a message to its receiver if there is space.
-    pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt) -> Routed {
+    /// Sends a message to its receiver if there is space. One that is not `reliable` (QoS 0) is dropped if the outbox has none.
+    pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt, reliable: bool) -> Routed {
         match Topic::parse(Topic::without_tag(topic)) {
             Topic::Device(..) | Topic::Node(..) if !self.has_devices => {
                 // DeviceTwin is disabled, so nothing else would acknowledge the message
@@ -44,24 +46,38 @@ impl Sinks {
                 Routed::Accepted
             }
             Topic::Upload(topic) | Topic::Other(topic) => {
-                self.upload(Upload { topic, payload, receipt, unacknowledged: None });
-                Routed::Accepted
+                self.upload(Upload { topic, payload, receipt }, reliable)
             }
         }
     }
 
-    /// Waits until DeviceTwin has space; returns false if it has ended. DeviceTwin may itself wait for space at this broker,
-    /// whose `availability` is given: after `patience` its publications are dropped, so that it accepts this message.
+    /// Waits until the receiver of a message has space; returns false if it has ended. DeviceTwin may itself wait for space at this
+    /// broker, whose `availability` is given: after `patience` its publications are dropped, so that it goes on. The outbox waits for the
+    /// disk alone, never for the cloud. Meanwhile nothing else is read from this broker.
     pub(super) async fn deliver(
         &self,
-        received: Received,
+        routed: Routed,
         availability: &mut Availability,
         patience: Duration,
     ) -> bool {
-        if let Ok(room) = timeout(patience, self.requests.reserve()).await {
-            return room.map(|room| room.send(received)).is_ok();
+        match routed {
+            Routed::Accepted => true,
+            Routed::Full(received) => self.send(&self.requests, received, availability, patience).await,
+            Routed::FullOutbox(upload) => self.send(&self.uploads, upload, availability, patience).await,
         }
-        let (sent, has_dropped) = availability.without_publishers(self.requests.send(received)).await;
+    }
+
+    async fn send<T>(
+        &self,
+        receiver: &mpsc::Sender<T>,
+        message: T,
+        availability: &mut Availability,
+        patience: Duration,
+    ) -> bool {
+        if let Ok(room) = timeout(patience, receiver.reserve()).await {
+            return room.map(|room| room.send(message)).is_ok();
+        }
+        let (sent, has_dropped) = availability.without_publishers(receiver.send(message)).await;
         if has_dropped {
             // nothing else would make DeviceTwin publish its state again
             self.connections.send_modify(|count| *count += 1);
@@ -69,27 +85,21 @@ impl Sinks {
         sent.is_ok()
     }
 
-    fn upload(&self, mut upload: Upload) {
+    fn upload(&self, upload: Upload, reliable: bool) -> Routed {
         let is_text = std::str::from_utf8(&upload.payload).is_ok();
         if !is_text && !self.promises.of(&upload.topic).base64 {
             self.dropped.count_no_text(&upload.topic, Instant::now());
             upload.receipt.acknowledge();
-            return;
+            return Routed::Accepted;
         }
-        match self.uploads.try_reserve() {
-            Ok(room) => {
-                upload.unacknowledged = self.unacknowledged.clone().try_acquire_owned().ok();
-                if upload.unacknowledged.is_none() {
-                    mem::take(&mut upload.receipt).acknowledge();
-                }
-                room.send(upload);
-            }
-            Err(TrySendError::Full(())) => {
+        match self.uploads.try_send(upload) {
+            Err(TrySendError::Full(upload)) if reliable => Routed::FullOutbox(upload),
+            Err(TrySendError::Full(upload)) => {
                 self.dropped.count_upload(&upload.topic, Instant::now());
-                // holding it back would hold back requests about devices
-                upload.receipt.acknowledge();
+                Routed::Accepted
             }
-            Err(TrySendError::Closed(())) => {}
+            // what the outbox does not take is not acknowledged
+            Ok(()) | Err(TrySendError::Closed(_)) => Routed::Accepted,
         }
     }
 }
@@ -99,10 +109,10 @@ mod tests {
     use std::sync::Arc;
 
     use rumqttc::{AsyncClient, Broker, EventLoop, MqttOptions, Publish, QoS};
-    use tokio::sync::{Semaphore, mpsc, watch};
+    use tokio::sync::{mpsc, watch};
 
     use super::{
-        super::{promises::Promises, receipt::Connections, upload::MAX_UNACKNOWLEDGED},
+        super::{handle::BrokerQueue, promises::Promises, receipt::Connections},
         *,
     };
 
@@ -126,7 +136,6 @@ mod tests {
             let sinks = Sinks {
                 requests: to_devices,
                 uploads: to_cloud,
-                unacknowledged: Arc::new(Semaphore::new(MAX_UNACKNOWLEDGED)),
                 connections: Arc::new(watch::Sender::new(0)),
                 has_devices,
                 dropped: Arc::default(),
@@ -139,7 +148,7 @@ mod tests {
         fn routes(&self, topic: &str) -> usize {
             let publish = Publish::new(topic, QoS::AtLeastOnce, Vec::new());
             let receipt = Receipt::of(&self.client, &publish, &Connections::default());
-            assert!(matches!(self.sinks.route(topic, Bytes::new(), receipt), Routed::Accepted));
+            assert!(matches!(self.sinks.route(topic, Bytes::new(), receipt, true), Routed::Accepted));
             self.acknowledged()
         }
 
@@ -148,23 +157,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_few_messages_for_the_cloud_are_not_acknowledged_before_it_has_them() {
+    #[tokio::test]
+    async fn messages_for_the_cloud_are_acknowledged_when_they_are_stored_and_wait_for_room() {
         const TOPIC: &str = "$hw/events/upload/x";
         let mut rig = Rig::new(true);
-        for _ in 0..MAX_UNACKNOWLEDGED {
+        for _ in 0..ROOM {
             assert_eq!(rig.routes(TOPIC), 0);
         }
-        for given in 1..=ROOM - MAX_UNACKNOWLEDGED {
-            assert_eq!(rig.routes(TOPIC), given);
+        let publish = Publish::new(TOPIC, QoS::AtLeastOnce, Vec::new());
+        let receipt = || Receipt::of(&rig.client, &publish, &Connections::default());
+        let full = rig.sinks.route(TOPIC, Bytes::new(), receipt(), true);
+        assert!(matches!(full, Routed::FullOutbox(_)), "a message above QoS 0 is not dropped");
+        let routed = rig.sinks.route(TOPIC, Bytes::new(), Receipt::default(), false);
+        assert!(matches!(routed, Routed::Accepted), "one at QoS 0 is");
+        assert_eq!(rig.sinks.dropped.uploads(), 1);
+        let sinks = rig.sinks.clone();
+        let waiting = tokio::spawn(async move {
+            let (_queue, mut broker) = BrokerQueue::new();
+            sinks.deliver(full, &mut broker.availability, Duration::ZERO).await
+        });
+        for stored in 1..=ROOM + 1 {
+            rig.uploads.recv().await.unwrap().receipt.acknowledge();
+            assert_eq!(rig.acknowledged(), stored);
         }
-        // a dropped message is acknowledged, too
-        assert_eq!(rig.routes(TOPIC), ROOM - MAX_UNACKNOWLEDGED + 1);
-        for _ in 0..ROOM {
-            rig.uploads.try_recv().unwrap().receipt.acknowledge();
-        }
-        assert_eq!(rig.acknowledged(), ROOM + 1);
-        assert_eq!(rig.routes(TOPIC), ROOM + 1, "there is room to hold one again");
+        assert!(waiting.await.unwrap());
     }
 
     #[test]
@@ -185,7 +201,7 @@ mod tests {
         let publish = Publish::new("default/up", QoS::AtLeastOnce, Vec::new());
         let route = |rig: &Rig| {
             let receipt = Receipt::of(&rig.client, &publish, &Connections::default());
-            rig.sinks.route("default/up", Bytes::from_static(b"\xff\0"), receipt);
+            rig.sinks.route("default/up", Bytes::from_static(b"\xff\0"), receipt, true);
         };
         route(&rig);
         assert_eq!((rig.acknowledged(), rig.sinks.dropped.others()), (1, [0, 1, 0]));
@@ -207,7 +223,7 @@ mod tests {
         assert!(rig.requests.try_recv().is_ok());
         rig.requests.close();
         // DeviceTwin has ended and may come back
-        assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default()), Routed::Accepted));
+        assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default(), true), Routed::Accepted));
         assert_eq!(rig.acknowledged(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! EventBus and DeviceTwin with a mapper at a broker: the internal one, and an external one that is restarted.
 
 mod brokers;
+mod burst;
 mod cloud;
 mod ends;
 mod hangs;

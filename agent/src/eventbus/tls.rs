@@ -57,6 +57,7 @@ impl Dialler {
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
         let stream = TcpStream::connect(self.server.to_string()).await?;
         stream.set_nodelay(true)?;
+        limits::set_keepalive(&stream)?;
         let stream = QuickAckStream(stream);
         let Some(files) = &self.tls else { return Ok(Box::new(stream)) };
         let connector = TlsConnector::from(client_config(files).map_err(io::Error::other)?);

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 use tracing::warn;
 use wire::{Message, Operation, Upstream, bus::Payload, text::short};
 
@@ -22,13 +22,11 @@ use crate::{
     outbox::{Delivery, Item, Limits},
 };
 
-/// The most messages that are queued for the outbox; more are dropped and logged, because neither cloud nor disk takes them.
+/// The most messages that are queued for the outbox. If the disk takes no more, those of QoS 0 are dropped and logged, and all others
+/// are not acknowledged: their publishers wait.
 pub(super) const MAX_QUEUED_UPLOADS: usize = 512;
 /// The most messages that wait on disk while the cloud is not connected: a message a second for nearly three hours.
 pub(super) const OUTBOX_LIMITS: Limits = Limits { messages: 10_000, bytes: 16 << 20 };
-/// The most messages that are not acknowledged before they are sent to the cloud, which never answers one, or are on disk. A
-/// broker limits a client's unacknowledged messages (20 at Mosquitto), and requests about devices have to be among them.
-pub(super) const MAX_UNACKNOWLEDGED: usize = 4;
 /// The most messages that are being sent to the cloud at the same time.
 pub(super) const MAX_CONCURRENT_DELIVERIES: usize = 32;
 /// How long the cloud may take to answer a message, if it has promised answers.
@@ -42,20 +40,15 @@ pub(super) struct Upload {
     pub(super) topic: String,
     pub(super) payload: Bytes,
     pub(super) receipt: Receipt,
-    /// One of the few permits of unacknowledged messages.
-    pub(super) unacknowledged: Option<OwnedSemaphorePermit>,
 }
 
 impl From<Upload> for Item {
     fn from(upload: Upload) -> Self {
-        let Upload { topic, payload, receipt, unacknowledged } = upload;
+        let Upload { topic, payload, receipt } = upload;
         let payload = Payload::from(Vec::from(payload)).content();
         let message = Upstream::BusUpload { topic: topic.into(), payload }.into_message(unix_millis());
-        let on_stored = move || {
-            receipt.acknowledge();
-            drop(unacknowledged);
-        };
-        Self { message, key: None, on_stored: Some(Box::new(on_stored)) }
+        let is_awaited = receipt.is_awaited();
+        Self { message, key: None, on_stored: Some(Box::new(move || receipt.acknowledge())), is_awaited }
     }
 }
 

@@ -334,21 +334,25 @@ async fn cloud(inputs: &CheckInputs<'_>) -> CheckResult {
     )
 }
 
-/// Returns the failure for a name that is in use, unless taking it over was requested.
+/// Returns the failure for a name that is in use, unless taking it over was requested and the cloud gives it.
 pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Option<CheckResult> {
+    let exists = format!("the cloud has a node {name} already");
     let (what, cure) = match known {
         NodeStatus::Unknown => return None,
-        NodeStatus::Exists | NodeStatus::Connected if rejoin => return None,
-        NodeStatus::Exists => (
-            format!("the cloud has a node {name} already"),
+        NodeStatus::Exists | NodeStatus::Free if rejoin => return None,
+        NodeStatus::Exists | NodeStatus::Free => (
+            exists,
+            "choose another name with --name; or, if this machine was that node, run the same line with --rejoin".to_owned(),
+        ),
+        NodeStatus::Taken => (
+            format!("{exists}, and gives its name to nobody"),
             format!(
-                "choose another name with --name; or, if this machine was that node: give --rejoin, where the cloud is cloudsim after an \
-                 administrator has freed the name there (`cloudsim node reset {name}`); or `kubectl delete node {name}` first, which needs \
-                 neither"
+                "choose another name with --name; or, if this machine was that node: let an administrator free the name (`cloudsim node \
+                 reset {name}`), then run the same line with --rejoin; or `kubectl delete node {name}` first, which needs neither"
             ),
         ),
         NodeStatus::Connected => (
-            format!("the cloud has a node {name} already, and its agent is connected NOW"),
+            format!("{exists}, and its agent is connected NOW"),
             format!(
                 "choose another name with --name; or end that agent first (`edge-agent reset` on its machine) and let an administrator free \
                  the name (`cloudsim node reset {name}`); then --rejoin"
@@ -361,16 +365,10 @@ pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Opti
 /// Returns the success, which says what becomes of the name.
 pub(super) fn name_is_free(name: &str, known: NodeStatus) -> CheckResult {
     let made = "it is the one that made the token";
-    match known {
-        NodeStatus::Unknown => CheckResult::Passed(format!("{made}, and knows no such node")),
-        NodeStatus::Exists => {
-            CheckResult::Passed(format!("{made}; this machine takes over the name of its node {name}"))
-        }
-        NodeStatus::Connected => CheckResult::Remark(format!(
-            "{made}; its node {name} is connected NOW: if the cloud gives it away (cloudsim does after `cloudsim node reset {name}` \
-             alone), this machine TAKES ITS NAME OVER, and the other agent, which is cut off, runs its pods until it is ended"
-        )),
-    }
+    CheckResult::Passed(match known {
+        NodeStatus::Unknown => format!("{made}, and knows no such node"),
+        _ => format!("{made}; this machine takes over the name of its node {name}"),
+    })
 }
 
 fn refused(error: &EnrollError) -> CheckResult {

@@ -17,6 +17,7 @@ mod report;
 mod settings;
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read, Write},
     path::{Path, PathBuf},
@@ -30,7 +31,7 @@ use crate::{
     cli::Join,
     config::{self, Config, Host, Secret},
     edgehub, one_line,
-    rt::file::replace,
+    rt::file::{missing_directory, replace},
     systemd,
 };
 
@@ -74,9 +75,17 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
     if let failed @ 1.. = report.failed() {
         bail!("{failed} of these must be mended first; nothing was changed");
     }
+    let tls = &config.edge_hub.tls;
+    let files = [&path, &tls.ca, &tls.cert, &tls.key];
+    let created: BTreeSet<PathBuf> =
+        files.into_iter().filter_map(|file| missing_directory(file.parent()?)).collect();
     enroll(&config, &path, &text).await?;
     writeln!(out, "This machine is node {} of {}.", config.node.name, join.cloud)?;
+    for directory in &created {
+        writeln!(out, "  created        {}", directory.display())?;
+    }
     writeln!(out, "  configuration  {}", path.display())?;
+    writeln!(out, "  certificate    {}", tls.cert.display())?;
     writeln!(out, "  undo           {} reset{}", program(), reset_options(join))?;
     start(join, path, out).await
 }

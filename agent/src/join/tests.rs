@@ -116,24 +116,36 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     assert!(cure(of(two)).contains("--runtime-endpoint"));
 }
 
-/// A name that is in use is not taken over by mistake, and not without notice.
+/// A name that is in use is not taken over by mistake, and `ok` is said only where the cloud gives it.
 #[test]
-fn a_name_is_taken_over_only_on_request_and_with_notice() {
-    assert!(checks::name_conflict("edge-7", NodeStatus::Unknown, false).is_none());
-    for known in [NodeStatus::Exists, NodeStatus::Connected] {
-        let refused = checks::name_conflict("edge-7", known, false).expect("it is somebody's");
-        let cure = cure(refused);
-        assert!(cure.contains("--rejoin") && cure.contains("`cloudsim node reset edge-7`"), "{cure}");
-        assert!(checks::name_conflict("edge-7", known, true).is_none());
+fn a_name_is_taken_over_only_on_request_and_if_the_cloud_gives_it() {
+    use NodeStatus::{Connected, Exists, Free, Taken, Unknown};
+    for (known, rejoin, refused) in [
+        (Unknown, false, None),
+        (Unknown, true, None),
+        (Exists, false, Some("--rejoin")),
+        (Exists, true, None),
+        (Free, false, Some("--rejoin")),
+        (Free, true, None),
+        (Taken, false, Some("`cloudsim node reset edge-7`")),
+        (Taken, true, Some("`cloudsim node reset edge-7`")),
+        (Connected, false, Some("`cloudsim node reset edge-7`")),
+        (Connected, true, Some("`cloudsim node reset edge-7`")),
+    ] {
+        let conflict = checks::name_conflict("edge-7", known, rejoin);
+        match (conflict, refused) {
+            (None, None) => {}
+            (Some(conflict), Some(part)) => {
+                let cure = cure(conflict);
+                assert!(cure.contains(part), "{known:?} {rejoin}: {cure}");
+            }
+            (conflict, _) => panic!("{known:?} {rejoin}: {conflict:?}"),
+        }
     }
-    assert!(
-        matches!(checks::name_is_free("edge-7", NodeStatus::Unknown), CheckResult::Passed(what) if what.contains("no such node"))
-    );
-    assert!(
-        matches!(checks::name_is_free("edge-7", NodeStatus::Exists), CheckResult::Passed(what) if what.contains("takes over"))
-    );
-    let connected = checks::name_is_free("edge-7", NodeStatus::Connected);
-    assert!(matches!(connected, CheckResult::Remark(what) if what.contains("TAKES ITS NAME OVER")));
+    for (known, part) in [(Unknown, "no such node"), (Exists, "takes over"), (Free, "takes over")] {
+        let passed = checks::name_is_free("edge-7", known);
+        assert!(matches!(&passed, CheckResult::Passed(what) if what.contains(part)), "{known:?}: {passed:?}");
+    }
 }
 
 fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeInfo, RuntimeInfoError>)>) -> CheckResult {

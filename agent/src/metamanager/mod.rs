@@ -12,6 +12,7 @@ mod desired;
 mod devices;
 mod export;
 pub(crate) mod mirror;
+mod node_confirmed;
 mod pods_complete;
 mod reconnections;
 mod record;
@@ -49,6 +50,7 @@ use self::{
 };
 pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects, RouterMessages},
+    node_confirmed::NodeConfirmed,
     pods_complete::PodsComplete,
     reconnections::Reconnections,
     server::{
@@ -105,6 +107,7 @@ pub struct MetaManager {
     pods_complete: PodsComplete,
     devices: DeviceObjects,
     reconnections: Reconnections,
+    node_confirmed: NodeConfirmed,
     queues: Arc<dyn Fn() -> Vec<Queue> + Send + Sync>,
 }
 
@@ -133,6 +136,11 @@ impl MetaManager {
     /// Returns a notification for each time that the cloud is connected again.
     pub fn reconnections(&self) -> Reconnections {
         self.reconnections.clone()
+    }
+
+    /// Returns a notification for when the cloud has this node.
+    pub fn node_confirmed(&self) -> NodeConfirmed {
+        self.node_confirmed.clone()
     }
 }
 
@@ -179,6 +187,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
     let reconnections = Reconnections::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
+    let node_confirmed = reporter.node_confirmed();
     let devices = DeviceObjects::new(desired.clone());
     let (forwarder, readers) = ModuleForwarder::new();
     let ModuleReceivers { devices: device_messages, topics: topic_messages, services: service_messages } =
@@ -199,7 +208,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
         service,
     };
     (
-        MetaManager { client, pods_complete, devices, reconnections, queues },
+        MetaManager { client, pods_complete, devices, reconnections, node_confirmed, queues },
         Endpoints { task, server, device_messages, topic_messages, service_messages },
     )
 }

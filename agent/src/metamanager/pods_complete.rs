@@ -248,7 +248,7 @@ mod tests {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (_up, link) = watch::channel(Link::Up(1));
         let (mut completeness, complete) = CompletenessTracker::new(desired, link);
-        let tracking = tokio::spawn(async move { completeness.run().await });
+        let tracking = crate::rt::spawn(async move { completeness.run().await });
         tokio::time::sleep(10 * QUIET_PERIOD).await;
         assert!(!complete.now(), "nobody has asked the cloud");
         complete.set_unknown_to_cloud(true);

@@ -15,6 +15,10 @@ use super::{GROUP, Limits};
 /// The largest message: larger ones were never accepted.
 const MAX_MESSAGE_BYTES: usize = wire::json::DEFAULT_LIMIT;
 
+/// The most messages of a chunk to which others are added.
+const MAX_OPEN_MESSAGES: usize = 64;
+/// The most bytes of such a chunk: it is written anew each time.
+const MAX_OPEN_BYTES: usize = 16 * 1024;
 /// The number of the first chunk, with space for older ones.
 const FIRST_CHUNK: u64 = 1 << 32;
 
@@ -43,6 +47,9 @@ pub(super) struct Backlog {
     chunks: BTreeMap<u64, Size>,
     /// The oldest chunk, if it was read: the messages of it that were not sent.
     oldest: Option<VecDeque<Message>>,
+    /// The newest chunk, if more messages fit into it: its number and messages. Messages that come one by one would otherwise be
+    /// chunks of their own, each of which is removed with a write of its own.
+    open: Option<(u64, Vec<String>)>,
 }
 
 impl Backlog {
@@ -56,7 +63,7 @@ impl Backlog {
             let messages = object.value()?["messages"].as_array().map_or(0, Vec::len);
             chunks.insert(number, Size { messages, bytes: object.json.len() });
         }
-        Ok(Self { store, resource, limits, chunks, oldest: None })
+        Ok(Self { store, resource, limits, chunks, oldest: None, open: None })
     }
 
     /// Reports whether nothing waits.
@@ -79,22 +86,16 @@ impl Backlog {
         messages: &[String],
         place: ChunkPosition,
     ) -> Result<usize, StoreError> {
-        let number = match place {
-            ChunkPosition::Front => {
-                self.chunks.keys().next().map_or(FIRST_CHUNK, |first| first.saturating_sub(1))
-            }
-            ChunkPosition::Back => {
-                self.chunks.keys().next_back().map_or(FIRST_CHUNK, |last| last.saturating_add(1))
-            }
-        };
-        let value = json!({"metadata": {}, "messages": messages});
+        let (number, messages) = self.chunk_for(messages, place);
+        let value = json!({"metadata": {}, "messages": &messages});
         // as it is stored: a message is a string there, whose quotation marks and backslashes take two bytes
         let size = Size { messages: messages.len(), bytes: value.to_string().len() };
         let (mut over, mut dropped) = (Vec::new(), 0);
-        let all = self.chunks.values().chain([&size]);
+        let others = || self.chunks.iter().filter(|(other, _)| **other != number);
+        let all = others().map(|(_, size)| size).chain([&size]);
         let (mut count, mut bytes) =
             all.fold((0, 0), |(count, bytes), size| (count + size.messages, bytes + size.bytes));
-        for (number, old) in &self.chunks {
+        for (number, old) in others() {
             if count <= self.limits.messages && bytes <= self.limits.bytes {
                 break;
             }
@@ -115,7 +116,26 @@ impl Backlog {
             self.chunks.remove(number);
         }
         self.chunks.insert(number, size);
+        if place == ChunkPosition::Back {
+            let has_room = size.messages < MAX_OPEN_MESSAGES && size.bytes < MAX_OPEN_BYTES;
+            self.open = has_room.then_some((number, messages));
+        }
         Ok(dropped)
+    }
+
+    /// Returns the number of the chunk for new messages, and all that it holds then: the newest chunk if it has room and is not being
+    /// sent, or a new one.
+    fn chunk_for(&self, messages: &[String], place: ChunkPosition) -> (u64, Vec<String>) {
+        let (first, last) = (self.chunks.keys().next().copied(), self.chunks.keys().next_back().copied());
+        if place == ChunkPosition::Front {
+            return (first.map_or(FIRST_CHUNK, |first| first.saturating_sub(1)), messages.to_vec());
+        }
+        match &self.open {
+            Some((number, before)) if last == Some(*number) && !(first == last && self.is_read()) => {
+                (*number, before.iter().chain(messages).cloned().collect())
+            }
+            _ => (last.map_or(FIRST_CHUNK, |last| last.saturating_add(1)), messages.to_vec()),
+        }
     }
 
     /// Returns the oldest message; an empty chunk is removed.

@@ -5,13 +5,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{FLUSH_AFTER, Item, MAX_BYTES_IN_MEMORY, MAX_MESSAGES_IN_MEMORY};
+use super::{FLUSH_AFTER, Item, MAX_BYTES_IN_MEMORY, MAX_MESSAGES_IN_MEMORY, RECEIPT_TIMEOUT};
 
 /// A message with its form on disk.
 #[derive(Debug)]
 pub(super) struct QueuedMessage {
     pub(super) item: Item,
     pub(super) json: String,
+    /// When it came.
+    since: Instant,
+}
+
+impl QueuedMessage {
+    /// Reports whether its publisher waits until it is stored.
+    pub(super) fn has_receipt(&self) -> bool {
+        self.item.is_awaited
+    }
+
+    /// Returns the time until it has to be on disk if it was not sent.
+    pub(super) fn receipt_due(&self, now: Instant) -> Option<Duration> {
+        self.has_receipt().then(|| (self.since + RECEIPT_TIMEOUT).saturating_duration_since(now))
+    }
 }
 
 /// The messages that wait in memory.
@@ -28,7 +42,7 @@ impl Queue {
     pub(super) fn push(&mut self, item: Item, fixed: usize, now: Instant) {
         let json = wire::json::encode(&item.message);
         self.bytes += json.len();
-        let waiting = QueuedMessage { item, json };
+        let waiting = QueuedMessage { item, json, since: now };
         let key = waiting.item.key.as_ref();
         let older =
             self.waiting.iter_mut().skip(fixed).find(|older| key.is_some() && older.item.key.as_ref() == key);
@@ -82,6 +96,11 @@ impl Queue {
         self.bytes = self.waiting.iter().map(|waiting| waiting.json.len()).sum();
         self.since = (!self.waiting.is_empty()).then_some(now);
         taken
+    }
+
+    /// Reports whether the publisher of any message from this position on waits until it is stored.
+    pub(super) fn has_receipts(&self, from: usize) -> bool {
+        self.waiting.iter().skip(from).any(QueuedMessage::has_receipt)
     }
 
     /// Returns the number of messages.

@@ -3,8 +3,10 @@
 //! dropped, counted and logged.
 //!
 //! While the connection takes them nothing is written, so that flash memory is not worn by short-lived messages. Waiting
-//! messages are written together, [`FLUSH_AFTER`] after the first of them at the latest; a power cut may lose that much. A
-//! message leaves the disk after it was written to the connection, with the others of its chunk: one may be sent twice, none is
+//! messages are written together, [`FLUSH_AFTER`] after the first of them at the latest; a power cut may lose that much. A message
+//! with a receipt, whose publisher waits, is written at once unless it can be sent, and [`RECEIPT_TIMEOUT`] after it came if the
+//! cloud has not confirmed it: publishers wait for the disk, not for the cloud. While the disk fails, no more of them are accepted.
+//! A message leaves the disk after it was written to the connection, with the others of its chunk: one may be sent twice, none is
 //! left out. A message that was written into a dead connection is lost if the cloud does not answer; to a cloud that answers it
 //! is sent again, under the same id, until it has ([`Delivery`]).
 //!
@@ -39,6 +41,11 @@ use crate::edgehub::EdgeHub;
 
 /// How long a message waits in memory before it is written to disk.
 const FLUSH_AFTER: Duration = Duration::from_secs(5);
+/// How long a message with a receipt may wait for the cloud's answer before it is written to disk.
+const RECEIPT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most messages with receipts that are sent before they are on disk. Few, as brokers limit a client's unacknowledged messages
+/// (20 at Mosquitto), and requests about devices have to be among them: a burst goes by way of the disk.
+const MAX_UNSTORED: usize = 10;
 /// The most messages that wait in memory; one more writes all of them to disk.
 const MAX_MESSAGES_IN_MEMORY: usize = 64;
 /// The most bytes of their JSON.
@@ -83,6 +90,8 @@ pub(crate) struct Item {
     pub(crate) key: Option<String>,
     /// Called when the message is on disk, or was written to the connection; dropped otherwise.
     pub(crate) on_stored: Option<Box<dyn FnOnce() + Send>>,
+    /// Whether its publisher waits for that.
+    pub(crate) is_awaited: bool,
 }
 
 impl fmt::Debug for Item {

@@ -1,6 +1,9 @@
 //! The one owner of the waiting messages: accepts new ones, sends the oldest, and writes to disk those that wait for too long.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use kubeapi::store::StoreError;
@@ -9,7 +12,7 @@ use tracing::{error, warn};
 use wire::Message;
 
 use super::{
-    Config, Item, Length,
+    Config, Item, Length, MAX_UNSTORED,
     backlog::{Backlog, ChunkPosition},
     memory_queue::{Queue, QueuedMessage},
 };
@@ -107,8 +110,7 @@ impl<T: Into<Item>> Outbox<T> {
                 self.failed(&failure).await;
             }
             self.measure();
-            // messages that are being sent stay in memory; later ones may have to wait for their answers
-            let due = self.queue.due(now()).filter(|_| self.queue.len() > self.in_flight_from_memory);
+            let (due, takes) = (self.due(), self.takes());
             tokio::select! {
                 biased;
                 // cancel-safe: the future is kept until it is done
@@ -116,23 +118,67 @@ impl<T: Into<Item>> Outbox<T> {
                 // cancel-safe: the state is read again
                 changed = self.link.changed() => if changed.is_err() { return },
                 () = wait(due) => {
-                    if let Err(failure) = self.flush().await {
+                    if let Err(failure) = self.write_due().await {
                         self.failed(&failure).await;
                     }
                 }
                 // cancel-safe: nothing is taken unless this arm wins
-                item = self.items.recv(), if is_fed => match item {
-                    Some(item) => self.queue.push(item.into(), self.in_flight_from_memory.max(1), now()),
+                item = self.items.recv(), if is_fed && takes => match item {
+                    Some(item) => self.push(item),
                     None => is_fed = false,
                 },
             }
         }
     }
 
+    fn push(&mut self, item: T) {
+        self.queue.push(item.into(), self.in_flight_from_memory.max(1), now());
+    }
+
+    /// Reports whether another message is accepted: while the disk fails, publishers that wait for it are not relieved.
+    fn takes(&self) -> bool {
+        self.queue.len() < MAX_MESSAGES_WITHOUT_DISK || !self.queue.has_receipts(0)
+    }
+
+    /// Returns the time until messages have to be written. Those that are being sent stay in memory for as long as their publishers can
+    /// wait; later ones may have to wait for their answers.
+    fn due(&self) -> Option<Duration> {
+        let (now, from) = (now(), self.in_flight_from_memory);
+        let of_unsent = if self.queue.len() <= from {
+            None
+        } else if self.queue.has_receipts(from) {
+            // it would be on its way if it could
+            Some(Duration::ZERO)
+        } else {
+            self.queue.due(now)
+        };
+        of_unsent.into_iter().chain(self.in_flight_due(now)).min()
+    }
+
+    /// Returns the time until a message that is being sent has to be written, because its publisher waits.
+    fn in_flight_due(&self, now: Instant) -> Option<Duration> {
+        let in_flight = (0..self.in_flight_from_memory).map_while(|number| self.queue.nth(number));
+        in_flight.filter_map(|message| message.receipt_due(now)).min()
+    }
+
+    /// Writes what is due, together with what came meanwhile.
+    async fn write_due(&mut self) -> Result<(), StoreError> {
+        while !self.queue.is_full()
+            && let Ok(item) = self.items.try_recv()
+        {
+            self.push(item);
+        }
+        if self.in_flight_due(now()).is_some_and(|due| due.is_zero()) {
+            // they are sent again from the disk, under the same ids
+            self.resend_in_flight();
+        }
+        self.flush().await
+    }
+
     /// Writes the waiting messages to disk at the end of the program.
     pub(crate) async fn finish(&mut self) {
         while let Ok(item) = self.items.try_recv() {
-            self.queue.push(item.into(), self.in_flight_from_memory.max(1), now());
+            self.push(item);
         }
         // the next run sends it, once more if it was just written to the connection
         self.resend_in_flight();
@@ -200,6 +246,8 @@ impl<T: Into<Item>> Outbox<T> {
         }
         let is_theirs = self.ahead == 0 || self.in_flight_from_memory < self.ahead;
         let waiting = self.queue.nth(self.in_flight_from_memory).filter(|_| is_theirs);
+        let waiting =
+            waiting.filter(|waiting| !waiting.has_receipt() || self.in_flight_from_memory < MAX_UNSTORED);
         Ok(waiting.map(|waiting| (Origin::Memory, waiting.item.message.clone())))
     }
 
@@ -251,6 +299,9 @@ impl<T: Into<Item>> Outbox<T> {
         let Some(backlog) = self.backlog.as_mut().filter(|_| !messages.is_empty()) else { return Ok(()) };
         match backlog.push(messages, place).await {
             Ok(dropped) => {
+                if self.faults.recover() {
+                    warn!(what = self.config.what, "queued messages for the cloud can be written again");
+                }
                 // messages that are being sent may be among the dropped ones
                 if self.in_flight_from_disk > 0 && !backlog.is_read() {
                     self.resend_in_flight();
@@ -265,8 +316,11 @@ impl<T: Into<Item>> Outbox<T> {
         Ok(())
     }
 
-    /// Drops the oldest messages in memory while the disk fails.
+    /// Drops the oldest messages in memory while the disk fails, unless publishers keep some until they are stored.
     fn drop_oldest(&mut self) {
+        if self.queue.has_receipts(0) {
+            return;
+        }
         let over = self.queue.len().saturating_sub(MAX_MESSAGES_WITHOUT_DISK);
         if over > 0 {
             self.resend_in_flight();

@@ -25,6 +25,8 @@ struct Rig {
     line: FakeCloud,
     items: mpsc::Sender<Item>,
     on_stored: Arc<AtomicUsize>,
+    /// Whether publishers wait until their messages are stored.
+    is_awaited: bool,
     stop: CancellationToken,
     running: JoinHandle<()>,
 }
@@ -75,7 +77,7 @@ impl Rig {
             }
             outbox.finish().await;
         });
-        Self { store, line, items, on_stored: Arc::default(), stop, running }
+        Self { store, line, items, on_stored: Arc::default(), is_awaited: false, stop, running }
     }
 
     fn say(&self, number: usize) {
@@ -92,6 +94,7 @@ impl Rig {
             message: message.into_message(1),
             key: key.map(str::to_owned),
             on_stored: Some(Box::new(on_stored)),
+            is_awaited: self.is_awaited,
         };
         self.items.try_send(item).unwrap();
     }
@@ -392,4 +395,69 @@ async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
         assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
         rig.answer(&id).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_publisher_waits_is_on_disk_at_once_without_a_connection() {
+    let mut rig = Rig::new();
+    rig.is_awaited = true;
+    for number in 0..200 {
+        let begun = tokio::time::Instant::now();
+        rig.say(number);
+        rig.until_stored(number + 1).await;
+        assert!(begun.elapsed() < FLUSH_AFTER, "{number}: {:?}", begun.elapsed());
+    }
+    let (chunks, messages) = rig.on_disk().await;
+    assert!(messages == 200 && chunks < 10, "{messages} messages in {chunks} chunks");
+    // killed: nothing more is written
+    rig.running.abort();
+    let mut rig = Rig::answered(rig.store);
+    rig.line.up();
+    for number in 0..200 {
+        let (heard, id) = rig.asked().await;
+        assert_eq!(heard, number);
+        rig.answer(&id).await;
+    }
+    rig.until_on_disk(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_stored_although_the_cloud_is_slow_and_is_sent_once_and_in_order() {
+    const ALL: usize = 180;
+    let mut rig = Rig::answered(MemoryStore::new());
+    rig.is_awaited = true;
+    rig.line.up();
+    (0..ALL).for_each(|number| rig.say(number));
+    // those that the cloud has not confirmed are stored, too, when their publishers have waited long enough
+    rig.until_stored(ALL).await;
+    assert_eq!(rig.on_disk().await.1, ALL);
+    let mut heard = std::collections::BTreeMap::new();
+    while heard.len() < ALL {
+        let (number, id) = rig.asked().await;
+        assert!(
+            heard.insert(number, id.clone()).is_none_or(|before| before == id),
+            "{number} has another id"
+        );
+        assert_eq!(heard.len(), heard.keys().max().map_or(0, |most| most + 1), "{number} came too early");
+        rig.answer(&id).await;
+    }
+    rig.until_on_disk(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_messages_whose_publishers_wait_are_sent_without_the_disk() {
+    let mut rig = Rig::answered(MemoryStore::new());
+    rig.is_awaited = true;
+    rig.line.up();
+    let before = rig.store.revision();
+    for round in 0..50 {
+        (0..AT_ONCE).for_each(|number| rig.say(round * AT_ONCE + number));
+        for number in 0..AT_ONCE {
+            let (heard, id) = rig.asked().await;
+            assert_eq!(heard, round * AT_ONCE + number);
+            rig.answer(&id).await;
+        }
+        rig.until_stored((round + 1) * AT_ONCE).await;
+    }
+    assert_eq!(rig.store.revision(), before, "nothing was written");
 }

@@ -1,9 +1,10 @@
 //! `edge-agent reset`: a machine stops being a node. It undoes `join`, or the manual setup of an agent.
 //!
-//! The agent is stopped first, then its pods are ended, then files are removed: the configuration last, so that an interrupted
+//! The agent is stopped first, then its pods are ended, then the cloud is told, then files are removed: the configuration last, so that an interrupted
 //! reset can be repeated. What the agent did not create stays, and is reported.
 
 mod files;
+mod sign_off;
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +27,8 @@ use crate::{
     app,
     cli::Reset,
     config::{self, Config, Host},
-    edged, edgemesh,
+    edged::{self, EndProgress},
+    edgemesh,
     metamanager::remove_addresses,
     one_line, systemd,
 };
@@ -75,7 +77,7 @@ async fn reset_machine(
     if reset.paths.is_system_wide() && systemd::uninstall().await? {
         writeln!(out, "The service {} was stopped and removed.", systemd::UNIT_NAME)?;
     }
-    let lock = stop_agent(&config).await?;
+    let lock = stop_agent(&config, out).await?;
     let left = pods(reset, &config, out).await?;
     writeln!(out, "Pods that were ended: {}.", listed(&left.pods))?;
     if !left.failed.is_empty() {
@@ -86,6 +88,8 @@ async fn reset_machine(
         )?;
         return Ok(ExitCode::FAILURE);
     }
+    sign_off::run(&config, out).await?;
+    writeln!(out, "Removing files …")?;
     let mut failed = files::remove(&config, &path);
     failed.extend(addresses(&config));
     if let Some(lock) = lock
@@ -176,7 +180,7 @@ fn confirm(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> any
 }
 
 /// Ends an agent that uses the database, and locks the database. `None` if there is no database.
-async fn stop_agent(config: &Config) -> anyhow::Result<Option<StoreLock>> {
+async fn stop_agent(config: &Config, out: &mut impl Write) -> anyhow::Result<Option<StoreLock>> {
     let database = app::database(config);
     if database.parent().is_none_or(|folder| !folder.is_dir()) {
         return Ok(None);
@@ -190,6 +194,12 @@ async fn stop_agent(config: &Config) -> anyhow::Result<Option<StoreLock>> {
             }
             Err(LockError::Held { holder: Some(pid), .. }) if Instant::now() < end && is_agent(pid) => {
                 if !asked {
+                    writeln!(
+                        out,
+                        "Stopping the agent, process {pid}, which may take up to {} s …",
+                        STOP_TIMEOUT.as_secs()
+                    )?;
+                    out.flush()?;
                     let pid = i32::try_from(pid).context("the agent has no process id")?;
                     for signal in [Signal::SIGTERM, Signal::SIGCONT] {
                         // a stopped process (SIGSTOP) handles signals only when it continues
@@ -258,14 +268,20 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
     Ok(found)
 }
 
-/// Says how many pods are being ended, and how long that may take.
-fn ending(pods: usize, grace: Duration) -> Option<String> {
-    let pods = match pods {
-        0 => return None,
-        1 => "1 pod".to_owned(),
-        more => format!("{more} pods"),
+/// Returns the line that says how far the end of pods has come.
+fn ending(progress: EndProgress) -> Option<String> {
+    let (pods, grace) = match progress {
+        EndProgress::Begun { pods: 0, .. } => return None,
+        EndProgress::Begun { pods: 1, grace } => ("1 pod".to_owned(), grace),
+        EndProgress::Begun { pods, grace } => (format!("{pods} pods"), grace),
+        EndProgress::Waiting { stopped, of } => {
+            return Some(format!("  {stopped} of {of} containers stopped"));
+        }
     };
-    Some(format!("Ending {pods}, which may take up to {} s …", grace.as_secs()))
+    Some(match grace.as_secs() {
+        0 => format!("Killing {pods} …"),
+        seconds => format!("Ending {pods}, which may take up to {seconds} s …"),
+    })
 }
 
 /// Ends the pods and removes their files.
@@ -274,12 +290,13 @@ async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::R
     // beside the machine's own agent, others may have pods in the same runtime
     let own = if reset.paths.is_system_wide() { None } else { Some(own_pods(config, out).await?) };
     let mut written = Ok(());
-    let begin = |pods: usize, grace: Duration| {
-        if let Some(line) = ending(pods, grace) {
-            written = writeln!(out, "{line}");
+    let report = |progress: EndProgress| {
+        if let Some(line) = ending(progress) {
+            written = writeln!(out, "{line}").and_then(|()| out.flush());
         }
     };
-    let ended = edged::end_pods(channel.clone(), own.as_ref(), begin).await;
+    let longest = if reset.now { Duration::ZERO } else { Duration::MAX };
+    let ended = edged::end_pods(channel.clone(), own.as_ref(), longest, report).await;
     written?;
     let ended = match ended {
         Ok(ended) => ended,
@@ -295,7 +312,7 @@ async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::R
     let (root, logs) = (config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone());
     let groups = config.edged.groups.clone();
     let cleared =
-        tokio::task::spawn_blocking(move || edged::remove_pod_files(&root, &logs, groups, channel, ended))
+        crate::rt::spawn_blocking(move || edged::remove_pod_files(&root, &logs, groups, channel, ended))
             .await;
     cleared.context("files of pods could not be removed")
 }

@@ -113,10 +113,14 @@ fn the_agents_files_are_removed_and_all_others_stay() {
 
 #[test]
 fn what_takes_long_is_said_before() {
-    let said = ending(3, Duration::from_secs(30)).unwrap();
+    let begun = |pods, seconds| ending(EndProgress::Begun { pods, grace: Duration::from_secs(seconds) });
+    let said = begun(3, 30).unwrap();
     assert!(said.contains("3 pods") && said.contains("up to 30 s"), "{said}");
-    assert!(ending(1, Duration::from_secs(5)).unwrap().contains("1 pod, which may take up to 5 s"));
-    assert_eq!(ending(0, Duration::ZERO), None);
+    assert!(begun(1, 5).unwrap().contains("1 pod, which may take up to 5 s"));
+    assert_eq!(begun(1, 0).unwrap(), "Killing 1 pod …");
+    assert_eq!(begun(0, 0), None);
+    let waiting = ending(EndProgress::Waiting { stopped: 2, of: 5 });
+    assert_eq!(waiting.unwrap(), "  2 of 5 containers stopped");
 }
 
 /// A volume that cannot be removed: the files that name it stay as well, until it can.

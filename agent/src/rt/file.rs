@@ -1,11 +1,17 @@
-//! Files that are written atomically.
+//! Files that are written atomically, and directories that are missing.
 
 use std::{
     fs, io,
     io::Write,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+/// Returns the outermost directory of this path that does not exist; `None` if the directory exists.
+pub(crate) fn missing_directory(path: &Path) -> Option<PathBuf> {
+    let missing = path.ancestors().take_while(|one| !one.as_os_str().is_empty() && !one.exists());
+    missing.last().map(Path::to_owned)
+}
 
 /// Replaces the file by `bytes` with this mode: writes a temporary file, flushes it to disk, and renames it.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -24,6 +30,16 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_outermost_missing_directory_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b/c");
+        assert_eq!(missing_directory(&path), Some(directory.path().join("a")));
+        fs::create_dir_all(&path).unwrap();
+        assert_eq!(missing_directory(&path), None);
+        assert_eq!(missing_directory(Path::new("relative-and-missing")), Some("relative-and-missing".into()));
+    }
 
     #[test]
     fn a_replaced_file_has_the_mode_and_leaves_no_temporary_file() {

@@ -1,13 +1,14 @@
 //! Detects modules that hang: each loop of a module says when it waits for work, and every other piece of work has a deadline.
 //! A module with a loop past its deadline is restarted by [`Supervisor`](super::Supervisor), and named by `/healthz`.
 //!
-//! There is no timer: a loop records the instant when it starts work, and removes it when it is done. A loop that waits,
-//! however long, is healthy.
+//! There is no timer: a loop records the time when it starts work, and removes it when it is done. A loop that waits, however
+//! long, is healthy. The time is that of a [`RunClock`]: a period in which the machine or the process stood still is nobody's
+//! fault.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use limits::RunClock;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::Metric;
 
@@ -22,7 +23,10 @@ type Parts = BTreeMap<&'static str, Arc<Mutex<Loops>>>;
 
 /// The health of all modules; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct HealthMonitor(Arc<Mutex<Parts>>);
+pub struct HealthMonitor {
+    parts: Arc<Mutex<Parts>>,
+    clock: Arc<RunClock>,
+}
 
 /// The health of one module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,20 +40,27 @@ pub(crate) struct PartHealth {
 }
 
 /// The loops of a module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Loops {
+    /// The clock of all modules.
+    clock: Arc<RunClock>,
     /// The number of the next loop; two loops may have the same name.
     next: u64,
     /// The working loops: their name, the start of the work, and how much longer than [`HANG_LIMIT`] it may take.
-    working: BTreeMap<u64, (&'static str, Instant, Duration)>,
+    working: BTreeMap<u64, (&'static str, Duration, Duration)>,
     restarts: u64,
 }
 
 impl Loops {
+    fn new(clock: Arc<RunClock>) -> Self {
+        Self { clock, next: 0, working: BTreeMap::new(), restarts: 0 }
+    }
+
     /// Returns the loop with the longest-running piece of work.
-    fn longest(&self, now: Instant) -> Option<(&'static str, Duration)> {
-        let spent = |(name, since, extra): &(&'static str, Instant, Duration)| {
-            (*name, now.saturating_duration_since(*since).saturating_sub(*extra))
+    fn longest(&self) -> Option<(&'static str, Duration)> {
+        let now = self.clock.now();
+        let spent = |(name, since, extra): &(&'static str, Duration, Duration)| {
+            (*name, now.saturating_sub(*since).saturating_sub(*extra))
         };
         self.working.values().map(spent).max_by_key(|(_, spent)| *spent)
     }
@@ -58,7 +69,8 @@ impl Loops {
 impl HealthMonitor {
     /// Registers a module, with no loop yet.
     pub(crate) fn part(&self, part: &'static str) -> PartMonitor {
-        PartMonitor(self.0.lock().entry(part).or_default().clone())
+        let loops = || Arc::new(Mutex::new(Loops::new(self.clock.clone())));
+        PartMonitor(self.parts.lock().entry(part).or_insert_with(loops).clone())
     }
 
     /// Returns the number of restarts as a metric.
@@ -74,11 +86,10 @@ impl HealthMonitor {
 
     /// Returns the health of all modules.
     pub(crate) fn read(&self) -> Vec<PartHealth> {
-        let now = Instant::now();
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         let vital = |(part, loops): (&&'static str, &Arc<Mutex<Loops>>)| {
             let loops = loops.lock();
-            let stuck = loops.longest(now).filter(|(_, spent)| *spent >= SUSPECT_LIMIT);
+            let stuck = loops.longest().filter(|(_, spent)| *spent >= SUSPECT_LIMIT);
             PartHealth { part, restarts: loops.restarts, stuck }
         };
         parts.iter().map(vital).collect()
@@ -99,7 +110,7 @@ impl PartMonitor {
 
     /// Returns a loop that is past its deadline, and how long its work takes.
     pub(crate) fn hung_loop(&self) -> Option<(&'static str, Duration)> {
-        self.0.lock().longest(Instant::now()).filter(|(_, spent)| *spent >= HANG_LIMIT)
+        self.0.lock().longest().filter(|(_, spent)| *spent >= HANG_LIMIT)
     }
 
     /// Forgets the work of all loops after a restart; returns the number of restarts.
@@ -137,7 +148,9 @@ impl Heartbeat {
 
     /// Records the start of a piece of work with `extra` time beyond [`HANG_LIMIT`].
     pub(crate) fn beat_for(&self, extra: Duration) {
-        self.loops.lock().working.insert(self.number, (self.name, Instant::now(), extra));
+        let mut loops = self.loops.lock();
+        let now = loops.clock.now();
+        loops.working.insert(self.number, (self.name, now, extra));
     }
 
     /// Records that the loop waits for work until the guard is dropped, or for tasks with heartbeats of their own.
@@ -170,31 +183,61 @@ mod tests {
 
     use super::*;
 
+    /// Lets the process run for this time: the supervisor looks every few seconds.
+    async fn run(monitor: &PartMonitor, time: Duration) {
+        let (step, mut left) = (Duration::from_secs(10), time);
+        while !left.is_zero() {
+            advance(step.min(left)).await;
+            left = left.saturating_sub(step);
+            monitor.hung_loop();
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_waits_is_well_and_one_that_does_not_come_round_hangs() {
         let vitals = HealthMonitor::default();
         let monitor = vitals.part("part");
         let (first, second) = (monitor.heartbeat("first"), monitor.heartbeat("second"));
-        advance(HANG_LIMIT * 2).await;
+        run(&monitor, HANG_LIMIT * 2).await;
         assert_eq!(monitor.hung_loop(), None, "nothing has begun yet");
         first.beat();
         let rest = second.idle();
-        advance(SUSPECT_LIMIT).await;
+        run(&monitor, SUSPECT_LIMIT).await;
         let stuck = |stuck| vec![PartHealth { part: "part", restarts: 0, stuck }];
         assert_eq!(vitals.read(), stuck(Some(("first", SUSPECT_LIMIT))));
         first.beat();
-        advance(SUSPECT_LIMIT).await;
+        run(&monitor, SUSPECT_LIMIT).await;
         assert_eq!(monitor.hung_loop(), None, "it has got on");
         drop(first.idle());
         drop(rest);
         second.beat_for(HANG_LIMIT);
-        advance(HANG_LIMIT).await;
+        run(&monitor, HANG_LIMIT).await;
         assert_eq!(monitor.hung_loop(), Some(("first", HANG_LIMIT)));
         drop(first);
         assert_eq!(vitals.read(), stuck(None), "a loop that has ended is none");
-        advance(HANG_LIMIT).await;
+        run(&monitor, HANG_LIMIT).await;
         assert_eq!(monitor.hung_loop(), Some(("second", HANG_LIMIT)));
         assert_eq!(monitor.record_restart(), 1);
         assert_eq!(vitals.read(), [PartHealth { part: "part", restarts: 1, stuck: None }]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_period_in_which_the_process_stood_still_counts_for_nobody() {
+        let vitals = HealthMonitor::default();
+        let monitor = vitals.part("part");
+        let first = monitor.heartbeat("first");
+        first.beat();
+        for _ in 0..3 {
+            run(&monitor, Duration::from_secs(20)).await;
+            advance(HANG_LIMIT * 3).await;
+            assert_eq!(monitor.hung_loop(), None);
+        }
+        assert_eq!(vitals.read()[0].stuck, Some(("first", Duration::from_secs(60))));
+        run(&monitor, Duration::from_secs(30)).await;
+        assert_eq!(
+            monitor.hung_loop(),
+            Some(("first", HANG_LIMIT)),
+            "a loop that hangs is found after stalls, too"
+        );
     }
 }

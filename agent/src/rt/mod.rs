@@ -1,4 +1,4 @@
-//! The runtime of all modules: backoff, clocks, supervised tasks, atomic files, renewal of certificates, TLS files.
+//! The runtime of all modules: backoff, clocks, supervised tasks, tasks in the span of their node, atomic files, renewal of certificates, TLS files.
 
 mod backoff;
 mod certificate_fault;
@@ -8,6 +8,7 @@ mod heartbeat;
 mod metric;
 mod optional;
 pub(crate) mod renewal;
+mod spawn;
 mod supervise;
 pub(crate) mod tls_files;
 
@@ -17,4 +18,5 @@ pub(crate) use clock::{now, unix_millis};
 pub(crate) use heartbeat::{HealthMonitor, Heartbeat, PartHealth};
 pub use limits::Repeated;
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
+pub(crate) use spawn::{in_span, spawn, spawn_blocking};
 pub(crate) use supervise::{Error as PartError, Part, Supervisor, UnexpectedEnd};

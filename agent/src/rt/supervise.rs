@@ -1,5 +1,6 @@
 //! Supervises named tasks: the first that ends on its own, by return or by panic, ends all of them, and its name is reported. A
-//! task that hangs is restarted, and the others go on.
+//! task that hangs is restarted, and the others go on. Only a task that blocks its thread cannot be restarted: then the program
+//! is. Time in which the process stood still counts for no task.
 
 use std::{future::Future, time::Duration};
 
@@ -10,6 +11,7 @@ use tracing::error;
 use super::{
     heartbeat::{HANG_LIMIT, HealthMonitor, Heartbeat, PartMonitor},
     optional::Optional,
+    spawn::in_span,
 };
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -63,7 +65,7 @@ pub enum UnexpectedEnd {
         message: String,
     },
     /// It blocks its thread and cannot be restarted: a defect of this program.
-    #[error("{0} hangs and cannot be started anew; please report this with the log")]
+    #[error("{0} blocks its thread and cannot be restarted; please report this with the log")]
     Hangs(&'static str),
 }
 
@@ -97,7 +99,7 @@ impl Supervisor {
 
     /// Starts `task` under `name`.
     fn spawn(&mut self, name: &'static str, task: impl Future<Output = Result<(), Error>> + Send + 'static) {
-        let handle = self.tasks.spawn(async move { (name, task.await) });
+        let handle = self.tasks.spawn(in_span(async move { (name, task.await) }));
         self.names.push((handle.id(), name));
     }
 
@@ -166,7 +168,7 @@ async fn run_supervised(
             at,
             seconds = spent.as_secs(),
             restarts,
-            "a part of the agent hangs and is started anew; please report this with the log"
+            "module hangs; restarting it; please report this with the log"
         );
     }
 }
@@ -260,6 +262,37 @@ mod tests {
         assert!(matches!(error, UnexpectedEnd::Hangs("held")), "{error}");
         assert!(begun.elapsed() < MAX_HANG + CHECK_INTERVAL * 2, "{:?}", begun.elapsed());
         assert!(shutdown.is_cancelled());
+    }
+
+    /// Needs most of a minute for each piece of work.
+    struct Slow;
+
+    impl Part for Slow {
+        async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
+            while !shutdown.is_cancelled() {
+                heartbeat.beat();
+                sleep(Duration::from_secs(50)).await;
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_stood_still_restarts_and_ends_no_part() {
+        let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
+        let vitals = supervisor.vitals();
+        supervisor.supervise("slow", Slow, &shutdown);
+        let running = tokio::spawn(supervisor.run(shutdown.clone()));
+        for _ in 0..5 {
+            sleep(Duration::from_secs(25)).await;
+            // all timers are late at once, as after SIGSTOP or in a machine without memory
+            tokio::time::advance(MAX_HANG * 4).await;
+        }
+        sleep(MAX_HANG * 2).await;
+        assert_eq!((vitals.read()[0].restarts, vitals.read()[0].stuck), (0, None));
+        assert!(!running.is_finished() && !shutdown.is_cancelled());
+        shutdown.cancel();
+        running.await.unwrap().unwrap();
     }
 
     #[tokio::test]

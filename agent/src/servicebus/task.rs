@@ -133,8 +133,12 @@ async fn listen(
             Downstream::ServiceTarget { on, url, .. } => register(handler, &url, on).await,
             Downstream::ServiceCall { method, target, request } => {
                 match runner.admit(&method, &target, &request) {
-                    Ok(admitted) => drop(calls.spawn(execute_call(runner.clone(), header, admitted))),
-                    Err(refused) => drop(calls.spawn(refuse(runner.clone(), header, refused))),
+                    Ok(admitted) => {
+                        drop(calls.spawn(crate::rt::in_span(execute_call(runner.clone(), header, admitted))))
+                    }
+                    Err(refused) => {
+                        drop(calls.spawn(crate::rt::in_span(refuse(runner.clone(), header, refused))))
+                    }
                 }
             }
             other => warn!(what = other.kind(), "this is not for ServiceBus"),

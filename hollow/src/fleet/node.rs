@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::error;
+use tracing::{Instrument, error, error_span};
 
 use super::{Endpoints, Error, Options, identity};
 use crate::runtime::{self, SimRuntime};
@@ -136,11 +136,13 @@ impl HollowNode {
             pod_network: Some(self.runtime.pod_network()),
             secrets_in_memory: false,
         };
-        let app = App::start(&self.config, parts, shutdown.clone())?;
+        // each line of the agent's log names its node
+        let span = error_span!("agent", node = %self.name);
+        let app = span.in_scope(|| App::start(&self.config, parts, shutdown.clone()))?;
         let (meta_server, bus) = (app.meta_server(), app.bus());
         let (link, node) = (app.link(), self.name.clone());
         let (runtime, stop) = (self.runtime.clone(), shutdown.clone());
-        let running = tokio::spawn(async move {
+        let running = async move {
             let ended = tokio::select! {
                 ended = app.run() => ended.map_err(Error::from),
                 panicked = runtime.panicked() => {
@@ -151,7 +153,8 @@ impl HollowNode {
             ended.inspect_err(|error| {
                 error!(node, error = error as &dyn std::error::Error, "a hollow node has ended");
             })
-        });
+        };
+        let running = tokio::spawn(running.instrument(span));
         let _ends_with_the_node = shutdown.clone().drop_guard();
         self.agent =
             Some(Agent { running, link, meta_server, bus, store: own, shutdown, _ends_with_the_node });

@@ -199,11 +199,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_panic_of_a_mapper_sync_is_propagated() {
-        let stopped = tokio::spawn(std::future::pending());
+        let stopped = crate::rt::spawn(std::future::pending());
         stopped.abort();
         check_end(stopped.await);
-        check_end(tokio::spawn(async {}).await);
-        let panicked = tokio::spawn(async { panic!("on purpose") }).await;
+        check_end(crate::rt::spawn(async {}).await);
+        let panicked = crate::rt::spawn(async { panic!("on purpose") }).await;
         let goes_on =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check_end(panicked))).unwrap_err();
         assert_eq!(goes_on.downcast_ref::<&str>(), Some(&"on purpose"));

@@ -181,7 +181,7 @@ impl Task {
         drop(heartbeat.idle());
         let manager = DeviceManager { twin: twin.clone(), registry: registry.clone() };
         let syncing =
-            tokio::spawn(sync_mappers(registry.clone(), twin.clone(), heartbeat.for_loop("couriers")));
+            crate::rt::spawn(sync_mappers(registry.clone(), twin.clone(), heartbeat.for_loop("couriers")));
         let mut syncing = AbortOnDropHandle::new(syncing);
         let rest = heartbeat.idle();
         let bound = async {
@@ -241,7 +241,7 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
                 continue;
             }
             let mapper_sync = MapperSync::new(registered.clone(), registry.clone(), &twin);
-            let handle = running.spawn(mapper_sync.run(heartbeat.for_loop("courier")));
+            let handle = running.spawn(crate::rt::in_span(mapper_sync.run(heartbeat.for_loop("courier"))));
             if let Some((_, older)) = registrations.insert(protocol.clone(), (registered.number, handle)) {
                 older.abort();
             }

@@ -45,7 +45,7 @@ impl Worker<'_> {
     fn answer_history(&self, device: DeviceId, responder: Responder<Vec<HistoryEntry>>) {
         let waiting: Vec<HistoryEntry> = self.history.waiting(&device).cloned().collect();
         let store = self.task.store.clone();
-        tokio::spawn(async move {
+        crate::rt::spawn(async move {
             let history =
                 store.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
             let why = |error: StoreError| {

@@ -41,12 +41,9 @@ pub(super) fn insufficient_resources(
     let first = native_names.iter().filter_map(|name| wanted.get_key_value(*name));
     let rest = wanted.iter().filter(|(name, _)| !native_names.contains(&name.as_str()));
     for (name, requested) in first.chain(rest).filter(|(_, requested)| **requested > 0) {
-        let capacity = match allocatable.get(name) {
-            Some(capacity) => *capacity,
-            // an extended resource of the cluster, which the node does not know
-            None if name.contains('/') => continue,
-            None => 0,
-        };
+        // Also of a device that the node does not have. The kubelet lets such a pod run without it, as the resource may be the
+        // cluster's; its source calls that a defect.
+        let capacity = allocatable.get(name).copied().unwrap_or(0);
         let used = used.get(name).copied().unwrap_or(0);
         if *requested > capacity.saturating_sub(used) {
             insufficient.push(PredicateFailure::InsufficientResource {

@@ -132,7 +132,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut server, _) = listener.accept().await.unwrap();
         let bytes = bytes.to_vec();
-        let sent = tokio::spawn(async move {
+        let sent = crate::rt::spawn(async move {
             for byte in bytes.iter().take(20) {
                 server.write_all(&[*byte]).await.unwrap();
                 server.flush().await.unwrap();

@@ -236,6 +236,7 @@ async fn dial(url: &str, method: &Method, headers: &HeaderMap) -> io::Result<Tcp
     head.extend_from_slice(b"\r\n");
     let mut stream = TcpStream::connect(&authority).await?;
     stream.set_nodelay(true)?;
+    limits::set_keepalive(&stream)?;
     stream.write_all(&head).await?;
     Ok(stream)
 }

@@ -101,7 +101,7 @@ impl Cgroups {
         let group = naming.pod(class, pod.metadata.uid.as_deref().unwrap_or_default());
         let limits = Limits::of_pod(pod, class, inner.config.pod_pids_limit);
         let burstable = limits::class_cpu_request(all.iter().map(Arc::as_ref), QosClass::Burstable);
-        let done = tokio::task::spawn_blocking(move || {
+        let done = crate::rt::spawn_blocking(move || {
             // if the pod's own group does not exist, the classes' groups are others' or do not exist
             if !inner.cgroup_fs.set_limits(&group, &limits)? {
                 return Ok(false);
@@ -176,7 +176,7 @@ impl Cgroups {
             return;
         }
         let (inner, uid, id) = (self.0.clone(), uid.to_owned(), id.to_owned());
-        let ended = tokio::task::spawn_blocking(move || {
+        let ended = crate::rt::spawn_blocking(move || {
             for group in inner.candidates(&uid) {
                 inner.cgroup_fs.kill_container(&group, &id);
             }

@@ -26,6 +26,8 @@ pub(crate) const FAILED_MOUNT: &str = "FailedMount";
 pub(crate) const PREEMPTING: &str = "Preempting";
 /// The manifest of a static pod was rejected.
 pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
+/// An annotation or label of the pod has no effect on this node.
+pub(crate) const UNSUPPORTED_ANNOTATION: &str = "UnsupportedAnnotation";
 /// A sandbox could not be created.
 pub(crate) const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
 /// A sandbox has ended and is replaced.

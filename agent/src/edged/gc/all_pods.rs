@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures::{StreamExt, stream::FuturesUnordered};
 use tonic::transport::Channel;
 use wire::text::with_causes;
 
@@ -23,8 +23,29 @@ use crate::edged::{
 /// Maximum grace period of a container: the kubelet's default.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
+/// The time between two reports while pods end.
+const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 /// Entries of a pod's directory, including those of EdgeCore and kubelets.
 const POD_DIR_ENTRIES: [&str; 5] = ["containers", "etc-hosts", "plugins", "volume-subpaths", "volumes"];
+
+/// How far the end of pods has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndProgress {
+    /// This many pods are asked to end, and may take this long.
+    Begun {
+        /// The number of pods.
+        pods: usize,
+        /// The longest grace period of their containers.
+        grace: Duration,
+    },
+    /// Containers are still running.
+    Waiting {
+        /// How many have ended.
+        stopped: usize,
+        /// How many there were.
+        of: usize,
+    },
+}
 
 /// What was removed.
 #[derive(Debug, Default)]
@@ -47,15 +68,17 @@ fn is_pod_directory(directory: &Path) -> bool {
     has.iter().all(|name| POD_DIR_ENTRIES.contains(&name.as_str()))
 }
 
-/// Stops and removes the sandboxes and containers of all pods in the runtime, or of the pods in `only`. Returns the pods' names
-/// by uid. `begin` is told how many pods there are and how long their containers may take to end, before they are asked to.
+/// Stops and removes the sandboxes and containers of all pods in the runtime, or of the pods in `only`, with at most the grace period
+/// `longest` each. Returns the pods' names by uid. `report` is called before they are asked to end, and every [`REPORT_INTERVAL`] while
+/// some have not.
 ///
 /// # Errors
 /// The runtime does not answer, or returns an error.
 pub(crate) async fn end_pods(
     channel: Channel,
     only: Option<&BTreeSet<String>>,
-    begin: impl FnOnce(usize, Duration),
+    longest: Duration,
+    mut report: impl FnMut(EndProgress),
 ) -> Result<BTreeMap<String, String>, CallError> {
     let is_own = |labels: &BTreeMap<String, String>| {
         labels.get(names::POD_UID).is_some_and(|uid| only.is_none_or(|only| only.contains(uid)))
@@ -65,9 +88,11 @@ pub(crate) async fn end_pods(
     let mut pods = BTreeMap::new();
     let sandboxes: Vec<_> = sandboxes.into_iter().filter(|one| is_own(&one.labels)).collect();
     let containers = containers.into_iter().filter(|one| is_own(&one.labels));
-    let containers: Vec<_> = containers.map(|one| (grace(&one.annotations), one)).collect();
+    let containers: Vec<_> = containers.map(|one| (grace(&one.annotations).min(longest), one)).collect();
     let uids: BTreeSet<_> = sandboxes.iter().filter_map(|one| one.labels.get(names::POD_UID)).collect();
-    begin(uids.len(), containers.iter().map(|(grace, _)| *grace).max().unwrap_or_default());
+    let grace = containers.iter().map(|(grace, _)| *grace).max().unwrap_or_default();
+    report(EndProgress::Begun { pods: uids.len(), grace });
+    let of = containers.len();
     let stops = containers.into_iter().map(|(grace, container)| {
         let runtime = runtime.clone();
         async move {
@@ -75,7 +100,7 @@ pub(crate) async fn end_pods(
             runtime.remove_container(&container.id).await
         }
     });
-    join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
+    wait_for(stops.collect(), |stopped| report(EndProgress::Waiting { stopped, of })).await?;
     for sandbox in sandboxes {
         let Some(uid) = sandbox.labels.get(names::POD_UID) else { continue };
         let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
@@ -85,6 +110,28 @@ pub(crate) async fn end_pods(
         runtime.remove_sandbox(&sandbox.id).await?;
     }
     Ok(pods)
+}
+
+/// Waits until all `stops` have ended; `report` is called with the number of those that have, every [`REPORT_INTERVAL`].
+async fn wait_for<F: Future<Output = Result<(), CallError>>>(
+    mut stops: FuturesUnordered<F>,
+    mut report: impl FnMut(usize),
+) -> Result<(), CallError> {
+    let (mut stopped, mut failed) = (0, None);
+    let mut ticks = tokio::time::interval(REPORT_INTERVAL);
+    ticks.reset();
+    loop {
+        tokio::select! {
+            // cancel-safe: futures stay in the set until they are done
+            ended = stops.next() => match ended {
+                Some(Ok(())) => stopped += 1,
+                Some(Err(error)) => failed = failed.or(Some(error)),
+                None => return failed.map_or(Ok(()), Err),
+            },
+            // cancel-safe: a tick that is not seen comes again
+            _ = ticks.tick() => report(stopped),
+        }
+    }
 }
 
 /// Returns how long a container with these annotations may take to end.

@@ -81,7 +81,7 @@ type LocalPods = BTreeMap<PodName, BTreeSet<String>>;
 async fn local_pods(deps: &Deps) -> Result<LocalPods, CallError> {
     let sandboxes = deps.runtime.sandboxes(None).await?;
     let directory = deps.dirs.logs.clone();
-    let logs = tokio::task::spawn_blocking(move || entries(&directory)).await.unwrap_or_default();
+    let logs = crate::rt::spawn_blocking(move || entries(&directory)).await.unwrap_or_default();
     let labelled = sandboxes.iter().filter_map(|sandbox| {
         let label = |name| sandbox.labels.get(name).map(String::as_str);
         Some((label(names::POD_NAMESPACE)?, label(names::POD_NAME)?, label(names::POD_UID)?))

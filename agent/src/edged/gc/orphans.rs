@@ -157,7 +157,7 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     // The runtime is listed first: a pod is in the store before anything of it is in the runtime.
     let mut found = list_by_pod(deps).await?;
     let dirs = deps.dirs.clone();
-    let on_disk = tokio::task::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
+    let on_disk = crate::rt::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
     let known: BTreeSet<String> =
         deps.pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
@@ -214,7 +214,7 @@ async fn remove_files(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Swee
         }
         let (dirs, groups, removing) = (deps.dirs.clone(), deps.groups.clone(), deps.removing.clone());
         let pods = deps.pods.clone();
-        removals.push(tokio::task::spawn_blocking(move || {
+        removals.push(crate::rt::spawn_blocking(move || {
             // a static pod whose file was put back is the same pod again
             let is_back = pods.state().iter().any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
             let done = if is_back { Ok(()) } else { remove_pod(&dirs, &groups, &uid, logs) };

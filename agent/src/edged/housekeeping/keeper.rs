@@ -151,7 +151,7 @@ impl Keeper {
             warn_of(&id, runtime.remove_sandbox(&id).await);
         }
         let dirs = self.deps.dirs.clone();
-        let _ = tokio::task::spawn_blocking(move || log_links::remove_dangling(&dirs)).await;
+        let _ = crate::rt::spawn_blocking(move || log_links::remove_dangling(&dirs)).await;
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl Keeper {
             self.update_image_records(&mut image_records).await?;
         }
         let Some(root) = pressure::image_root(&self.deps.runtime).await else { return Ok(()) };
-        let seen = tokio::task::spawn_blocking(move || pressure::disk(&root)).await.ok().flatten();
+        let seen = crate::rt::spawn_blocking(move || pressure::disk(&root)).await.ok().flatten();
         let Some((bytes, _)) = seen else { return Ok(()) };
         if bytes.capacity == 0 {
             let error = ImagesError::Capacity;

@@ -29,7 +29,7 @@ pub(crate) async fn remove_container(runtime: &Runtime, dirs: &Dirs, id: &str) -
     // The path comes from the runtime; only files in the directory of logs are removed.
     if let Some(log) = log.map(PathBuf::from).filter(|log| log.starts_with(&dirs.logs)) {
         // Waiting for a task fails only when the program ends.
-        let _ = tokio::task::spawn_blocking(move || logs::remove(&log)).await;
+        let _ = crate::rt::spawn_blocking(move || logs::remove(&log)).await;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ impl Keeper {
         let Some(most) = self.limits.log_max_size else { return Ok(()) };
         let root = self.deps.dirs.logs.clone();
         let large =
-            tokio::task::spawn_blocking(move || logs::large_logs(&root, most)).await.unwrap_or_default();
+            crate::rt::spawn_blocking(move || logs::large_logs(&root, most)).await.unwrap_or_default();
         if large.is_empty() {
             return Ok(());
         }
@@ -40,7 +40,7 @@ impl Keeper {
 
     async fn rotate_one(&self, id: &str, log: &logs::LargeLog) -> Result<(), String> {
         let (path, most) = (log.path.clone(), self.limits.log_max_files as usize);
-        let renamed = tokio::task::spawn_blocking(move || {
+        let renamed = crate::rt::spawn_blocking(move || {
             logs::prepare_rotation(&path, most)?;
             logs::rename_current(&path, Timestamp::now())
         });

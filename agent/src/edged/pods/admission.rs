@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, runtime::reflector::Store};
 use tokio::sync::{Mutex, mpsc};
+use tracing::warn;
 
 use super::{
     cache::{Decision, PodCache, Termination},
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::edged::{
     admit::{self, AdmitResult, NodeInfo},
+    annotations,
     events::{EventType, Recorder, reason},
     observed::ObservedPod,
     pressure::{EVICTED, Pressure},
@@ -110,6 +112,7 @@ impl Admitter {
             match refused.unwrap_or_else(|| admit::admit(pod, &admitted, node)) {
                 AdmitResult::Admitted => {
                     self.store_decision(uid(pod), Decision::Admitted);
+                    self.warn_without_effect(pod);
                     admitted.push(pod);
                 }
                 AdmitResult::Rejected(why) => {
@@ -124,6 +127,15 @@ impl Admitter {
                         .for_each(|one| self.preempt(one));
                 }
             }
+        }
+    }
+
+    /// Warns of annotations that have no effect, in the log and in events: once for each pod, when it is admitted.
+    fn warn_without_effect(&self, pod: &Pod) {
+        for message in annotations::without_effect(pod) {
+            let (name, namespace) = (pod.metadata.name.as_deref(), pod.metadata.namespace.as_deref());
+            warn!(pod = name, namespace, "{message}");
+            self.deps.events.pod(pod, EventType::Warning, reason::UNSUPPORTED_ANNOTATION, message);
         }
     }
 

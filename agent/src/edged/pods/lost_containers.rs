@@ -33,7 +33,7 @@ pub(super) async fn kill(context: &Context, pod: &Arc<Pod>, observed: &ObservedP
     let alive = alive(observed);
     let (groups, pod) = (context.groups.clone(), pod.clone());
     let found =
-        tokio::task::spawn_blocking(move || groups.unknown_containers(&pod, |id| alive.contains(id))).await;
+        crate::rt::spawn_blocking(move || groups.unknown_containers(&pod, |id| alive.contains(id))).await;
     // Waiting for a task fails only when the program ends.
     for id in found.unwrap_or_default() {
         tracing::warn!(uid, id, "what the container runtime has lost sight of is ended");
@@ -67,7 +67,7 @@ pub(crate) async fn trigger_pods(deps: Deps<'_>) -> Result<(), CallError> {
     let alive = containers.into_iter().filter(|one| one.state() != cri::ContainerState::ContainerExited);
     let alive: BTreeSet<String> = ready.map(|one| one.id).chain(alive.map(|one| one.id)).collect();
     let (groups, all) = (groups.clone(), pods.state());
-    let found = tokio::task::spawn_blocking(move || {
+    let found = crate::rt::spawn_blocking(move || {
         let has_lost = |pod: &Arc<Pod>| !groups.unknown_containers(pod, |id| alive.contains(id)).is_empty();
         all.into_iter().filter(has_lost).collect::<Vec<_>>()
     });

@@ -175,7 +175,7 @@ impl ContainerStart<'_> {
         let container = self.request.name;
         let name = log_links::name((self.identity.namespace, self.identity.name), container, id);
         let dirs = self.context.dirs.clone();
-        let made = tokio::task::spawn_blocking(move || log_links::create(&dirs, &name, &log)).await;
+        let made = crate::rt::spawn_blocking(move || log_links::create(&dirs, &name, &log)).await;
         if let Ok(Err(error)) = made {
             tracing::warn!(container, id, %error, "there is no link to a container's log");
         }
@@ -214,7 +214,7 @@ impl ContainerStart<'_> {
         let recursive = volumes::may_be_recursive(container)
             && context.runtime.supports(RuntimeFeature::RecursiveReadOnly).await;
         let (dirs, pod, container) = (context.dirs.clone(), pod.clone(), container.clone());
-        let done = tokio::task::spawn_blocking(move || {
+        let done = crate::rt::spawn_blocking(move || {
             // Read each time, as the node's file may change.
             let host_file = std::fs::read_to_string(HOST_HOSTS_FILE).unwrap_or_default();
             let hosts = convert::etc_hosts(&pod, &names, &ips, &host_file);

@@ -75,7 +75,7 @@ async fn remove_files(context: &Arc<Context>, identity: &Identity<'_>) -> Result
     let (dirs, uid) = (context.dirs.clone(), identity.uid.to_owned());
     let logs = dirs.pod_logs(identity.namespace, identity.name, identity.uid);
     let groups = context.groups.clone();
-    let done = tokio::task::spawn_blocking(move || {
+    let done = crate::rt::spawn_blocking(move || {
         // Before the files, by which an agent that was stopped here finds the group again.
         groups.remove(&uid)?;
         volumes::tear_down(&dirs, &uid)?;

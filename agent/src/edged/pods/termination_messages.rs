@@ -87,7 +87,7 @@ fn unread(
 
 /// Reads the messages and waits for a moment. If they come later, they trigger the pod.
 async fn read(context: &Context, pod: &Pod, uid: String, unread: Vec<UnreadMessage>) {
-    let mut reading = tokio::task::spawn_blocking(move || {
+    let mut reading = crate::rt::spawn_blocking(move || {
         let read = unread.into_iter().map(|message| {
             let text = termination_message::read(&message.files, message.exit_code);
             let is_complete = message.is_complete;

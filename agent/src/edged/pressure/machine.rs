@@ -62,7 +62,7 @@ impl Signals for MachineSignals {
         Box::pin(async move {
             let (root, images) = (self.root.clone(), self.image_root().await);
             // If a disk hangs, only this reading hangs.
-            let read = tokio::task::spawn_blocking(move || reading(&root, &images));
+            let read = crate::rt::spawn_blocking(move || reading(&root, &images));
             read.await.unwrap_or_default()
         })
     }

@@ -33,7 +33,7 @@ pub(crate) async fn usages(
     // Not every runtime reports sandboxes.
     let counted = from_runtime(&containers, &sandboxes.unwrap_or_default());
     let dirs = dirs.clone();
-    let measured = tokio::task::spawn_blocking(move || {
+    let measured = crate::rt::spawn_blocking(move || {
         pods.into_iter()
             .map(|pod| {
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();

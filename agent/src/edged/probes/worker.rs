@@ -74,7 +74,9 @@ async fn run_probe(probes: &Probes, job: &Job) -> Outcome {
     };
     let mut outcome = Outcome::Error(String::new());
     for _ in 0..MAX_TRIES {
+        let begun = Instant::now();
         outcome = check(&probes.deps.runtime, &job.id, &target, job.timing.timeout).await;
+        outcome = outcome.unless_stalled(job.timing.timeout, begun.elapsed());
         if !matches!(outcome, Outcome::Error(_)) {
             break;
         }

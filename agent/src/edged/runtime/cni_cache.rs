@@ -25,7 +25,7 @@ const MIN_AGE: Duration = Duration::from_secs(10);
 pub(super) async fn removed_broken(sandbox: &str) -> bool {
     let id = sandbox.to_owned();
     let removed =
-        tokio::task::spawn_blocking(move || remove_broken(Path::new(RESULTS_DIR), &id, MIN_AGE)).await;
+        crate::rt::spawn_blocking(move || remove_broken(Path::new(RESULTS_DIR), &id, MIN_AGE)).await;
     match removed {
         Ok(Ok(0)) | Err(_) => false,
         Ok(Ok(_)) => {

@@ -30,7 +30,7 @@ impl InFlightCalls {
         name: &'static str,
         call: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let call = self.tasks.spawn(self.cancel.clone().run_until_cancelled_owned(call));
+        let call = self.tasks.spawn(crate::rt::in_span(self.cancel.clone().run_until_cancelled_owned(call)));
         let gone = || CallError { call: name, status: Status::cancelled("the agent ends") };
         call.await.ok().flatten().unwrap_or_else(|| Err(gone()))
     }

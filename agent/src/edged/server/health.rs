@@ -1,4 +1,5 @@
-//! `/healthz`: checks that the agent is alive, that the pod controller works, and that no part of the agent hangs.
+//! `/healthz`: checks that the agent is alive, that the pod controller works, and that no part of the agent hangs. `/readyz` also says
+//! whether the cloud is connected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,6 +16,8 @@ pub(super) const TRIGGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The checks in addition to those of the agent's parts, in the order of the page.
 const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
 
+/// The check of the connection to the cloud.
+pub(super) const CLOUD: &str = "cloud";
 /// The check of the agent's store.
 const STORAGE: &str = "storage";
 /// Maximum number of damaged objects that are named.
@@ -27,6 +30,41 @@ pub(super) struct HealthReport {
     pub(super) is_healthy: bool,
     /// The page, in the kubelet's form.
     pub(super) text: String,
+}
+
+impl HealthReport {
+    /// Returns the page of `/readyz`. A node that is not connected is ready all the same, since its pods run: the page says so.
+    pub(super) fn into_readiness(self, is_connected: Option<bool>) -> Self {
+        let text = self.text.replace("healthz check", "readyz check");
+        let text = match (is_connected, text.strip_suffix("readyz check passed\n")) {
+            (None, _) => text,
+            (Some(true), Some(lines)) => format!("{lines}[+]{CLOUD} ok\nreadyz check passed\n"),
+            (Some(true), None) => text,
+            (Some(false), lines) if self.is_healthy => {
+                format!(
+                    "{}[-]{CLOUD} not connected (informational)\nreadyz check passed\n",
+                    lines.unwrap_or_default()
+                )
+            }
+            (Some(false), _) => text,
+        };
+        Self { text, ..self }
+    }
+}
+
+/// Returns the page of the check `cloud`, which fails without a connection.
+pub(super) fn of_cloud(is_connected: Option<bool>) -> HealthReport {
+    match is_connected {
+        Some(true) => HealthReport { is_healthy: true, text: "ok".to_owned() },
+        Some(false) => {
+            let text = format!("[-]{CLOUD} failed: not connected; the log says why\nreadyz check failed\n");
+            HealthReport { is_healthy: false, text }
+        }
+        None => {
+            let text = format!("[-]{CLOUD} failed: EdgeHub is disabled\nreadyz check failed\n");
+            HealthReport { is_healthy: false, text }
+        }
+    }
 }
 
 /// Runs all checks, or one by name; `verbose` lists all results. A loop may take `deadline` to answer. Returns `None` if there is
@@ -140,7 +178,7 @@ mod tests {
 
     fn answering() -> mpsc::Sender<Trigger> {
         let (triggers, mut received) = mpsc::channel(1);
-        tokio::spawn(async move {
+        crate::rt::spawn(async move {
             while let Some(trigger) = received.recv().await {
                 if let Trigger::Echo(echo) = trigger {
                     echo.notify_one();
@@ -160,6 +198,29 @@ mod tests {
         assert_eq!(check(Some("other"), false, &triggers, &[], &Storage::default(), SHORT).await, None);
         let verbose = check(None, true, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
         assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
+    }
+
+    #[test]
+    fn a_node_without_the_cloud_is_ready_and_says_so() {
+        let report = |text: &str, is_healthy| HealthReport { is_healthy, text: text.to_owned() };
+        let (ok, all) = (report("ok", true), report("[+]ping ok\nhealthz check passed\n", true));
+        let bad = report("[-]log failed: x\nhealthz check failed\n", false);
+        for (report, is_connected, expected) in [
+            (&ok, Some(true), "ok"),
+            (&ok, Some(false), "[-]cloud not connected (informational)\nreadyz check passed\n"),
+            (&ok, None, "ok"),
+            (&all, Some(true), "[+]ping ok\n[+]cloud ok\nreadyz check passed\n"),
+            (&all, Some(false), "[+]ping ok\n[-]cloud not connected (informational)\nreadyz check passed\n"),
+            (&bad, Some(false), "[-]log failed: x\nreadyz check failed\n"),
+        ] {
+            let ready = report.clone().into_readiness(is_connected);
+            assert_eq!((ready.is_healthy, &*ready.text), (report.is_healthy, expected), "{is_connected:?}");
+        }
+        assert!(
+            of_cloud(Some(true)).is_healthy
+                && !of_cloud(Some(false)).is_healthy
+                && !of_cloud(None).is_healthy
+        );
     }
 
     #[tokio::test]

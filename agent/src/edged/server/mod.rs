@@ -3,6 +3,7 @@
 //! | path | what |
 //! |---|---|
 //! | `/healthz`, `/healthz/{ping,log,syncloop}`, `/healthz/<part>` | [`health`] |
+//! | `/readyz`, `/readyz/cloud` | the same, and whether the cloud is connected |
 //! | `/pods` | the pods of this node with their statuses, a `v1.PodList` |
 //! | `/configz` | the settings of the kubelet's that this agent keeps to |
 //! | `/stats/summary`, `?only_cpu_and_memory=true` | [`summary`](super::stats::summary) |
@@ -46,7 +47,7 @@ use super::{
     runtime::Runtime,
     stats::{Machine, Stats},
 };
-use crate::rt::Queue;
+use crate::{edgehub::Link, rt::Queue};
 
 /// Maximum number of requests answered at a time. Scrapers are few, and each request lists everything in the runtime.
 const MAX_CONCURRENT_RESPONSES: usize = 16;
@@ -131,6 +132,9 @@ impl Pages {
         if let Some(which) = path.strip_prefix("/healthz") {
             return self.health(which, uri).await;
         }
+        if let Some(which) = path.strip_prefix("/readyz") {
+            return self.readiness(which, uri).await;
+        }
         let Ok(_permit) = self.permits.try_acquire() else {
             return text(StatusCode::TOO_MANY_REQUESTS, "too many questions at the same time\n".to_owned());
         };
@@ -153,9 +157,22 @@ impl Pages {
     }
 
     async fn health(&self, which: &str, uri: &Uri) -> Response<Body> {
+        health_response(self.report(which, uri).await)
+    }
+
+    /// Answers `/readyz`: the checks of `/healthz`, and whether the cloud is connected. An edge node without the cloud is ready.
+    async fn readiness(&self, which: &str, uri: &Uri) -> Response<Body> {
+        let is_connected = self.deps.diagnostics.link.as_ref().map(|link| *link.borrow() != Link::Down);
+        health_response(match which.strip_prefix('/') {
+            Some(health::CLOUD) => Some(health::of_cloud(is_connected)),
+            _ => self.report(which, uri).await.map(|report| report.into_readiness(is_connected)),
+        })
+    }
+
+    async fn report(&self, which: &str, uri: &Uri) -> Option<HealthReport> {
         let one = which.strip_prefix('/');
         let verbose = has_parameter(uri, |key, _| key == "verbose");
-        let health = match (which.is_empty(), one) {
+        match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
                 let diagnostics = &self.deps.diagnostics;
                 let (parts, storage) = (diagnostics.vitals.read(), &diagnostics.storage);
@@ -164,13 +181,6 @@ impl Pages {
             }
             // another page whose name begins alike
             (false, None) => None,
-        };
-        match health {
-            Some(HealthReport { is_healthy: true, text: page }) => text(StatusCode::OK, page),
-            Some(HealthReport { is_healthy: false, text: page }) => {
-                text(StatusCode::INTERNAL_SERVER_ERROR, page)
-            }
-            None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }
 
@@ -212,6 +222,14 @@ impl Pages {
             files: open_files(),
             volumes: deps.stats.volumes().await,
         })
+    }
+}
+
+fn health_response(report: Option<HealthReport>) -> Response<Body> {
+    match report {
+        Some(HealthReport { is_healthy: true, text: page }) => text(StatusCode::OK, page),
+        Some(HealthReport { is_healthy: false, text: page }) => text(StatusCode::INTERNAL_SERVER_ERROR, page),
+        None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }
 }
 

@@ -95,7 +95,7 @@ async fn changed(watch: Option<&FolderWatch>) {
 /// Reads the files and brings the stored pods in line with them.
 async fn sync(deps: &Deps, path: &Path, reported: &mut BTreeMap<String, String>) -> Result<(), String> {
     let (folder, node) = (path.to_owned(), deps.node_name.clone());
-    let read = tokio::task::spawn_blocking(move || folder::read(&folder, &node)).await;
+    let read = crate::rt::spawn_blocking(move || folder::read(&folder, &node)).await;
     let mut files = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let all = Api::<Pod>::all(deps.client.clone());
     let own = ListParams::default().fields(&format!("spec.nodeName={}", deps.node_name));

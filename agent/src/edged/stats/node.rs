@@ -62,7 +62,7 @@ impl Stats {
         disks.retain(|_, (at, _)| at.elapsed() < DISK_CACHE_PERIOD);
         let due: Vec<_> = pods.into_iter().filter(|pod| !disks.contains_key(&uid(pod))).collect();
         let dirs = self.dirs.clone();
-        let counted = tokio::task::spawn_blocking(move || {
+        let counted = crate::rt::spawn_blocking(move || {
             let read =
                 |pod: &Arc<Pod>| (uid(pod), (Instant::now(), Arc::new(PodDisk::read(&dirs, pod, now))));
             due.iter().map(read).collect::<Vec<_>>()

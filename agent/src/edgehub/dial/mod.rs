@@ -320,7 +320,12 @@ async fn dial_until_connected<'a>(
         let mut waits = false;
         loop {
             match next_event(&mut pending, until, network, &mut faults).await {
-                DialEvent::Connected(number, begun, dialled) => return (number, begun, dialled),
+                DialEvent::Connected(number, begun, dialled) => {
+                    if faults.recover() {
+                        redial.record_outage();
+                    }
+                    return (number, begun, dialled);
+                }
                 DialEvent::Failed(_) if waits => continue,
                 // other servers are dialled meanwhile
                 DialEvent::Timer

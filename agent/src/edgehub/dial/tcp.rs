@@ -49,6 +49,7 @@ async fn connect_directly(authority: &str) -> io::Result<TcpStream> {
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_nodelay(true)?;
+    limits::set_keepalive(&socket)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.connect(address).await
 }

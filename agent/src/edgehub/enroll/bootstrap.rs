@@ -15,7 +15,10 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use wire::{
-    enroll::{CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, Token},
+    enroll::{
+        CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE, NODE_NAME_IS_TAKEN,
+        Token,
+    },
     text::{printable, printable_bytes},
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -135,6 +138,8 @@ pub(super) async fn query_node(
     let request = Request::get(&path).header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt()));
     match exchange(&target, tls, request, Bytes::new()).await {
         Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(NodeStatus::Connected),
+        Ok(said) if said == NODE_NAME_IS_TAKEN.as_bytes() => Ok(NodeStatus::Taken),
+        Ok(said) if said == NODE_NAME_IS_FREE.as_bytes() => Ok(NodeStatus::Free),
         Ok(_) => Ok(NodeStatus::Exists),
         Err(EnrollError::Refused { status: 404, .. }) => Ok(NodeStatus::Unknown),
         Err(error) => Err(error),

@@ -167,8 +167,12 @@ impl Identity {
 pub(crate) enum NodeStatus {
     /// There is no such node.
     Unknown,
-    /// There is such a node; CloudCore says no more.
+    /// There is such a node; CloudCore says no more, and gives its name to whoever has a token.
     Exists,
+    /// There is such a node, and its name is not given before an administrator has freed it.
+    Taken,
+    /// There is such a node, and its name is given.
+    Free,
     /// There is such a node, and an agent is connected as it now.
     Connected,
 }

@@ -127,11 +127,11 @@ impl Server {
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
                     Ok(share) => {
                         let server = self.clone();
-                        tasks.spawn(async move {
+                        tasks.spawn(crate::rt::in_span(async move {
                             let reply = server.forward(*forward).await;
                             server.send(&reply, client);
                             drop(share);
-                        });
+                        }));
                     }
                     Err(_) => self.send(&forward.question.failed(), client),
                 },
@@ -157,7 +157,7 @@ impl Server {
                     // a connection beyond the limits is closed
                     let Ok(slot) = self.0.connections.accept(Some(client)) else { continue };
                     let server = self.clone();
-                    tasks.spawn(async move {
+                    tasks.spawn(crate::rt::in_span(async move {
                         tokio::select! {
                             // cancel-safe: a connection that is cut off in the middle is closed
                             () = slot.evicted() => {}
@@ -167,7 +167,7 @@ impl Server {
                                 }
                             }
                         }
-                    });
+                    }));
                 }
                 Err(error) => {
                     debug!(%error, "a connection was not accepted");

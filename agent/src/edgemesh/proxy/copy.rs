@@ -168,7 +168,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_vanishes_after_its_end_ends_its_connection_over_the_relay() {
         let ((mut program, mut client), (mut relayed, mut node)) = (connected().await, duplex(1024));
-        let forwarding = tokio::spawn(async move { over_relay(&mut client, &mut relayed).await });
+        let forwarding = crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
         program.write_all(b"hello").await.unwrap();
         program.shutdown().await.unwrap();
         let mut received = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
     async fn both_directions_over_the_relay_end_by_themselves() {
         for client_ends_first in [true, false] {
             let ((mut program, mut client), (mut relayed, mut node)) = (connected().await, duplex(1024));
-            let forwarding = tokio::spawn(async move { over_relay(&mut client, &mut relayed).await });
+            let forwarding = crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
             let text = vec![b'x'; 100_000];
             if client_ends_first {
                 program.shutdown().await.unwrap();

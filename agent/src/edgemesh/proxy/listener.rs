@@ -32,9 +32,9 @@ impl Listener {
         let backend = Backend::new(targets, budget, address, dialer);
         let task = match listen.protocol {
             Protocol::Tcp => {
-                tokio::spawn(tcp::serve(tcp::listen(listen.address)?, backend, connections.clone()))
+                crate::rt::spawn(tcp::serve(tcp::listen(listen.address)?, backend, connections.clone()))
             }
-            Protocol::Udp => tokio::spawn(udp::serve(udp::listen(listen.address)?, backend)),
+            Protocol::Udp => crate::rt::spawn(udp::serve(udp::listen(listen.address)?, backend)),
         };
         Ok(Self { target, task })
     }

@@ -16,7 +16,7 @@ use rustls::{
     version::TLS13,
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::sync::Mutex;
 use wire::{
     enroll::{Identity, identity_of},
     relay::INNER_ALPN,
@@ -71,7 +71,7 @@ impl Certificates {
     /// Builds the TLS configuration towards the cloud.
     pub(super) async fn to_cloud(&self) -> Result<Arc<ClientConfig>, CertificateError> {
         let files = self.files.clone();
-        Ok(spawn_blocking(move || tls_files::client_config(&files)).await??)
+        Ok(crate::rt::spawn_blocking(move || tls_files::client_config(&files)).await??)
     }
 
     /// Builds a client's TLS configuration that accepts this node and no other.
@@ -110,7 +110,7 @@ impl Certificates {
             return Ok(loaded.clone());
         }
         let files = self.files.clone();
-        let loaded = Arc::new(spawn_blocking(move || loaded(&files)).await??);
+        let loaded = Arc::new(crate::rt::spawn_blocking(move || loaded(&files)).await??);
         *read = Some((now(), loaded.clone()));
         Ok(loaded)
     }

@@ -119,7 +119,8 @@ impl Task {
 
     pub(super) async fn run(&self, shutdown: &CancellationToken) {
         let mut redial = Redial::new(now());
-        let mut faults = Repeated::default();
+        // whether the end of the last connection was logged
+        let (mut faults, mut is_ended) = (Repeated::default(), false);
         loop {
             let started = now();
             let dialled = tokio::select! {
@@ -131,8 +132,11 @@ impl Task {
                 .unwrap_or_else(|_| Err(ConnectError::Timeout(self.server.to_string(), DIAL_TIMEOUT)))
             {
                 Ok((connection, endpoint)) => {
-                    faults = Repeated::default();
-                    info!(server = %self.server, "connected to the relay");
+                    if faults.recover() || std::mem::take(&mut is_ended) {
+                        warn!(server = %self.server, "connected to the relay again");
+                    } else {
+                        info!(server = %self.server, "connected to the relay");
+                    }
                     self.publish.send_replace(Some(connection.clone()));
                     self.serve(&connection, shutdown).await;
                     self.publish.send_replace(None);
@@ -150,6 +154,7 @@ impl Task {
                     }
                     let why = why.unwrap_or_default();
                     warn!(why, "the connection to the relay has ended");
+                    is_ended = true;
                 }
                 Err(error) => {
                     if error.is_before_join() {
@@ -209,7 +214,7 @@ impl Task {
                     accepted = connection.accept_bi() => match accepted {
                         Ok(stream) => {
                             let server = self.streams.clone();
-                            tasks.spawn(async move { server.serve(stream).await });
+                            tasks.spawn(crate::rt::in_span(async move { server.serve(stream).await }));
                         }
                         Err(_) => return,
                     },

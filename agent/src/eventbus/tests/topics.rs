@@ -242,6 +242,7 @@ fn fits(expected: &Value, found: &Value) -> bool {
 async fn run(node: &Node, line: &mut FakeCloud, address: SocketAddr) {
     line.up();
     let mut hears = Subscriber::at(address).await;
+    let mut last = None;
     for step in table() {
         match step {
             Says(topic, payload) => assert!(publish(address, &topic, &payload, &[]).await, "{topic}"),
@@ -261,10 +262,12 @@ async fn run(node: &Node, line: &mut FakeCloud, address: SocketAddr) {
             }
             Uploads(topic, payload) => {
                 let mut told = upload(line).await;
-                while told.0 == RULE {
+                // what the cloud takes late comes again from the disk
+                while told.0 == RULE || last.as_ref() == Some(&told) {
                     told = upload(line).await;
                 }
                 assert_eq!(told, (topic.to_owned(), payload));
+                last = Some(told);
             }
             Until(topic) => loop {
                 assert!(publish(address, topic, "x", &[]).await);

@@ -28,12 +28,10 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
     let (requests, asked) = mpsc::channel(room);
     let (uploads, uploaded) = mpsc::channel(1);
     let connections = Arc::new(watch::Sender::new(0));
-    let unacknowledged = Arc::new(tokio::sync::Semaphore::new(4));
     (
         Sinks {
             requests,
             uploads,
-            unacknowledged,
             connections,
             has_devices: true,
             dropped: Arc::default(),

@@ -43,7 +43,8 @@ impl Remote {
 
     /// Queues a message for the outbox, and waits for space. A newer message of the same key replaces an older one.
     async fn queue_event(&self, event: Upstream, key: Option<String>) -> Result<(), ApiError> {
-        let item = Item { message: event.into_message(unix_millis()), key, on_stored: None };
+        let item =
+            Item { message: event.into_message(unix_millis()), key, on_stored: None, is_awaited: false };
         self.config.events.send(item).await.map_err(|_| ApiError::unavailable("the agent ends"))
     }
 }

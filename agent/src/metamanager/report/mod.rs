@@ -15,12 +15,16 @@ use std::{
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kubeapi::store::{Key, Resource, StoreError, Watch};
 use parking_lot::Mutex;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, Interval, MissedTickBehavior, interval_at},
+};
 use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
 use super::{
     desired::{Desired, resource},
+    node_confirmed::NodeConfirmed,
     record::GROUP,
 };
 use crate::edgehub::{EdgeHub, Link, Unreachable};
@@ -52,7 +56,7 @@ pub(super) struct Reporter {
     hub: EdgeHub,
     node_name: String,
     /// The connection over which the cloud has confirmed the node's status.
-    node_confirmed_over: Arc<Mutex<Option<Link>>>,
+    node_confirmed_over: Arc<watch::Sender<Option<Link>>>,
     /// The time between two reports of a pod's status that has not changed.
     status_interval: Option<Duration>,
     /// Pods whose status is reported the next time even if the cloud has confirmed it.
@@ -83,10 +87,15 @@ impl Reporter {
             desired,
             hub,
             node_name,
-            node_confirmed_over: Arc::default(),
+            node_confirmed_over: Arc::new(watch::Sender::new(None)),
             status_interval,
             stale: Arc::default(),
         }
+    }
+
+    /// Returns a notification for when the cloud has this node.
+    pub(super) fn node_confirmed(&self) -> NodeConfirmed {
+        NodeConfirmed::new(self.node_confirmed_over.subscribe())
     }
 
     /// Runs for ever.

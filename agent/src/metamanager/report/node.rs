@@ -31,7 +31,7 @@ impl Reporter {
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
         // the cloud behind a new connection may have thought this node dead, whatever it had confirmed before
-        if known == Some(&fresh) && *self.node_confirmed_over.lock() == Some(link) {
+        if known == Some(&fresh) && *self.node_confirmed_over.borrow() == Some(link) {
             return Ok(ReportOutcome::Done);
         }
         if entry.record.is_none() {
@@ -82,7 +82,7 @@ impl Reporter {
                 }
             })
             .await?;
-        *self.node_confirmed_over.lock() = Some(link);
+        self.node_confirmed_over.send_replace(Some(link));
         Ok(ReportOutcome::Done)
     }
 

@@ -136,7 +136,7 @@ impl InCluster {
                     Ok(server) => {
                         info!(%address, "MetaServer serves the Kubernetes API at the address of its Service");
                         let end = shutdown.child_token();
-                        tokio::spawn(server.run(end.clone()));
+                        crate::rt::spawn(server.run(end.clone()));
                         open.insert(address, end.drop_guard());
                     }
                     Err(error) => {

@@ -50,7 +50,7 @@ use kubeapi::{
 };
 use rustls::ServerConfig;
 use serde_json::Value;
-use tokio::{sync::watch, task::spawn_blocking};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
@@ -408,7 +408,7 @@ fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
 
 /// Ensures that this machine has the address; where that fails, only the other address is served.
 async fn make_interface(address: IpAddr) {
-    let made = spawn_blocking(move || interface::ensure(address)).await;
+    let made = crate::rt::spawn_blocking(move || interface::ensure(address)).await;
     if let Ok(Err(error)) = made {
         tracing::warn!(error = &error as &dyn std::error::Error, "the address for pods cannot be had");
     }

@@ -15,7 +15,6 @@ use futures::future::BoxFuture;
 use tokio::{
     fs::{self, File},
     io::AsyncReadExt,
-    task::spawn_blocking,
     time::Instant,
 };
 
@@ -74,7 +73,7 @@ impl Reader {
         let watch = options.follow.then(|| DirectoryWatch::new(&path));
         let lines = options.tail;
         let opening = path.clone();
-        let opened = spawn_blocking(move || open(&opening, lines)).await;
+        let opened = crate::rt::spawn_blocking(move || open(&opening, lines)).await;
         let (file, metadata, start) = opened.map_err(io::Error::other)??;
         let remaining = watch.is_none().then(|| metadata.len().saturating_sub(start));
         let mut file = File::from_std(file);

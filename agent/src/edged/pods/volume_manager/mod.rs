@@ -63,7 +63,7 @@ pub(super) async fn refresh(
     let (ips, host_ips) = (context.pod_ips(pod, observed), context.node.addresses.ips());
     let logs = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
     let pod_dir = context.dirs.pod(identity.uid);
-    let done = tokio::task::spawn_blocking(move || {
+    let done = crate::rt::spawn_blocking(move || {
         if task_context.removing.is_removing(&[&pod_dir, &logs]) {
             return Err(BEING_REMOVED.to_owned());
         }
@@ -128,7 +128,7 @@ pub(super) async fn remove(context: &Context, identity: &Identity<'_>) {
     if context.pod_cache.with(&uid, |state| std::mem::replace(&mut state.volumes_removed, true)) {
         return;
     }
-    let done = tokio::task::spawn_blocking(move || volumes::remove_volumes(&dirs, &uid)).await;
+    let done = crate::rt::spawn_blocking(move || volumes::remove_volumes(&dirs, &uid)).await;
     if let Ok(Err(error)) = done {
         tracing::warn!(error = &error as &dyn std::error::Error, "volumes of a pod that is over stay");
         context.pod_cache.with(identity.uid, |state| state.volumes_removed = false);
