@@ -86,7 +86,7 @@ unit: ## The tests of one crate: make unit CRATE=wire
 
 proofs: needs build ## The long form of what CI proves in short: kills, power cuts, disconnects, seeds; an hour and more
 	OUTRIGGER_CHURN_PODS=50 OUTRIGGER_CHURN_SECONDS=300 OUTRIGGER_COLD_KILLS=200 OUTRIGGER_EVERY_POINT=1 \
-	  $(NEXTEST) --package e2e churn:: cold_start:: kill::
+	  OUTRIGGER_STALL_SECONDS=170 $(NEXTEST) --package e2e churn:: cold_start:: kill:: stall::
 	OUTRIGGER_REAL_DISCONNECTS=1000 $(NEXTEST) --package tests disconnects::
 	POWER_CUT_IMAGES=1000000 cargo test --locked --release --package kubeapi --test power_cut whenever -- --nocapture
 	OUTRIGGER_DISCONNECTS=1000000 cargo test --locked --release --package simulated disconnects -- --nocapture

@@ -67,9 +67,14 @@ impl Process {
         self.wait_exit()
     }
 
-    /// Sends SIGSTOP, which halts it until it is killed.
+    /// Sends SIGSTOP, which halts it until it is killed or resumed.
     pub fn freeze(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGSTOP)
+    }
+
+    /// Sends SIGCONT, with which it continues.
+    pub fn resume(&self) -> anyhow::Result<()> {
+        self.signal(Signal::SIGCONT)
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {

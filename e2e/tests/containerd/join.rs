@@ -120,6 +120,13 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     // and back: the agent runs still
     let said = machine.run(&["edge-agent", "reset", "--force"])?;
     ensure!(said.contains("default/web") && said.contains("kubectl delete node edge-2"), "{said}");
+    ensure!(said.contains("Stopping the agent") && said.contains("shows node edge-2 as NotReady"), "{said}");
+    let node = api.get(&format!("/api/v1/nodes/{NAME}"))?.context("the Node is gone")?;
+    let conditions = node["status"]["conditions"].as_array().context("no conditions")?;
+    ensure!(
+        conditions.iter().any(|one| one["type"] == "Ready" && one["status"] != "True"),
+        "the Node is Ready: {conditions:?}"
+    );
     ensure!(cri.containers()?.is_empty(), "{:?} is left", cri.containers()?);
     for file in FILES {
         ensure!(!machine.path(file).exists(), "{file} is left");
@@ -146,5 +153,5 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
         ensure!(running.len() == 1, "{running:?} runs");
         Ok(())
     })?;
-    machine.run(&["edge-agent", "reset", "--force"]).map(drop)
+    machine.run(&["edge-agent", "reset", "--force", "--now"]).map(drop)
 }

@@ -39,6 +39,7 @@ mod resources;
 mod security;
 mod server;
 mod short;
+mod stall;
 mod static_pods;
 mod stats;
 mod stream_clients;
