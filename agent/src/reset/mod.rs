@@ -1,7 +1,7 @@
 //! `edge-agent reset`: a machine stops being a node. It undoes `join`, or the manual setup of an agent.
 //!
-//! The agent is stopped first, then its pods are ended, then the cloud is told, then files are removed: the configuration last, so that an interrupted
-//! reset can be repeated. What the agent did not create stays, and is reported.
+//! The agent is stopped first, then its pods are ended, then the cloud is told, then files are removed: the configuration last,
+//! so that an interrupted reset can be repeated. What the agent did not create stays, and is reported.
 
 mod files;
 mod sign_off;

@@ -1,4 +1,5 @@
-//! The runtime of all modules: backoff, clocks, supervised tasks, tasks in the span of their node, atomic files, renewal of certificates, TLS files.
+//! The runtime of all modules: backoff, clocks, supervised tasks, tasks in the span of their node, atomic files,
+//! renewal of certificates, TLS files.
 
 mod backoff;
 mod certificate_fault;

@@ -1,4 +1,5 @@
-//! Connections that are no node's: checks of a port, and of a server without a certificate, as `edge-agent join` and load balancers make them.
+//! Connections that are no node's: checks of a port, and of a server without a certificate, as `edge-agent join` and load balancers
+//! make them.
 
 use std::io::{self, ErrorKind};
 

@@ -87,8 +87,8 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
     let _ = tokio::time::timeout(WRITE_INTERVAL, records.write(vec![gone])).await;
 }
 
-/// Returns the records of running replicas, by the replica's name. A replica that no longer writes has ended when its Lease would have run out:
-/// by the clocks of the replicas, and more coarsely by the reader's.
+/// Returns the records of running replicas, by the replica's name. A replica that no longer writes has ended when its Lease would
+/// have run out: by the clocks of the replicas, and more coarsely by the reader's.
 fn alive(known: &[Entry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
     let read = |entry: &Entry| Some((entry.name.clone(), SessionsRecord::deserialize(&entry.value).ok()?));
     let mut all: BTreeMap<_, _> = known.iter().filter_map(read).collect();
