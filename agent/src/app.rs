@@ -54,7 +54,7 @@ use tracing::warn;
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edged::{Diagnostics, PodNetwork, Signals, Storage},
+    edged::{PodNetwork, Signals, Storage},
     edgehub::{self, Link, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
@@ -273,7 +273,6 @@ impl App {
         let services =
             services::start(config, services, &bus, listening.as_ref(), &mut supervisor, &shutdown);
         let mesh = mesh::start(config, (&meta, meta_server.as_ref()), &mut supervisor, &shutdown);
-        let vitals = supervisor.vitals();
         let sources = metrics::Sources {
             services: services.clone(),
             mesh: mesh.clone(),
@@ -282,12 +281,9 @@ impl App {
             bus: bus.clone(),
             devices: devices.clone(),
             dmi,
-            vitals: vitals.clone(),
+            vitals: supervisor.vitals(),
         };
-        let metrics = metrics::collector(sources);
-        let traffic_shown = traffic.clone();
-        let diagnostics =
-            Diagnostics { link: Some(link.clone()), traffic: traffic_shown, vitals, storage, metrics };
+        let diagnostics = metrics::diagnostics(sources, storage);
         let dns = mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
             let inputs = pods::Inputs {

@@ -1,7 +1,8 @@
-//! The metrics of all modules but EdgeD.
+//! The metrics of all modules but EdgeD, and what else its server shows of them.
 
 use crate::{
     devicetwin::{DeviceTwin, dmi::Dmi},
+    edged::{Diagnostics, Storage},
     edgehub::EdgeHub,
     edgemesh::EdgeMesh,
     eventbus::Bus,
@@ -22,9 +23,15 @@ pub(super) struct Sources {
     pub(super) vitals: HealthMonitor,
 }
 
-/// Returns a collector of their metrics.
-pub(super) fn collector(sources: Sources) -> Collector {
-    Collector::new(move |queues| sources.metrics(queues))
+/// Returns the state of the modules that EdgeD's server shows, with a collector of their metrics.
+pub(super) fn diagnostics(sources: Sources, storage: Storage) -> Diagnostics {
+    Diagnostics {
+        link: Some(sources.hub.link()),
+        traffic: sources.hub.traffic(),
+        vitals: sources.vitals.clone(),
+        storage,
+        metrics: Collector::new(move |queues| sources.metrics(queues)),
+    }
 }
 
 impl Sources {
