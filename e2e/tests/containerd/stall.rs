@@ -23,7 +23,7 @@ fn a_machine_that_stood_still_restarts_nothing() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let probe = json!({"exec": {"command": ["true"]}, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 1});
     let probed = json!({"containers": [{"name": "main", "livenessProbe": probe}]});
-    apply(&rig.cloud, &[pod("probed", &probed), pod("plain", &json!({}))])?;
+    apply(&rig, &[pod("probed", &probed), pod("plain", &json!({}))])?;
     let names = ["probed", "plain"];
     names.iter().try_for_each(|name| rig.wait_ready(name).map(drop))?;
     let before = (rig.containerd.cri.running()?, rig.node.process.id());
