@@ -12,7 +12,7 @@ use kubeapi::store::{
     Damaged, Key, Listing, Object, Page, Resource, Scope, SqliteOptions, SqliteStore, Store, StoreError,
     Watch, Write,
 };
-use tokio::{runtime::Handle, sync::Mutex, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::Mutex};
 use tracing::warn;
 
 use crate::metamanager;
@@ -48,7 +48,7 @@ impl LateStore {
         }
         let (path, options) = (self.path.clone(), self.options.clone());
         // on a thread of its own: SQLx's migrations are a future that cannot be sent between threads
-        let opening = spawn_blocking(move || Handle::current().block_on(open_copies(&path, options)));
+        let opening = crate::rt::spawn_blocking(move || Handle::current().block_on(open_copies(&path, options)));
         let copies = opening.await.map_err(|error| self.not_open(io::Error::other(error)))??;
         Ok(Arc::clone(self.opened.get_or_init(|| copies)))
     }
