@@ -48,7 +48,8 @@ impl LateStore {
         }
         let (path, options) = (self.path.clone(), self.options.clone());
         // on a thread of its own: SQLx's migrations are a future that cannot be sent between threads
-        let opening = crate::rt::spawn_blocking(move || Handle::current().block_on(open_copies(&path, options)));
+        let opening =
+            crate::rt::spawn_blocking(move || Handle::current().block_on(open_copies(&path, options)));
         let copies = opening.await.map_err(|error| self.not_open(io::Error::other(error)))??;
         Ok(Arc::clone(self.opened.get_or_init(|| copies)))
     }
