@@ -4,13 +4,13 @@ use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Method, Request, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
 use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
@@ -18,6 +18,9 @@ use super::verifier::Verifier;
 
 /// The largest answer, in bytes.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The most redirects that are followed, as in Go's client.
+const MAX_REDIRECTS: usize = 10;
 
 /// How much of an answer that refuses is told.
 const MAX_EXCERPT_LENGTH: usize = 256;
@@ -63,10 +66,83 @@ impl WebhookTransport for HttpsTransport {
     }
 }
 
+/// An answer, or where it is.
+enum Answer {
+    Body(Bytes),
+    Redirect(StatusCode, Url),
+}
+
+/// Posts the review, and follows redirects as the API server's client does: to a 301, 302 or 303 with a GET, to a 307 or 308 with the
+/// review once more.
 async fn post(call: WebhookCall) -> Result<Bytes, String> {
-    let host = call.url.host_str().ok_or("the URL has no host")?.to_owned();
-    let port = call.url.port().unwrap_or(443);
-    let stream = match &call.addresses {
+    let (mut url, mut body) = (call.url.clone(), Some(call.body.clone()));
+    for _ in 0..=MAX_REDIRECTS {
+        match ask(&call, &url, body.clone()).await? {
+            Answer::Body(body) => return Ok(body),
+            Answer::Redirect(status, to) => {
+                if to.scheme() != "https" {
+                    return Err(format!("the server redirects to {to}, which is not HTTPS"));
+                }
+                url = to;
+                if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+                    body = None;
+                }
+            }
+        }
+    }
+    Err(format!("stopped after {MAX_REDIRECTS} redirects"))
+}
+
+/// Sends one request: a POST of `body`, or a GET without one.
+async fn ask(call: &WebhookCall, url: &Url, body: Option<Bytes>) -> Result<Answer, String> {
+    let host = url.host_str().ok_or("the URL has no host")?.to_owned();
+    let port = url.port().unwrap_or(443);
+    let stream = open(call, url, &host, port).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    let _connection = driven(connection);
+    let path = match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    };
+    let mut request = Request::builder()
+        .method(if body.is_some() { Method::POST } else { Method::GET })
+        .uri(path)
+        .header(header::HOST, format!("{host}:{port}"))
+        .header(header::ACCEPT, "application/json, */*")
+        .header(header::USER_AGENT, "kube-apiserver-admission");
+    if body.is_some() {
+        request = request.header(header::CONTENT_TYPE, "application/json");
+    }
+    let request = request.body(Full::new(body.unwrap_or_default())).map_err(|error| error.to_string())?;
+    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    let status = answer.status();
+    if let Some(to) = redirect(status, answer.headers(), url)? {
+        return Ok(Answer::Redirect(status, to));
+    }
+    let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES).collect().await;
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    if status.is_success() {
+        return Ok(Answer::Body(body));
+    }
+    let excerpt: String = String::from_utf8_lossy(&body).chars().take(MAX_EXCERPT_LENGTH).collect();
+    Err(format!("the server answered {status}: {}", excerpt.trim()))
+}
+
+/// Returns where an answer redirects to; `None` for any other, also one that does not say where.
+fn redirect(status: StatusCode, headers: &HeaderMap, from: &Url) -> Result<Option<Url>, String> {
+    let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(location) = headers.get(header::LOCATION).filter(|_| follows) else { return Ok(None) };
+    let location = String::from_utf8_lossy(location.as_bytes());
+    let to = from.join(&location);
+    to.map(Some).map_err(|error| format!("failed to parse Location header: {error}"))
+}
+
+/// Opens a connection, to the endpoints of the webhook's service where `url` is on its host.
+async fn open(call: &WebhookCall, url: &Url, host: &str, port: u16) -> Result<TlsStream<TcpStream>, String> {
+    let is_own = url.host() == call.url.host() && port == call.url.port().unwrap_or(443);
+    let stream = match call.addresses.as_ref().filter(|_| is_own) {
         Some(addresses) => connect(addresses).await?,
         None => {
             let named = format!("{host}:{port}");
@@ -79,36 +155,10 @@ async fn post(call: WebhookCall) -> Result<Bytes, String> {
     let name =
         ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(Arc::new(client(call.ca_bundle.as_deref())?));
-    let stream = connector
+    connector
         .connect(name, stream)
         .await
-        .map_err(|error| format!("tls: failed to verify certificate: {error}"))?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| error.to_string())?;
-    let _connection = driven(connection);
-    let path = match call.url.query() {
-        Some(query) => format!("{}?{query}", call.url.path()),
-        None => call.url.path().to_owned(),
-    };
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(path)
-        .header(header::HOST, format!("{host}:{port}"))
-        .header(header::CONTENT_TYPE, "application/json")
-        .header(header::ACCEPT, "application/json, */*")
-        .header(header::USER_AGENT, "kube-apiserver-admission")
-        .body(Full::new(call.body))
-        .map_err(|error| error.to_string())?;
-    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES).collect().await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    if status.is_success() {
-        return Ok(body);
-    }
-    let excerpt: String = String::from_utf8_lossy(&body).chars().take(MAX_EXCERPT_LENGTH).collect();
-    Err(format!("the server answered {status}: {}", excerpt.trim()))
+        .map_err(|error| format!("tls: failed to verify certificate: {error}"))
 }
 
 /// The connection runs until the guard goes.
@@ -169,4 +219,129 @@ fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
     }
     let verifier = Verifier::new(bundle, roots, provider).map_err(|error| error.to_string())?;
     Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http_body_util::combinators::BoxBody;
+    use hyper::{body::Incoming, service::service_fn};
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::ServerConfig;
+    use rustls_pki_types::PrivateKeyDer;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// A server at `127.0.0.1` that redirects by its paths, and notes the requests.
+    struct Server {
+        address: SocketAddr,
+        ca: Bytes,
+        seen: Arc<Mutex<Vec<String>>>,
+        _stop: DropGuard,
+    }
+
+    impl Server {
+        async fn start() -> Self {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            let config =
+                ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                    .with_safe_default_protocol_versions()
+                    .unwrap()
+                    .with_no_client_auth()
+                    .with_single_cert(
+                        vec![certificate.der().clone()],
+                        PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+                    )
+                    .unwrap();
+            let acceptor = TlsAcceptor::from(Arc::new(config));
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let noted = Arc::clone(&seen);
+            let stop = driven(async move {
+                loop {
+                    let Ok((stream, _)) = listener.accept().await else { continue };
+                    let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
+                    tokio::spawn(async move {
+                        let stream = TokioIo::new(acceptor.accept(stream).await.unwrap());
+                        let answer = service_fn(move |request| answer(request, Arc::clone(&noted)));
+                        // a client that has its answer leaves
+                        let _ =
+                            hyper::server::conn::http1::Builder::new().serve_connection(stream, answer).await;
+                    });
+                }
+            });
+            Self { address, ca: certificate.pem().into(), seen, _stop: stop }
+        }
+
+        async fn call(&self, path: &str) -> Result<Bytes, String> {
+            let call = WebhookCall {
+                url: Url::parse(&format!("https://{}{path}", self.address)).unwrap(),
+                addresses: None,
+                ca_bundle: Some(self.ca.clone()),
+                body: Bytes::from_static(b"review"),
+                timeout: Duration::from_secs(30),
+            };
+            HttpsTransport.call(call).await
+        }
+    }
+
+    async fn answer(
+        request: Request<Incoming>,
+        seen: Arc<Mutex<Vec<String>>>,
+    ) -> Result<http::Response<BoxBody<Bytes, std::convert::Infallible>>, hyper::Error> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let path = parts.uri.path().to_owned();
+        seen.lock().unwrap().push(format!("{} {path} {}", parts.method, String::from_utf8_lossy(&body)));
+        let (status, location) = match path.as_str() {
+            "/301" | "/302" | "/303" | "/307" | "/308" => (path[1..].parse().unwrap(), Some("/end")),
+            "/loop" => (307, Some("/loop")),
+            "/plain" => (307, Some("http://127.0.0.1/end")),
+            "/nowhere" => (302, None),
+            _ => (200, None),
+        };
+        let mut answer = http::Response::builder().status(status);
+        if let Some(location) = location {
+            answer = answer.header(header::LOCATION, location);
+        }
+        Ok(answer.body(Full::new(Bytes::from_static(b"answered")).boxed()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn redirects_are_followed_as_go_follows_them() {
+        let server = Server::start().await;
+        let rows = [
+            ("/end", &["POST /end review"][..]),
+            ("/301", &["POST /301 review", "GET /end "]),
+            ("/302", &["POST /302 review", "GET /end "]),
+            ("/303", &["POST /303 review", "GET /end "]),
+            ("/307", &["POST /307 review", "POST /end review"]),
+            ("/308", &["POST /308 review", "POST /end review"]),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(server.call(path).await.unwrap(), "answered", "{path}");
+            assert_eq!(std::mem::take(&mut *server.seen.lock().unwrap()), expected, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn redirects_end_and_lead_to_nothing_that_is_not_encrypted() {
+        let server = Server::start().await;
+        let rows = [
+            ("/loop", "stopped after 10 redirects"),
+            ("/plain", "the server redirects to http://127.0.0.1/end, which is not HTTPS"),
+            ("/nowhere", "the server answered 302 Found: answered"),
+        ];
+        for (path, expected) in rows {
+            let told = server.call(path).await.unwrap_err();
+            assert_eq!(told, format!("Post \"https://{}{path}\": {expected}", server.address));
+        }
+        assert_eq!(server.seen.lock().unwrap().iter().filter(|one| one.contains("/loop")).count(), 11);
+    }
 }
