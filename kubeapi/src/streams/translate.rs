@@ -36,6 +36,10 @@ const MAX_STATUS_BYTES: u64 = 64 * 1024;
 /// connection up after a minute.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
+/// How long nothing is sent after the handshake to clients of version 5. kubectl before 1.34 makes its streams while it already reads:
+/// what comes before is lost, and it prints "Unknown stream id". The API server has not reached the node by then.
+const STREAMS_DELAY: Duration = Duration::from_millis(50);
+
 /// The streams that a client requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestedStreams {
@@ -109,7 +113,12 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
     let (input, inputs) = mpsc::channel(CHANNEL_CAPACITY);
     let first = protocol.message(streams.first_channel(), &[]);
     let Streams { session, error, stdin, stdout, stderr, mut resize } = streams;
-    let written = write(sink, first, messages, &idle);
+    let written = async {
+        if protocol.can_close {
+            sleep(STREAMS_DELAY).await;
+        }
+        write(sink, first, messages, &idle).await;
+    };
     let told = async {
         let (_, _, status) = tokio::join!(
             output(stdout, STDOUT, protocol, &out),

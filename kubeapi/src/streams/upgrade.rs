@@ -82,8 +82,9 @@ impl Handshake {
     /// Returns 403 where none of the offered subprotocols is supported.
     pub(super) fn refused(&self, spoken: &[&str]) -> StatusError {
         let why = format!(
-            "unable to upgrade: unable to negotiate protocol: client supports {:?}, server accepts {spoken:?}",
-            self.protocols
+            "unable to upgrade: unable to negotiate protocol: client supports [{}], server accepts [{}]",
+            self.protocols.join(" "),
+            spoken.join(" ")
         );
         StatusError::of_node(StatusCode::FORBIDDEN, why)
     }
