@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     age,
     cells::{name, selector, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown, wide},
+    printer::{AGE, NAME, Printer, boolean, integer, shown, wide},
     workload::{names_and_images, number, template},
 };
 use crate::object::{is_deleting, items, text, text_or_empty};
@@ -42,8 +42,8 @@ pub(super) const CRON_JOB: Printer = Printer {
         NAME,
         shown("Schedule"),
         shown("Timezone"),
-        shown("Suspend"),
-        shown("Active"),
+        boolean("Suspend"),
+        integer("Active"),
         shown("Last Schedule"),
         AGE,
         wide("Containers"),

@@ -72,7 +72,7 @@ const EVENT_COLUMNS: &[Column] = &[
     wide("Source"),
     shown("Message"),
     wide("First Seen"),
-    ("Count", "integer", "", 1),
+    wide("Count"),
     ("Name", "string", "name", 1),
 ];
 

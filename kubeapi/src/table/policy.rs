@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     age,
     cells::{name, since_creation, text_or},
-    printer::{AGE, Column, NAME, Printer, shown, wide},
+    printer::{AGE, Column, NAME, Printer, boolean, integer, shown, wide},
 };
 use crate::object::{items, text_or_empty};
 
@@ -47,7 +47,7 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) const DISRUPTION_BUDGET: Printer = Printer {
-    columns: &[NAME, shown("Min Available"), shown("Max Unavailable"), shown("Allowed Disruptions"), AGE],
+    columns: &[NAME, shown("Min Available"), shown("Max Unavailable"), integer("Allowed Disruptions"), AGE],
     cells: |object, now| {
         let amount = |field| match object.pointer(field) {
             Some(Value::String(percent)) => percent.clone(),
@@ -65,7 +65,7 @@ pub(super) const DISRUPTION_BUDGET: Printer = Printer {
 };
 
 pub(super) const PRIORITY_CLASS: Printer = Printer {
-    columns: &[NAME, shown("Value"), shown("Global-Default"), AGE, shown("PreemptionPolicy")],
+    columns: &[NAME, integer("Value"), boolean("Global-Default"), AGE, shown("PreemptionPolicy")],
     cells: |object, now| {
         vec![
             name(object),

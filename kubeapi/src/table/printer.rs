@@ -17,6 +17,16 @@ pub(super) const fn shown(name: &'static str) -> Column {
     (name, "string", "", 0)
 }
 
+/// Returns a column of numbers that is always shown.
+pub(super) const fn integer(name: &'static str) -> Column {
+    (name, "integer", "", 0)
+}
+
+/// Returns a column of flags that is always shown.
+pub(super) const fn boolean(name: &'static str) -> Column {
+    (name, "boolean", "", 0)
+}
+
 /// Returns a column that only `-o wide` shows.
 pub(super) const fn wide(name: &'static str) -> Column {
     (name, "string", "", 1)

@@ -79,7 +79,7 @@ pub(super) const FLOW_SCHEMA: Printer = Printer {
     columns: &[
         NAME,
         shown("PriorityLevel"),
-        ("MatchingPrecedence", "integer", "", 0),
+        shown("MatchingPrecedence"),
         shown("DistinguisherMethod"),
         AGE,
         shown("MissingPL"),

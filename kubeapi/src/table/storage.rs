@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     cells::{name, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown, wide},
+    printer::{AGE, NAME, Printer, boolean, integer, shown, wide},
 };
 use crate::object::{is_deleting, items, text_or_empty};
 
@@ -109,7 +109,7 @@ pub(super) const ATTRIBUTES_CLASS: Printer = Printer {
 };
 
 pub(super) const ATTACHMENT: Printer = Printer {
-    columns: &[NAME, shown("Attacher"), shown("PV"), shown("Node"), shown("Attached"), AGE],
+    columns: &[NAME, shown("Attacher"), shown("PV"), shown("Node"), boolean("Attached"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -125,11 +125,11 @@ pub(super) const ATTACHMENT: Printer = Printer {
 pub(super) const DRIVER: Printer = Printer {
     columns: &[
         NAME,
-        shown("AttachRequired"),
-        shown("PodInfoOnMount"),
-        shown("StorageCapacity"),
+        boolean("AttachRequired"),
+        boolean("PodInfoOnMount"),
+        boolean("StorageCapacity"),
         shown("TokenRequests"),
-        shown("RequiresRepublish"),
+        boolean("RequiresRepublish"),
         shown("Modes"),
         AGE,
     ],
@@ -154,20 +154,9 @@ pub(super) const DRIVER: Printer = Printer {
 };
 
 pub(super) const NODE: Printer = Printer {
-    columns: &[NAME, shown("Drivers"), AGE],
+    columns: &[NAME, integer("Drivers"), AGE],
     cells: |object, now| {
         vec![name(object), items(object, "/spec/drivers").len().into(), since_creation(object, now)]
-    },
-};
-
-pub(super) const CAPACITY: Printer = Printer {
-    columns: &[NAME, shown("StorageClassName"), shown("Capacity")],
-    cells: |object, _| {
-        vec![
-            name(object),
-            text_or_empty(object, "/storageClassName").into(),
-            text_or(object, "/capacity", "<unset>").into(),
-        ]
     },
 };
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     cells::{name, pairs, selector, since_creation, text_or},
-    printer::{AGE, Column, NAME, Printer, shown, wide},
+    printer::{AGE, Column, NAME, Printer, integer, shown, wide},
 };
 use crate::object::{items, text, text_or_empty};
 
@@ -52,7 +52,7 @@ pub(super) const REPLICATION_CONTROLLER: Printer = Printer {
 };
 
 const REPLICA_COLUMNS: &[Column] =
-    &[NAME, shown("Desired"), shown("Current"), shown("Ready"), AGE, CONTAINERS, IMAGES, SELECTOR];
+    &[NAME, integer("Desired"), integer("Current"), integer("Ready"), AGE, CONTAINERS, IMAGES, SELECTOR];
 
 fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
     let [containers, images] = template(object);
@@ -71,11 +71,11 @@ fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
 pub(super) const DAEMON_SET: Printer = Printer {
     columns: &[
         NAME,
-        shown("Desired"),
-        shown("Current"),
-        shown("Ready"),
-        shown("Up-to-date"),
-        shown("Available"),
+        integer("Desired"),
+        integer("Current"),
+        integer("Ready"),
+        integer("Up-to-date"),
+        integer("Available"),
         shown("Node Selector"),
         AGE,
         CONTAINERS,
