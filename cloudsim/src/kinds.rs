@@ -12,7 +12,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Group and kind of what is only stored: writers get a warning. Whoever adds a controller removes its kind here.
-pub(crate) const STORED_ONLY: [(&str, &str); 19] = [
+pub(crate) const STORED_ONLY: [(&str, &str); 22] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
     ("apiregistration.k8s.io", "APIService"),
@@ -22,10 +22,13 @@ pub(crate) const STORED_ONLY: [(&str, &str); 19] = [
     ("networking.k8s.io", "Ingress"),
     ("networking.k8s.io", "IngressClass"),
     ("networking.k8s.io", "NetworkPolicy"),
+    ("networking.k8s.io", "ServiceCIDR"),
     ("resource.k8s.io", "DeviceClass"),
     ("resource.k8s.io", "ResourceClaim"),
     ("resource.k8s.io", "ResourceClaimTemplate"),
     ("resource.k8s.io", "ResourceSlice"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "VolumeAttachment"),
     ("storage.k8s.io", "VolumeAttributesClass"),
     ("apps.kubeedge.io", "EdgeApplication"),
     ("apps.kubeedge.io", "NodeGroup"),
