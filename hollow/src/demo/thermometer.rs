@@ -33,7 +33,8 @@ impl Running {
     pub(super) async fn failed(&mut self) -> String {
         match (&mut self.task).await {
             Ok(Err(error)) => error.to_string(),
-            ended => format!("it has ended: {ended:?}"),
+            Ok(Ok(())) => "it has ended".to_owned(),
+            Err(error) => format!("it has ended: {error}"),
         }
     }
 }
