@@ -11,7 +11,7 @@ use limits::excerpt;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::{object::text_or_empty, proto, status::StatusError};
+use crate::{proto, status::StatusError};
 
 /// The error of a service or of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -120,23 +120,53 @@ where
 /// # Errors
 /// Says what is wrong with the body, for the client.
 pub fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, String> {
-    parse(headers, body).map_err(|error| text_or_empty(&error.body(), "/message").to_owned())
+    parse(headers, body, "object").map_err(|error| error.message().to_owned())
 }
 
-/// Reads the object in a request's body: JSON, YAML or protobuf.
-pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusError> {
+/// Reads the object in a request's body, JSON, YAML or protobuf, which should be of `kind`.
+pub(crate) fn parse(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Value, StatusError> {
     let value = match media_type(headers) {
-        "application/json" | "" => json(body)?,
-        "application/yaml" => yaml(body)?,
+        "application/json" | "" => serde_json::from_slice(body).map_err(|error| json_fault(&error)),
+        "application/yaml" => read_yaml(body),
         proto::MEDIA_TYPE => {
-            proto::decode(body).map_err(|error| StatusError::bad_request(error.to_string()))?
+            return proto::decode(body).map_err(|error| StatusError::bad_request(error.to_string()));
         }
         _ => return Err(StatusError::unsupported_media_type(ACCEPTED_MEDIA_TYPES)),
     };
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(StatusError::bad_request("the body of the request is not an object"))
+    match value {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(unrecognized(kind, NOT_AN_OBJECT, body)),
+        Err(why) => Err(unrecognized(kind, &why, body)),
+    }
+}
+
+/// Why a value that is not an object has no kind.
+pub(crate) const NOT_AN_OBJECT: &str =
+    "couldn't get version/kind; json parse error: json: cannot unmarshal what is not an object";
+
+/// Says why JSON has no kind, with the API server's text for a body that ends too early.
+fn json_fault(error: &serde_json::Error) -> String {
+    let why =
+        if error.is_eof() { "unexpected end of JSON input".to_owned() } else { excerpt(&error.to_string()) };
+    format!("couldn't get version/kind; json parse error: {why}")
+}
+
+/// 400 for a body of which not even the kind can be read, with the beginning of the body.
+pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> StatusError {
+    let summary = summary(body);
+    let message = format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
+    StatusError::bad_request(message)
+}
+
+/// Returns the beginning of a body: as text if it looks like JSON, else in hexadecimal.
+fn summary(body: &[u8]) -> String {
+    const MAX_SHOWN_BYTES: usize = 30;
+    let shown = body.get(..MAX_SHOWN_BYTES).unwrap_or(body);
+    let more = if shown.len() < body.len() { " ..." } else { "" };
+    match shown {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => format!("{}{more}", String::from_utf8_lossy(shown)),
+        _ => shown.iter().map(|byte| format!("{byte:02x}")).chain([more.to_owned()]).collect(),
     }
 }
 
@@ -161,7 +191,11 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
 
 /// Parses YAML, which includes JSON.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
-    let text = std::str::from_utf8(body).map_err(|_| StatusError::bad_request("the body is not UTF-8"))?;
+    read_yaml(body).map_err(|why| StatusError::bad_request(format!("the body is not YAML: {why}")))
+}
+
+fn read_yaml(body: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
     // of a key that stands twice the last one counts, as in JSON; whoever wants to know is told
     let last = serde_saphyr::DuplicateKeyPolicy::LastWins;
     serde_saphyr::from_str_with_options(
@@ -175,7 +209,7 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
             Some(_) => "it has several documents; send one at a time",
             None => &error,
         };
-        StatusError::bad_request(format!("the body is not YAML: {}", excerpt(why)))
+        excerpt(why)
     })
 }
 
@@ -225,6 +259,13 @@ pub(crate) fn text(text: String) -> Response<Body> {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// Makes the 404 for a path that is none of the API.
+pub(crate) fn page_not_found() -> Response<Body> {
+    let mut response = text("404 page not found\n".to_owned());
+    *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }
 

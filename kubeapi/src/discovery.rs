@@ -58,6 +58,29 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     Some(group)
 }
 
+/// Returns `/`: the paths that exist, without those of objects.
+pub(crate) fn root(registry: &Registry) -> Value {
+    const OTHERS: [&str; 9] = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+    ];
+    let mut paths: Vec<_> = OTHERS.map(str::to_owned).into();
+    paths.push("/version".to_owned());
+    for group in named_groups(registry) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions(registry, group).iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.sort();
+    json!({"paths": paths})
+}
+
 /// Returns `/api/v1` or `/apis/<group>/<version>`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry.group_version(group, version).flat_map(|kind| listed(kind));

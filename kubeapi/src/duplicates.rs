@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, fmt};
 
+use http::HeaderMap;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::{body, validate::FieldValidation};
 
 mod yaml;
 
@@ -22,6 +25,19 @@ pub(crate) enum DuplicateFields<'a> {
     Patch(&'a [u8]),
     /// YAML: errors name the line.
     Yaml(&'a [u8]),
+}
+
+impl<'a> DuplicateFields<'a> {
+    /// Returns the body of a request, to be searched unless the check is disabled.
+    pub(crate) fn of(headers: &HeaderMap, body: &'a [u8], fields: FieldValidation) -> Self {
+        match body::media_type(headers) {
+            _ if fields == FieldValidation::Ignore => Self::Ignored,
+            "application/yaml" => Self::Yaml(body),
+            media_type if media_type.ends_with("patch+json") => Self::Patch(body),
+            _ if body::is_json(headers) => Self::Json(body),
+            _ => Self::Ignored,
+        }
+    }
 }
 
 impl DuplicateFields<'_> {

@@ -51,6 +51,7 @@ pub mod quantity;
 mod query;
 mod quota;
 mod registry;
+mod request_type;
 pub mod resources;
 mod review_kind;
 mod scale;

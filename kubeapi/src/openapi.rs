@@ -27,6 +27,20 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const METADATA: &str = "Standard object's metadata. More info: \
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
+/// The parameters of lists and watches.
+const LIST_PARAMETERS: &[&str] = &[
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+];
+
 /// Marks an object that may have any fields.
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 
@@ -46,6 +60,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     registry.group_version(group, version).next()?;
     let mut paths = Map::new();
     let mut schemas = Map::new();
+    [published::LIST_META, published::STATUS].iter().for_each(|name| published::add(name, &mut schemas));
     for kind in registry.group_version(group, version) {
         let name = add_schema(kind, &mut schemas);
         add_paths(kind, &name, &mut paths);
@@ -132,8 +147,8 @@ fn place(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-fn kind_of(kind: &Kind) -> Value {
-    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
+fn kind_of(kind: &Kind, name: &str) -> Value {
+    json!({"group": kind.group, "version": kind.version, "kind": name})
 }
 
 /// Adds the kind's schema, marked as a kind, and the schemas to which it refers; returns its name.
@@ -151,9 +166,36 @@ fn add_schema(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
         }
     };
     if let Some(Value::Object(schema)) = schemas.get_mut(&name) {
-        schema.insert(GVK.into(), json!([kind_of(kind)]));
+        schema.insert(GVK.into(), json!([kind_of(kind, &kind.kind)]));
     }
+    schemas.insert(list_of(&name), list_schema(kind, &name));
     name
+}
+
+/// Returns the name of the schema of lists of the kind whose schema has this name.
+fn list_of(schema: &str) -> String {
+    format!("{schema}List")
+}
+
+fn list_schema(kind: &Kind, schema: &str) -> Value {
+    let description = format!("{} is a list of {}", kind.list_kind(), kind.kind);
+    let items_description = format!("List of {}.", kind.plural);
+    json!({
+        "description": description,
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"description": API_VERSION, "type": "string"},
+            "items": {"description": items_description, "type": "array", "items": reference(schema)},
+            "kind": {"description": KIND, "type": "string"},
+            "metadata": {"description": METADATA, "allOf": [reference(published::LIST_META)]},
+        },
+        GVK: [kind_of(kind, &kind.list_kind())],
+    })
+}
+
+fn reference(schema: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 
 /// Returns the name of the schema of a kind from a definition.
@@ -168,7 +210,7 @@ fn with_type_meta(mut schema: Value) -> Value {
     for (name, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         properties.insert(name.into(), json!({"description": description, "type": "string"}));
     }
-    let of_all = json!([{"$ref": format!("#/components/schemas/{OBJECT_META}")}]);
+    let of_all = json!([reference(OBJECT_META)]);
     properties.insert("metadata".into(), json!({"description": METADATA, "allOf": of_all}));
     schema
 }
@@ -227,11 +269,17 @@ fn path_parameters(kind: &Kind, named: bool) -> Value {
 }
 
 fn operation(kind: &Kind, schema: &str, action: &str) -> Value {
-    let reference = json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
+    let object = json!({"schema": reference(schema)});
+    let answered = match action {
+        "list" => json!({"schema": reference(&list_of(schema))}),
+        "delete" if kind.answers_deleted() => object.clone(),
+        "delete" | "deletecollection" => json!({"schema": reference(published::STATUS)}),
+        _ => object.clone(),
+    };
     let mut operation = json!({
         "x-kubernetes-action": action,
-        GVK: kind_of(kind),
-        "responses": {"200": {"description": "OK", "content": {"application/json": reference}}},
+        GVK: kind_of(kind, &kind.kind),
+        "responses": {"200": {"description": "OK", "content": {"application/json": answered}}},
     });
     let (parameters, body): (&[&str], _) = match action {
         "post" | "put" => (&["dryRun", "fieldManager", "fieldValidation"], Some("application/json")),
@@ -240,23 +288,21 @@ fn operation(kind: &Kind, schema: &str, action: &str) -> Value {
         }
         "delete" => (&["dryRun", "gracePeriodSeconds", "propagationPolicy"], None),
         "deletecollection" => (&["dryRun", "fieldSelector", "labelSelector"], None),
-        "list" => {
-            (&["fieldSelector", "labelSelector", "limit", "continue", "resourceVersion", "watch"], None)
-        }
+        "list" => (LIST_PARAMETERS, None),
         _ => (&[], None),
     };
     let parameter = |name: &&str| json!({"name": name, "in": "query", "schema": {"type": type_of(name)}});
     operation["parameters"] = parameters.iter().map(parameter).collect();
     if let Some(media) = body {
-        operation["requestBody"] = json!({"required": true, "content": {media: reference}});
+        operation["requestBody"] = json!({"required": true, "content": {media: object}});
     }
     operation
 }
 
 fn type_of(parameter: &str) -> &'static str {
     match parameter {
-        "force" | "watch" => "boolean",
-        "limit" | "gracePeriodSeconds" => "integer",
+        "force" | "watch" | "allowWatchBookmarks" | "sendInitialEvents" => "boolean",
+        "limit" | "gracePeriodSeconds" | "timeoutSeconds" => "integer",
         _ => "string",
     }
 }

@@ -15,6 +15,8 @@ use crate::{
 pub(crate) enum RequestPath {
     /// `/healthz`, `/livez`, `/readyz`: which of them, and which of its checks.
     Health(String, Option<String>),
+    /// `/`: all other paths.
+    Root,
     /// `/metrics`.
     Metrics,
     /// `/version`.
@@ -63,16 +65,23 @@ impl Target {
     }
 }
 
+/// Reports whether objects can be at `path`; all else that does not exist is answered with a page.
+pub(crate) fn is_of_api(path: &str) -> bool {
+    matches!(path.split('/').find(|segment| !segment.is_empty()), Some("api" | "apis"))
+}
+
 /// Decodes percent escapes; an invalid escape is kept unchanged.
-fn decode(segment: &str) -> String {
-    percent_decode_str(segment).decode_utf8_lossy().into_owned()
+fn decode(path: &str) -> String {
+    percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
 /// Parses `path`.
 pub(crate) fn parse(registry: &Registry, path: &str) -> RequestPath {
-    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    // as in the real server, an escaped slash ends a segment as any other does
+    let path = decode(path);
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     match segments.as_slice() {
+        [] => RequestPath::Root,
         [which @ ("healthz" | "livez" | "readyz")] => RequestPath::Health((*which).to_owned(), None),
         [which @ ("healthz" | "livez" | "readyz"), check] => {
             RequestPath::Health((*which).to_owned(), Some((*check).to_owned()))

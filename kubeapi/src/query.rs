@@ -1,6 +1,16 @@
 //! The query string of a request.
 
-use crate::status::StatusError;
+use std::num::{IntErrorKind, ParseIntError};
+
+use crate::{cause::Cause, status::StatusError};
+
+/// Says what is wrong with a number, in the API server's words.
+fn fault(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
+}
 
 /// Its parameters, decoded.
 #[derive(Clone, Debug, Default)]
@@ -49,10 +59,8 @@ impl Query {
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         self.get(name)
             .map(|text| {
-                text.parse().map_err(|_| {
-                    StatusError::bad_request(format!(
-                        "query parameter {name}: {text:?} is not a whole number"
-                    ))
+                text.parse().map_err(|error: ParseIntError| {
+                    StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", fault(&error)))
                 })
             })
             .transpose()
@@ -66,8 +74,10 @@ impl Query {
     /// `resourceVersion`: `None` where absent, else the number.
     pub(crate) fn resource_version(&self) -> Result<Option<u64>, StatusError> {
         let Some(text) = self.get("resourceVersion") else { return Ok(None) };
-        let number = text.parse().map_err(|_| {
-            StatusError::bad_request(format!("resourceVersion: Invalid value: {text:?}: not a whole number"))
+        let number = text.parse().map_err(|error: ParseIntError| {
+            let why = format!("strconv.ParseUint: parsing {text:?}: {}", fault(&error));
+            let cause = Cause::invalid("resourceVersion", &text.into(), &why);
+            StatusError::bad_request(format!("invalid resource version: {cause}"))
         })?;
         Ok(Some(number))
     }

@@ -56,7 +56,7 @@ impl StatusError {
 
     /// 404: no such object.
     pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", kind.resource());
+        let message = format!("{} \"{name}\" not found", kind.group_resource());
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(kind, name)
     }
 
@@ -76,7 +76,7 @@ impl StatusError {
 
     /// 409: the name is taken.
     pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", kind.resource());
+        let message = format!("{} \"{name}\" already exists", kind.group_resource());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(kind, name)
     }
 
@@ -89,13 +89,13 @@ impl StatusError {
 
     /// 409: a precondition does not hold.
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.group_resource());
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
     }
 
     /// 409: the same for a part of an object, `pods/binding`.
     pub(crate) fn part_conflict(kind: &Kind, part: &str, name: &str, why: &str) -> Self {
-        let resource = format!("{}/{part}", kind.resource());
+        let resource = format!("{}/{part}", kind.group_resource());
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
         error.details.insert("kind".into(), resource.into());
@@ -125,7 +125,9 @@ impl StatusError {
         if !group.is_empty() {
             error.details.insert("group".into(), group.into());
         }
-        error.details.insert("kind".into(), kind.into());
+        if !kind.is_empty() {
+            error.details.insert("kind".into(), kind.into());
+        }
         let causes = causes.into_iter().map(
             |Cause { reason, field, message }| json!({"reason": reason, "message": message, "field": field}),
         );
@@ -141,6 +143,12 @@ impl StatusError {
     /// 400.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 400: an object of another namespace than that of the path.
+    pub(crate) fn other_namespace() -> Self {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        Self::bad_request(message)
     }
 
     /// 410: list again.
@@ -176,7 +184,7 @@ impl StatusError {
     pub(crate) fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let message = format!(
             "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
-            kind.resource()
+            kind.group_resource()
         );
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name);
         let cause = format!("namespace {namespace} is being terminated");
@@ -246,6 +254,17 @@ impl StatusError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// 415 for a patch of another type; kinds from definitions have an answer of their own.
+    pub(crate) fn unsupported_patch(is_defined: bool) -> Self {
+        if is_defined {
+            return Self::unsupported_media_type(
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            );
+        }
+        let message = "415: Unsupported Media Type";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
     /// 408: the request did not come to its end.
     pub(crate) fn late(message: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
@@ -273,7 +292,7 @@ impl StatusError {
 
     /// 403: what somebody may do, but not like this.
     pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("{} {name:?} is forbidden: {why}", kind.resource());
+        let message = format!("{} {name:?} is forbidden: {why}", kind.group_resource());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
     }
 

@@ -84,6 +84,9 @@ async fn handle(api: &Api, mut parts: Parts, body: RequestBody) -> Result<Respon
         let caller = access::admit(api, &parts, &place).await?;
         parts.extensions.insert(caller);
     }
+    if matches!(place, RequestPath::Unknown) && !path::is_of_api(parts.uri.path()) {
+        return Ok(body::page_not_found());
+    }
     if let RequestPath::Review(review, namespace) = &place {
         // There is no table of these, as in Kubernetes, whose registries of them have no TableConvertor: what the caller takes next counts.
         if !accept::takes_objects(&parts.headers) {
@@ -225,6 +228,7 @@ async fn describe(api: &Api, place: &RequestPath, parts: &Parts) -> Result<Respo
             let query = parts.uri.query().unwrap_or_default();
             return health::answer(api.checked(), &**api.store(), (which, one.as_deref()), query).await;
         }
+        RequestPath::Root => return Ok(answered(&discovery::root(&api.registry()))),
         RequestPath::Metrics => return metrics(api, &api.registry()).await,
         RequestPath::Version => return Ok(answered(&discovery::version())),
         RequestPath::CoreVersions if accept::wants_aggregated(headers) => {

@@ -12,9 +12,13 @@ use super::{
 use crate::{
     Api, Body, Identity, body,
     cause::Cause,
-    object::{as_map, child, items, text_or_empty},
+    object::{as_map, child, items, metadata, text_or_empty},
+    query::Query,
+    request_type::RequestType,
     review_kind::ReviewKind,
     status::StatusError,
+    validate::decode_body,
+    verbs,
 };
 
 /// Returns the review with its result in `status`.
@@ -28,7 +32,11 @@ pub(crate) async fn answer(
     if parts.method != Method::POST || (review.namespaced() && namespace.is_empty()) {
         return Err(StatusError::method_not_allowed());
     }
-    let mut question = body::parse(&parts.headers, &body)?;
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    verbs::check_create_options(&query)?;
+    let (mut question, warnings) =
+        decode_body(RequestType::of_review(review), (&parts.headers, &body), &query)?;
+    check_namespace(review, namespace, &mut question)?;
     let map = as_map(&mut question);
     map.shift_insert(0, "kind".into(), review.kind().into());
     map.shift_insert(1, "apiVersion".into(), format!("{}/v1", review.group()).into());
@@ -40,18 +48,21 @@ pub(crate) async fn answer(
             json!({"userInfo": caller.user_info()})
         }
         ReviewKind::Token => token(api, &question).await?,
-        ReviewKind::OwnAccess => access(api, review, caller, &question).await?,
-        ReviewKind::Access | ReviewKind::LocalAccess => {
-            check_subject(review, namespace, &question)?;
-            access(api, review, &subject(&question), &question).await?
+        ReviewKind::OwnAccess | ReviewKind::Access | ReviewKind::LocalAccess => {
+            check_access(review, &question)?;
+            let subject = if review == ReviewKind::OwnAccess { caller } else { &subject(&question) };
+            access(api, subject, &question).await?
         }
         ReviewKind::OwnRules => rules(api, caller, text_or_empty(&question, "/spec/namespace")).await?,
     };
     as_map(&mut question).insert("status".into(), status);
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(question.to_string()), &[]))
+    Ok(body::answer(StatusCode::CREATED, Bytes::from(question.to_string()), &warnings))
 }
 
 async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
+    if text_or_empty(question, "/spec/token").is_empty() {
+        return Err(StatusError::bad_request("token is required for TokenReview in authentication"));
+    }
     let audiences: Vec<_> = texts(question, "/spec/audiences");
     match tokens::verify(api, text_or_empty(question, "/spec/token"), &audiences).await? {
         Err(why) => Ok(json!({"user": {}, "error": why})),
@@ -62,43 +73,73 @@ async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
     }
 }
 
-fn check_subject(review: ReviewKind, namespace: &str, question: &Value) -> Result<(), StatusError> {
+/// Checks the namespace in a review against that of the path.
+fn check_namespace(review: ReviewKind, namespace: &str, question: &mut Value) -> Result<(), StatusError> {
+    if !review.namespaced() {
+        return Ok(());
+    }
+    let own = text_or_empty(question, "/metadata/namespace");
+    if !own.is_empty() && own != namespace {
+        return Err(StatusError::other_namespace());
+    }
+    metadata(question).insert("namespace".into(), namespace.into());
+    Ok(())
+}
+
+/// Checks the question of an access review.
+///
+/// Source: Kubernetes' validation of `authorization.k8s.io`.
+fn check_access(review: ReviewKind, question: &Value) -> Result<(), StatusError> {
+    const RESOURCE: &str = "spec.resourceAttributes";
+    const PATH: &str = "spec.nonResourceAttributes";
     let mut causes = Vec::new();
-    if text_or_empty(question, "/spec/user").is_empty() && items(question, "/spec/groups").is_empty() {
+    let spec = question.get("spec").cloned().unwrap_or_default();
+    match (spec.get("resourceAttributes"), spec.get("nonResourceAttributes")) {
+        (Some(_), Some(path)) => {
+            let why = "cannot be specified in combination with resourceAttributes";
+            causes.push(Cause::invalid(PATH, path, why));
+        }
+        (None, None) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            causes.push(Cause::invalid(RESOURCE, &Value::Null, why));
+        }
+        _ => {}
+    }
+    let is_local = review == ReviewKind::LocalAccess;
+    if review != ReviewKind::OwnAccess
+        && text_or_empty(&spec, "/user").is_empty()
+        && items(&spec, "/groups").is_empty()
+    {
         let why = "at least one of user or group must be specified";
         causes.push(Cause::invalid("spec.user", &json!(""), why));
     }
-    let asked = text_or_empty(question, "/spec/resourceAttributes/namespace");
-    if review.namespaced() && asked != namespace {
-        let why = "must match metadata.namespace";
-        causes.push(Cause::invalid("spec.resourceAttributes.namespace", &json!(asked), why));
+    let metadata = question.get("metadata").and_then(Value::as_object);
+    let is_ignored = |name: &str| name == "managedFields" || (is_local && name == "namespace");
+    if let Some(metadata) = metadata.filter(|metadata| metadata.keys().any(|name| !is_ignored(name))) {
+        let why = if is_local { "must be empty except for namespace" } else { "must be empty" };
+        causes.push(Cause::invalid("metadata", &json!(metadata), why));
     }
-    refuse(review, causes)
-}
-
-fn refuse(review: ReviewKind, causes: Vec<Cause>) -> Result<(), StatusError> {
-    if causes.is_empty() {
-        return Ok(());
+    if is_local && let Some(path) = spec.get("nonResourceAttributes") {
+        causes.push(Cause::invalid(PATH, path, "disallowed on this kind of request"));
     }
-    Err(StatusError::invalid(review.group(), review.kind(), "", causes))
+    if is_local && let Some(attributes) = spec.get("resourceAttributes") {
+        let asked = text_or_empty(attributes, "/namespace");
+        if asked != text_or_empty(question, "/metadata/namespace") {
+            let why = "must match metadata.namespace";
+            causes.push(Cause::invalid(format!("{RESOURCE}.namespace"), &json!(asked), why));
+        }
+    }
+    // the real server leaves out the kind
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(review.group(), "", "", causes)) }
 }
 
 fn subject(question: &Value) -> Identity {
     Identity::new(text_or_empty(question, "/spec/user"), texts(question, "/spec/groups"))
 }
 
-async fn access(
-    api: &Api,
-    review: ReviewKind,
-    who: &Identity,
-    question: &Value,
-) -> Result<Value, StatusError> {
+async fn access(api: &Api, who: &Identity, question: &Value) -> Result<Value, StatusError> {
     let text = |field: &str| text_or_empty(question, &format!("/spec/{field}")).to_owned();
     let has = |field: &str| question["spec"][field].is_object();
-    let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-    if has("resourceAttributes") == has("nonResourceAttributes") {
-        refuse(review, vec![Cause::invalid("spec.resourceAttributes", &Value::Null, why)])?;
-    }
     let wanted = if has("nonResourceAttributes") {
         Attributes::of_path(&text("nonResourceAttributes/verb"), &text("nonResourceAttributes/path"))
     } else {

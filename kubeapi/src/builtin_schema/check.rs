@@ -124,8 +124,13 @@ impl Findings {
         let found = match value {
             Value::Null => "null".to_owned(),
             Value::Bool(_) => "bool".to_owned(),
-            Value::Number(number) => format!("number {number}"),
-            Value::String(text) => format!("string {}", json!(shortened(text))),
+            // of a number that is none of the type the API server names the value
+            Value::Number(number) if expected.starts_with("int") => format!("number {number}"),
+            Value::Number(_) => "number".to_owned(),
+            Value::String(text) if matches!(expected, "RFC 3339 time" | "quantity") => {
+                format!("string {}", json!(shortened(text)))
+            }
+            Value::String(_) => "string".to_owned(),
             Value::Array(_) => "array".to_owned(),
             Value::Object(_) => "object".to_owned(),
         };

@@ -13,6 +13,11 @@ mod tests;
 
 use serde_json::{Map, Value};
 
+/// The metadata of lists.
+pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+/// The answer to a request that returns no object.
+pub(crate) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+
 const SHAPES: &str = include_str!("published/shapes.txt");
 const NEWER_SHAPES: &str = include_str!("published/newer-shapes.txt");
 const DESCRIPTIONS: &str = include_str!("published/descriptions.txt");

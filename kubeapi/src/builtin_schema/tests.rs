@@ -39,9 +39,9 @@ fn every_published_type_takes_an_empty_object() {
 fn wrong_types_are_found_where_they_stand() {
     let cases = [
         (json!({"spec": {"containers": {}}}), "spec.containers object array"),
-        (json!({"spec": {"containers": [{"image": 5}]}}), "spec.containers[0].image number 5 string"),
+        (json!({"spec": {"containers": [{"image": 5}]}}), "spec.containers[0].image number string"),
         (json!({"spec": {"nodeName": true}}), "spec.nodeName bool string"),
-        (json!({"spec": {"hostNetwork": "yes"}}), "spec.hostNetwork string \"yes\" boolean"),
+        (json!({"spec": {"hostNetwork": "yes"}}), "spec.hostNetwork string boolean"),
         (json!({"spec": {"priority": 3_000_000_000_i64}}), "spec.priority number 3000000000 int32"),
         (json!({"spec": {"priority": 1.5}}), "spec.priority number 1.5 int32"),
         (

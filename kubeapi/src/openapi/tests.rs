@@ -77,6 +77,27 @@ fn kubectl_finds_what_it_asks_of_a_kind() {
 }
 
 #[test]
+fn a_list_is_described_as_one() {
+    let registry = registry();
+    for kind in registry.kinds() {
+        let document = document(&registry, &kind.group, &kind.version).unwrap();
+        let lists = document["paths"].as_object().unwrap().values().map(|path| &path["get"]);
+        let own = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+        let mut lists =
+            lists.filter(|get| get["x-kubernetes-action"] == "list" && get[GVK] == own).peekable();
+        assert!(lists.peek().is_some(), "{kind:?}");
+        for list in lists {
+            let schema = &list["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
+            let schema = document.pointer(schema.as_str().unwrap().strip_prefix('#').unwrap()).unwrap();
+            assert_eq!(schema[GVK][0]["kind"], kind.list_kind(), "{kind:?}");
+            let item = schema["properties"]["items"]["items"]["$ref"].as_str().unwrap();
+            let item = document.pointer(item.strip_prefix('#').unwrap()).unwrap();
+            assert_eq!(item[GVK][0], own, "{kind:?}");
+        }
+    }
+}
+
+#[test]
 fn paths_of_a_kind() {
     let document = document(&registry(), "example.com", "v1").unwrap();
     insta::assert_json_snapshot!(document["paths"]["/apis/example.com/v1/widgets/{name}"]["patch"]);

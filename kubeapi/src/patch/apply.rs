@@ -84,21 +84,10 @@ fn checked(
         return refuse("error decoding YAML: the configuration is no object".to_owned());
     };
     let api_version = Manager::new(target, options, Operation::Apply).api_version;
-    match (text_or_empty(body, "/apiVersion"), text_or_empty(body, "/kind")) {
-        ("", _) => return refuse("Object 'apiVersion' is missing in the apply patch".to_owned()),
-        (_, "") => return refuse("Object 'Kind' is missing in the apply patch".to_owned()),
-        (found, _) if found != api_version => {
-            return refuse(format!(
-                "Incorrect version specified in apply patch. Specified patch version: {found}, expected: {api_version}"
-            ));
-        }
-        (_, found) if found != target.kind => {
-            return refuse(format!(
-                "Incorrect kind specified in apply patch. Specified patch kind: {found}, expected: {}",
-                target.kind
-            ));
-        }
-        _ => {}
+    let (version, kind) = (text_or_empty(body, "/apiVersion"), text_or_empty(body, "/kind"));
+    if version != api_version || kind != target.kind {
+        let slash = if version.contains('/') { "" } else { "/" };
+        return refuse(format!("invalid object type: {slash}{version}, Kind={kind}"));
     }
     if !items(body, "/metadata/managedFields").is_empty() {
         return refuse("metadata.managedFields must be nil".to_owned());

@@ -62,9 +62,9 @@ fn what_kubectl_sends_is_what_it_prints() {
 fn a_request_of_this_media_type_is_read() {
     let (_, body, printed) = RECORDED[0];
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))]);
-    let object = body::parse(&headers, &Bytes::from_static(body)).unwrap();
+    let object = body::parse(&headers, &Bytes::from_static(body), "Pod").unwrap();
     assert_eq!(object, serde_json::from_str::<Value>(printed).unwrap());
-    let error = body::parse(&headers, &Bytes::from_static(b"{}")).unwrap_err();
+    let error = body::parse(&headers, &Bytes::from_static(b"{}"), "Pod").unwrap_err();
     assert_eq!(error.code, 400);
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{
     builtin::Builtin,
     defined::{Defined, PrinterColumn, ScalePaths},
+    type_name::TypeName,
 };
 use crate::{builtin_schema::Schema, store::Resource, structural_schema::Structural};
 
@@ -69,6 +70,16 @@ impl Kind {
     /// Returns `v1` or `coordination.k8s.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Returns the name of its collection in messages, which is also that of the stored one unless another kind is stored there.
+    pub(crate) fn group_resource(&self) -> Resource {
+        Resource::new(&self.group, &self.plural)
+    }
+
+    /// Returns its group, version and kind.
+    pub(crate) fn type_name(&self) -> TypeName<'_> {
+        TypeName { group: &self.group, version: &self.version, kind: &self.kind }
     }
 
     /// Returns where its objects are stored, which is also the collection's name in messages.

@@ -11,6 +11,7 @@ mod declare;
 pub(crate) mod defined;
 pub(crate) mod kind;
 mod kubernetes;
+mod type_name;
 mod version_priority;
 
 pub(crate) use builtin::Builtin;
@@ -19,6 +20,7 @@ pub use defined::Convert;
 pub(crate) use defined::{PrinterColumn, ScalePaths};
 pub use kind::Kind;
 pub(crate) use kind::{KindSchema, SchemaSource};
+pub(crate) use type_name::{TypeName, is_registered};
 pub(crate) use version_priority::version_priority;
 
 /// The conversions of kinds from definitions, by group and plural.

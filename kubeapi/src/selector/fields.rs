@@ -27,6 +27,7 @@ impl FieldRequirement {
     fn absent(&self) -> &'static str {
         match self.label.as_str() {
             "spec.unschedulable" | "spec.hostNetwork" => "false",
+            "status.replicas" | "status.successful" => "0",
             _ => "",
         }
     }
@@ -116,6 +117,10 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
             "status.podIP",
             "status.nominatedNodeName",
         ]),
+        Some(Builtin::ReplicationController) => {
+            Some(&["metadata.name", "metadata.namespace", "status.replicas"])
+        }
+        Some(Builtin::Job) => Some(&["metadata.name", "metadata.namespace", "status.successful"]),
         Some(Builtin::Node) => Some(&["metadata.name", "spec.unschedulable"]),
         Some(Builtin::Namespace) => Some(&["metadata.name", "status.phase"]),
         Some(Builtin::CertificateSigningRequest) => Some(&["metadata.name", "spec.signerName"]),
@@ -164,6 +169,9 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
         Some(_) => None,
     };
     match known {
+        Some(known) if !known.contains(&label) && kind.is(Builtin::Job) => {
+            Err(format!("field label {label:?} not supported for Job"))
+        }
         Some(known) if !known.contains(&label) => Err(format!("field label not supported: {label}")),
         None if !matches!(label, "metadata.name" | "metadata.namespace") => Err(format!(
             "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
@@ -174,6 +182,7 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
 
 fn places(kind: &Kind, label: &str) -> Vec<String> {
     match label {
+        "status.successful" => vec!["/status/succeeded".into()],
         // the reporter of an event stands in either of two fields
         "source" if kind.is(Builtin::Event) => vec!["/source/component".into(), "/reportingComponent".into()],
         _ => vec![format!("/{}", label.replace('.', "/"))],

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::lexer::{Lexer, Token};
 use crate::names;
 
@@ -25,9 +23,13 @@ enum Operator {
 }
 
 impl LabelRequirement {
-    pub(super) fn matches(&self, object: &Value) -> bool {
-        let labels = object.pointer("/metadata/labels");
-        let label = labels.and_then(|labels| labels.get(&self.key)).and_then(Value::as_str);
+    /// Returns the key of the label that it is about.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Reports whether an object with this value of the label meets the requirement.
+    pub(super) fn matches(&self, label: Option<&str>) -> bool {
         let number = || label.and_then(|label| label.parse::<i64>().ok());
         match &self.test {
             Operator::Exists => label.is_some(),

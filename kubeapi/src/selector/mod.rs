@@ -6,14 +6,17 @@ use crate::{
     object::{items, text_or_empty},
     registry::Kind,
     status::StatusError,
+    store::{Object, StoreError},
 };
 
 mod fields;
 mod labels;
 mod lexer;
+mod stored_labels;
 
 use fields::FieldRequirement;
 use labels::LabelRequirement;
+use stored_labels::stored_labels;
 
 /// Which objects of a collection a request asks for; by default all of them.
 #[derive(Clone, Debug, Default)]
@@ -60,8 +63,26 @@ impl Selection {
 
     /// Reports whether `object` is selected.
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.labels.iter().all(|requirement| requirement.matches(object))
+        let labels = object.pointer("/metadata/labels");
+        let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        self.labels.iter().all(|requirement| requirement.matches(label(requirement.key())))
             && self.fields.iter().all(|requirement| requirement.matches(object))
+    }
+
+    /// Reports whether a stored object is selected; parses no more of it than it must.
+    pub(crate) fn selects(&self, object: &Object) -> Result<bool, StoreError> {
+        if !self.labels.is_empty() {
+            let labels = stored_labels(object)?;
+            let label = |key: &str| labels.get(key).map(String::as_str);
+            if !self.labels.iter().all(|requirement| requirement.matches(label(requirement.key()))) {
+                return Ok(false);
+            }
+        }
+        if self.fields.is_empty() {
+            return Ok(true);
+        }
+        let value = object.value()?;
+        Ok(self.fields.iter().all(|requirement| requirement.matches(&value)))
     }
 
     /// Reports whether every object is selected.

@@ -2,15 +2,21 @@
 
 use std::sync::OnceLock;
 
+use bytes::Bytes;
+use http::HeaderMap;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, schemars::JsonSchema};
 use serde_json::Value;
 
 use super::FieldValidation;
 use crate::{
+    body,
     builtin_schema::{Findings, Schema, TypeMismatch},
+    cause::Cause,
     duplicates::{DuplicateFields, MAX_FIELD_ERRORS},
     object::{as_map, default_to, text_or_empty},
-    registry::{Kind, KindSchema},
+    query::Query,
+    registry::{Kind, KindSchema, TypeName, is_registered},
+    request_type::RequestType,
     status::StatusError,
     structural_schema::Structural,
 };
@@ -27,25 +33,44 @@ pub(crate) fn decode(
     repeated: DuplicateFields<'_>,
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
-    take_kind(kind, object)?;
+    let name = kind.type_name();
+    take_kind(name, |version| version == name.api_version(), kind.defined.is_some(), object)?;
     let told = match kind.schema() {
-        KindSchema::Published(schema) => published(kind, schema, object, (repeated, fields))?,
-        KindSchema::Defined(schema) => defined(kind, schema, object, (repeated, fields))?,
+        KindSchema::Published(schema) => published(name, schema, object, (repeated, fields))?,
+        KindSchema::Defined(schema) => defined(name, schema, object, (repeated, fields))?,
     };
     Ok(if fields == FieldValidation::Warn { told } else { Vec::new() })
 }
 
+/// Reads the body of a request as an object of a type that is not stored, as [`decode`] reads objects; returns it with warnings.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_body(
+    type_: &RequestType,
+    (headers, body): (&HeaderMap, &Bytes),
+    query: &Query,
+) -> Result<(Value, Vec<String>), StatusError> {
+    let name = type_.name();
+    let fields = FieldValidation::parse(query.get("fieldValidation"))?;
+    let mut object = body::parse(headers, body, name.kind)?;
+    take_kind(name, |version| type_.takes(version), false, &mut object)?;
+    let repeated = DuplicateFields::of(headers, body, fields);
+    let told = published(name, type_.schema(), &mut object, (repeated, fields))?;
+    Ok((object, if fields == FieldValidation::Warn { told } else { Vec::new() }))
+}
+
 fn published(
-    kind: &Kind,
+    name: TypeName<'_>,
     schema: &Schema,
     object: &mut Value,
     (repeated, fields): (DuplicateFields<'_>, FieldValidation),
 ) -> Result<Vec<String>, StatusError> {
     schema.normalise(object);
     let Findings { mismatches, unknown, .. } = schema.check(object);
-    let told = allowed(kind, repeated.messages_with_unknown(&unknown), repeated, fields)?;
+    let told = allowed(name, repeated.messages_with_unknown(&unknown), repeated, fields)?;
     if let Some(mismatch) = mismatches.first() {
-        return Err(unreadable(kind, &wrong_type(kind, mismatch)));
+        return Err(unreadable(name, &wrong_type(name, mismatch)));
     }
     if !unknown.is_empty() {
         schema.prune(object);
@@ -55,7 +80,7 @@ fn published(
 
 /// Decodes an object of a kind from a definition, whose schema does not describe the metadata, which all kinds share.
 fn defined(
-    kind: &Kind,
+    name: TypeName<'_>,
     schema: &Structural,
     object: &mut Value,
     (repeated, fields): (DuplicateFields<'_>, FieldValidation),
@@ -69,59 +94,71 @@ fn defined(
         unknown.extend(found.unknown.iter().map(|path| inside(path)));
         if let Some(TypeMismatch { path, found, expected }) = found.mismatches.into_iter().next() {
             let mismatch = TypeMismatch { path: inside(&path), found, expected };
-            return Err(unreadable(kind, &wrong_type(kind, &mismatch)));
+            return Err(unreadable(name, &wrong_type(name, &mismatch)));
         }
         metadata_schema().prune(metadata);
     }
     // Unknown fields are reported after repeated ones.
     let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
     let told = repeated.messages().into_iter().chain(unknown).take(MAX_FIELD_ERRORS).collect();
-    let told = allowed(kind, told, repeated, fields)?;
+    let told = allowed(name, told, repeated, fields)?;
     schema.fill_defaults(object)?;
     Ok(told)
 }
 
 /// Returns warnings about unknown and repeated fields, or an error if they are not allowed.
 fn allowed(
-    kind: &Kind,
+    name: TypeName<'_>,
     told: Vec<String>,
     repeated: DuplicateFields<'_>,
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     if fields == FieldValidation::Strict && !told.is_empty() {
-        return Err(unreadable(kind, &format!("strict decoding error: {}", repeated.refused(&told))));
+        return Err(unreadable(name, &format!("strict decoding error: {}", repeated.refused(&told))));
     }
     Ok(told)
 }
 
-/// Checks `apiVersion` and `kind` against the path; fills them in if they are absent.
-fn take_kind(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
+/// Checks `apiVersion` and `kind`; fills them in if they are absent.
+fn take_kind(
+    name: TypeName<'_>,
+    takes_version: impl Fn(&str) -> bool,
+    is_defined: bool,
+    object: &mut Value,
+) -> Result<(), StatusError> {
     if !object.is_object() {
-        return Err(StatusError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: json: \
-             cannot unmarshal non-object into Go value",
-            kind.kind
-        )));
+        return Err(body::unrecognized(name.kind, body::NOT_AN_OBJECT, b""));
     }
-    let expected = kind.api_version();
+    let expected = name.api_version();
     let map = as_map(object);
     default_to(map, "apiVersion", expected.as_str());
-    default_to(map, "kind", kind.kind.as_str());
+    default_to(map, "kind", name.kind);
     let (version, found) = (text_or_empty(object, "/apiVersion"), text_or_empty(object, "/kind"));
-    if version != expected {
-        return Err(StatusError::bad_request(format!(
+    let other_version = || {
+        StatusError::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
-        )));
+        ))
+    };
+    match (takes_version(version), found == name.kind) {
+        (true, true) => Ok(()),
+        (false, _) if is_defined => Err(other_version()),
+        (true, false) if is_defined => {
+            let cause = Cause::invalid("kind", &found.into(), &format!("must be {}", name.kind));
+            let object_name = text_or_empty(object, "/metadata/name");
+            Err(StatusError::invalid(name.group, name.kind, object_name, vec![cause]))
+        }
+        _ if !is_registered(version, found) => {
+            let why = format!("no kind \"{found}\" is registered for version \"{version}\"");
+            Err(unreadable_as(found, version, name, &why))
+        }
+        (false, true) => Err(other_version()),
+        (_, false) => {
+            let from = version.rsplit('/').next().unwrap_or_default();
+            let to = format!("{}.{}", name.package(), name.kind);
+            let why = format!("converting ({from}.{found}) to ({to}): unknown conversion");
+            Err(unreadable_as(found, version, name, &why))
+        }
     }
-    if found != kind.kind {
-        let in_version =
-            format!("{found} in version \"{}\" cannot be handled as a {}", kind.version, kind.kind);
-        let (from, to) = (format!("{}.{found}", kind.version), format!("core.{}", kind.kind));
-        return Err(StatusError::bad_request(format!(
-            "{in_version}: converting ({from}) to ({to}): unknown conversion"
-        )));
-    }
-    Ok(())
 }
 
 /// Returns the paths of unknown fields in an object's metadata.
@@ -135,14 +172,21 @@ fn metadata_schema() -> &'static Schema {
     SCHEMA.get_or_init(|| Schema::published(&ObjectMeta::schema_name()))
 }
 
-fn unreadable(kind: &Kind, why: &str) -> StatusError {
+fn unreadable(name: TypeName<'_>, why: &str) -> StatusError {
+    unreadable_as(name.kind, name.version, name, why)
+}
+
+/// Returns 400 for a body of the kind `found`.
+fn unreadable_as(found: &str, api_version: &str, name: TypeName<'_>, why: &str) -> StatusError {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
     StatusError::bad_request(format!(
-        "{} in version \"{}\" cannot be handled as a {}: {why}",
-        kind.kind, kind.version, kind.kind
+        "{found} in version \"{version}\" cannot be handled as a {}: {why}",
+        name.kind
     ))
 }
 
-fn wrong_type(kind: &Kind, mismatch: &TypeMismatch) -> String {
+fn wrong_type(name: TypeName<'_>, mismatch: &TypeMismatch) -> String {
     let TypeMismatch { path, found, expected } = mismatch;
-    format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", kind.kind)
+    let owner = if path.starts_with("metadata.") { "ObjectMeta" } else { name.kind };
+    format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {expected}")
 }

@@ -32,7 +32,7 @@ mod tests;
 mod workload;
 
 pub use addresses::endpoint_address;
-pub(crate) use decode::{decode, unknown_metadata};
+pub(crate) use decode::{decode, decode_body, unknown_metadata};
 pub(crate) use ephemeral::ephemeral_containers;
 
 /// What happens to unknown fields.

@@ -14,13 +14,15 @@ use crate::{
     cause::Cause,
     deletion::Next,
     object::{as_map, child, is_deleting, text, text_or_empty},
+    request_type,
     status::StatusError,
     timestamp::now,
+    validate::decode_body,
 };
 
 /// Binds the request's pod to the node that the `Binding` names.
 pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
-    let binding = body::parse(&call.headers, &call.body)?;
+    let (binding, warnings) = decode_body(&request_type::BINDING, (&call.headers, &call.body), &call.query)?;
     let (kind, name) = (&call.target.kind, &call.target.name);
     let node = target(&binding, name)?;
     modify(api, call, Change::Note, |pod| {
@@ -37,13 +39,12 @@ pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     .await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &[]))
+    Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &warnings))
 }
 
 /// Returns the node in `binding`, which must be for the pod `name`.
 fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
-    let own = text_or_empty(binding, "/metadata/name");
-    if !own.is_empty() && own != name {
+    if text_or_empty(binding, "/metadata/name") != name {
         return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
     }
     let node = text_or_empty(binding, "/target/name");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     get::{Outcome, answer, metadata_of},
-    list::selection,
+    list::{remove_kind, selection},
 };
 use crate::{
     Api, Body,
@@ -32,7 +32,10 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
     }
     items.retain(|item| selection.matches(item));
     let list = match call.shape {
-        Shape::Objects => list(&target.kind.list_kind(), &target.kind.api_version(), items),
+        Shape::Objects => {
+            items.iter_mut().for_each(remove_kind);
+            list(&target.kind.list_kind(), &target.kind.api_version(), items)
+        }
         Shape::Metadata => {
             let items = items.iter().map(metadata_of).collect();
             list("PartialObjectMetadataList", "meta.k8s.io/v1", items)

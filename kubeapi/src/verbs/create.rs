@@ -44,7 +44,8 @@ pub(crate) async fn create(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     if call.target.kind.namespaced && call.target.namespace.is_empty() {
         return Err(StatusError::method_not_allowed());
     }
-    let AdmittedObject { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
+    let object = body::parse(&call.headers, &call.body, &call.target.kind.kind)?;
+    let AdmittedObject { object, warnings } = admit(api, call, object)?;
     let object = create_object(api, call, object, Origin::Update).await?;
     answer(call, StatusCode::CREATED, object, &warnings)
 }
@@ -80,7 +81,9 @@ async fn create_object(
     if call.target.kind.is_terminating() {
         return Err(StatusError::definition_terminating("create"));
     }
-    if !text_or_empty(&object, "/metadata/resourceVersion").is_empty() {
+    // a dry run does not reach the store, which alone minds, as in the API server
+    let version = text_or_empty(&object, "/metadata/resourceVersion").parse::<u64>();
+    if version.is_ok_and(|version| version > 0) && !call.query.dry_run() {
         return Err(StatusError::bad_request("resourceVersion should not be set on objects to be created"));
     }
     let generate = text_or_empty(&object, "/metadata/generateName").to_owned();

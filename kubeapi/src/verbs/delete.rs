@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     get::{Outcome, answer, key},
-    list::{all, scope, selection},
+    list::{all, lists_untyped, remove_kind, scope, selection},
     options::{of_dry_run, refuse},
     write::{Change, modify, store},
 };
@@ -19,8 +19,10 @@ use crate::{
     deletion::{Deletion, Next, Policy, deleted},
     object::text_or_empty,
     registry::{Builtin, Kind},
+    request_type,
     status::StatusError,
     store::{Expect, Key, Store, StoreError},
+    validate::decode_body,
 };
 
 /// `DeleteOptions` (meta/v1).
@@ -29,7 +31,7 @@ use crate::{
 pub(super) struct Options {
     grace_period_seconds: Option<i64>,
     preconditions: Option<Preconditions>,
-    pub(super) dry_run: Option<Vec<String>>,
+    dry_run: Option<Vec<String>>,
     propagation_policy: Option<String>,
     /// The deprecated form of `Orphan` or `Background`.
     orphan_dependents: Option<bool>,
@@ -40,6 +42,16 @@ impl Options {
     pub(super) fn read(value: Value) -> Result<Self, StatusError> {
         serde_json::from_value(value)
             .map_err(|error| StatusError::bad_request(format!("the body is not DeleteOptions: {error}")))
+    }
+
+    /// Makes `call` a dry run if these options say so.
+    pub(super) fn take_dry_run(&self, call: &mut Call) -> Result<(), StatusError> {
+        let stages: Vec<_> = self.dry_run.iter().flatten().map(String::as_str).collect();
+        refuse("DeleteOptions", of_dry_run(&stages).into_iter().collect())?;
+        if let Some(stage) = stages.first() {
+            call.query.set("dryRun", stage);
+        }
+        Ok(())
     }
 
     fn deletion(&self) -> Result<Deletion, StatusError> {
@@ -102,7 +114,12 @@ pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response
         let mut one = call.bodyless();
         one.target.name = object.key.name;
         match delete_one(api, &one, &options).await {
-            Ok((object, _)) => items.push(object),
+            Ok((mut object, _)) => {
+                if lists_untyped(api, kind) {
+                    remove_kind(&mut object);
+                }
+                items.push(object);
+            }
             // somebody else was faster
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
@@ -119,7 +136,10 @@ pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response
 fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     let mut options = Options::default();
     if !call.body.is_empty() {
-        options = Options::read(body::parse(&call.headers, &call.body)?)?;
+        let (body, warnings) =
+            decode_body(&request_type::DELETE_OPTIONS, (&call.headers, &call.body), &call.query)?;
+        warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+        options = Options::read(body)?;
     }
     if options.grace_period_seconds.is_none() {
         options.grace_period_seconds = call.query.number("gracePeriodSeconds")?;
@@ -130,10 +150,7 @@ fn options(call: &Call) -> Result<(Options, Call), StatusError> {
             call.query.has("orphanDependents").then(|| call.query.flag("orphanDependents"));
     }
     let mut call = call.bodyless();
-    for stage in options.dry_run.iter().flatten() {
-        refuse("DeleteOptions", of_dry_run(Some(stage)).into_iter().collect())?;
-        call.query.set("dryRun", stage);
-    }
+    options.take_dry_run(&mut call)?;
     Ok((options, call))
 }
 

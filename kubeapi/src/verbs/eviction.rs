@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{
     delete::{Options, delete_one},
     get::find,
-    options::{of_dry_run, refuse},
     write::{Change, modify, store},
 };
 use crate::{
@@ -17,11 +16,13 @@ use crate::{
     object::{as_map, child, is_deleting, text, text_or_empty},
     path::Target,
     registry::{Builtin, Kind},
+    request_type,
     scale::selector_text,
     selector::Selection,
     status::StatusError,
     store::{Expect, Object, Page, Scope},
     timestamp::now,
+    validate::decode_body,
 };
 
 mod budget;
@@ -31,18 +32,15 @@ const ATTEMPTS: usize = 20;
 
 /// Deletes the request's pod unless its disruption budget is used up.
 pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
-    let eviction = if call.body.is_empty() { json!({}) } else { body::parse(&call.headers, &call.body)? };
-    let own = text_or_empty(&eviction, "/metadata/name");
-    if !own.is_empty() && own != call.target.name {
+    let (eviction, warnings) =
+        decode_body(&request_type::EVICTION, (&call.headers, &call.body), &call.query)?;
+    if text_or_empty(&eviction, "/metadata/name") != call.target.name {
         return Err(StatusError::bad_request("name in URL does not match name in Eviction object"));
     }
     let options = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
     let options = Options::read(options)?;
     let mut call = call.bodyless();
-    for stage in options.dry_run.iter().flatten() {
-        refuse("DeleteOptions", of_dry_run(Some(stage)).into_iter().collect())?;
-        call.query.set("dryRun", stage);
-    }
+    options.take_dry_run(&mut call)?;
     call.target.part = None;
     let pod = find(api, &call.target).await?.value()?;
     // what does not run disturbs nobody by going
@@ -54,7 +52,7 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     delete_one(api, &call, &options).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &[]))
+    Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &warnings))
 }
 
 /// Sets the pod's condition `DisruptionTarget`.

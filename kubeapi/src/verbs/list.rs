@@ -7,14 +7,16 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::get::metadata_alone;
+use super::{get::metadata_alone, snapshot};
 use crate::{
     Api, Body,
     accept::Shape,
     body,
     call::Call,
     conversion::all_served,
+    object::as_map,
     path::Target,
+    registry::Kind,
     selector::Selection,
     status::StatusError,
     store::{Listing, Object, Page, Scope, StoreError},
@@ -43,13 +45,18 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     let ListPage { items, metadata } = find(api, call, &selection).await?;
     let kind = &call.target.kind;
     if call.shape == Shape::Objects {
-        let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
-        let json = raw_list(&kind.list_kind(), &kind.api_version(), &metadata, &items);
+        let json = if lists_untyped(api, kind) {
+            let items = untyped(kind, items)?;
+            raw_list((&kind.list_kind(), &kind.api_version()), &metadata, b"{", &items)
+        } else {
+            let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
+            raw_list((&kind.list_kind(), &kind.api_version()), &metadata, b"", &items)
+        };
         return Ok(body::answer(StatusCode::OK, json, &[]));
     }
     if call.shape == Shape::Metadata {
         let items = items.iter().map(metadata_alone).collect::<Result<Vec<_>, _>>()?;
-        let json = raw_list("PartialObjectMetadataList", "meta.k8s.io/v1", &metadata, &items);
+        let json = raw_list(("PartialObjectMetadataList", "meta.k8s.io/v1"), &metadata, b"", &items);
         return Ok(body::answer(StatusCode::OK, json, &[]));
     }
     let objects = items.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
@@ -87,17 +94,16 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
     let limit =
         call.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
     let start = call.query.get("continue").map(decode).transpose()?;
-    check_revision(api, call, start.is_some())?;
-    if let Some(start) = &start {
-        check_start(api, call, start)?;
-    }
+    let exact = exact_revision(api, call, (start.is_some(), limit.is_some()))?;
+    let mut at = start.as_ref().and_then(|start| start.rv).or(exact);
     let mut after = start.as_ref().map(|start| (start.ns.clone(), start.name.clone()));
     let mut items = Vec::new();
     loop {
         let page = Page { after, limit: limit.map(|limit| limit - items.len()) };
-        let listing = api.store().list(&scope(&call.target), &page).await?;
+        let listing = snapshot::list(&**api.store(), &scope(&call.target), &page, at).await;
+        let listing = listing.map_err(|error| expired(error, start.as_ref()))?;
         check_damaged(call, &listing)?;
-        let revision = start.as_ref().and_then(|start| start.rv).unwrap_or(listing.revision);
+        let revision = *at.get_or_insert(listing.revision);
         let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         let mut found = all_served(&call.target.kind, listing.items)?;
         retain_selected(&mut found, selection)?;
@@ -131,13 +137,27 @@ fn check_damaged(call: &Call, listing: &Listing) -> Result<(), StatusError> {
     Ok(())
 }
 
+/// Returns 410 for a list whose revision is no longer known, with a token that goes on without it where the list had begun.
+fn expired(error: StoreError, start: Option<&Continue>) -> StatusError {
+    match (error, start) {
+        (StoreError::Expired { .. }, Some(start)) => {
+            let (ns, name) = (start.ns.clone(), start.name.clone());
+            StatusError::page_expired(encode(&Continue { rv: None, ns, name }))
+        }
+        (StoreError::Expired { .. }, None) => {
+            StatusError::expired("The resourceVersion for the provided list is too old.")
+        }
+        (error, _) => error.into(),
+    }
+}
+
 fn retain_selected(items: &mut Vec<Object>, selection: &Selection) -> Result<(), StatusError> {
     if selection.is_everything() {
         return Ok(());
     }
     let mut selected = Vec::with_capacity(items.len());
     for item in items.drain(..) {
-        if selection.matches(&item.value()?) {
+        if selection.selects(&item)? {
             selected.push(item);
         }
     }
@@ -145,35 +165,27 @@ fn retain_selected(items: &mut Vec<Object>, selection: &Selection) -> Result<(),
     Ok(())
 }
 
-/// Checks `resourceVersion` with `resourceVersionMatch`: a list shows the current state, so it serves any revision that is not newer,
-/// and an exact one only where it is the current one.
-fn check_revision(api: &Api, call: &Call, continued: bool) -> Result<(), StatusError> {
-    let Some(asked) = call.query.resource_version()?.filter(|asked| *asked > 0) else { return Ok(()) };
+/// Checks `resourceVersion` with `resourceVersionMatch`, and returns the revision that the list must show: an exact one, which a
+/// list in pages asks for by naming any. All other lists show what is there now.
+fn exact_revision(
+    api: &Api,
+    call: &Call,
+    (is_continued, is_paged): (bool, bool),
+) -> Result<Option<u64>, StatusError> {
+    let Some(asked) = call.query.resource_version()?.filter(|asked| *asked > 0) else { return Ok(None) };
     let current = api.store().revision();
-    let exact = call.query.get("resourceVersionMatch") == Some("Exact");
-    match () {
-        () if continued => {
-            Err(StatusError::bad_request("specifying resource version is not allowed when using continue"))
-        }
-        () if asked > current => Err(StatusError::too_large_revision(asked, current)),
-        () if exact && asked < current => Err(StatusError::expired(format!(
-            "The provided resource version is too old: {asked} ({current}), list without resourceVersionMatch=Exact"
-        ))),
-        () => Ok(()),
+    if is_continued {
+        let why = "specifying resource version is not allowed when using continue";
+        return Err(StatusError::bad_request(why));
     }
-}
-
-/// Pages show the present, and a watch from the first one's revision tells what changed between them: as long as the changes
-/// since then are known.
-fn check_start(api: &Api, call: &Call, start: &Continue) -> Result<(), StatusError> {
-    let Some(revision) = start.rv else { return Ok(()) };
-    match api.store().watch(scope(&call.target), revision) {
-        Err(StoreError::Expired { .. }) => {
-            let (ns, name) = (start.ns.clone(), start.name.clone());
-            Err(StatusError::page_expired(encode(&Continue { rv: None, ns, name })))
-        }
-        opened => Ok(opened.map(drop)?),
+    if asked > current {
+        return Err(StatusError::too_large_revision(asked, current));
     }
+    let is_exact = match call.query.get("resourceVersionMatch") {
+        Some(wanted) => wanted == "Exact",
+        None => is_paged,
+    };
+    Ok(is_exact.then_some(asked))
 }
 
 fn encode(place: &Continue) -> String {
@@ -181,26 +193,60 @@ fn encode(place: &Continue) -> String {
 }
 
 fn decode(token: &str) -> Result<Continue, StatusError> {
-    let bytes = URL_SAFE_NO_PAD.decode(token).ok();
-    bytes
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .ok_or_else(|| StatusError::bad_request("continue key is not valid: list again without it"))
+    let decoded = URL_SAFE_NO_PAD.decode(token).map_err(|error| error.to_string());
+    let read = decoded.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    read.map_err(|why| {
+        StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+    })
 }
 
-/// Joins objects that are already encoded into a list.
-fn raw_list(kind: &str, api_version: &str, metadata: &Value, items: &[impl AsRef<[u8]>]) -> Bytes {
+/// Reports whether the items of lists carry no kind: those of Kubernetes' own kinds do not. In a cache they do, as in KubeEdge's.
+pub(super) fn lists_untyped(api: &Api, kind: &Kind) -> bool {
+    api.is_full() && kind.defined.is_none()
+}
+
+/// Returns the objects without their kinds, and without the braces that open them.
+fn untyped(kind: &Kind, items: Vec<Object>) -> Result<Vec<Bytes>, StatusError> {
+    // the form in which all objects are stored
+    let head = format!("{{\"kind\":{},\"apiVersion\":{},", json!(kind.kind), json!(kind.api_version()));
+    let without = |item: Object| {
+        if item.json.starts_with(head.as_bytes()) {
+            return Ok(item.json.slice(head.len()..));
+        }
+        let mut value = item.value()?;
+        remove_kind(&mut value);
+        Ok(Bytes::from(value.to_string()).slice(1..))
+    };
+    items.into_iter().map(without).collect()
+}
+
+/// Removes the kind of an object.
+pub(super) fn remove_kind(object: &mut Value) {
+    let map = as_map(object);
+    map.shift_remove("kind");
+    map.shift_remove("apiVersion");
+}
+
+/// Joins objects that are already encoded into a list; `opening` stands before each.
+fn raw_list(
+    (kind, api_version): (&str, &str),
+    metadata: &Value,
+    opening: &[u8],
+    items: &[impl AsRef<[u8]>],
+) -> Bytes {
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
         json!(kind),
         json!(api_version)
     );
-    let size: usize = items.iter().map(|item| item.as_ref().len() + 1).sum();
+    let size: usize = items.iter().map(|item| item.as_ref().len() + opening.len() + 1).sum();
     let mut out = BytesMut::with_capacity(head.len() + size + 2);
     out.put_slice(head.as_bytes());
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.put_u8(b',');
         }
+        out.put_slice(opening);
         out.put_slice(item.as_ref());
     }
     out.put_slice(b"]}");

@@ -20,10 +20,15 @@ pub(crate) fn check_options(method: &Method, call: &Call) -> Result<(), StatusEr
         "POST" => ("CreateOptions", of_write(query)),
         "PUT" => ("UpdateOptions", of_write(query)),
         "PATCH" => ("PatchOptions", of_patch(call)),
-        "DELETE" => ("DeleteOptions", of_dry_run(query.get("dryRun")).into_iter().collect()),
+        "DELETE" => ("DeleteOptions", dry_run(query).into_iter().collect()),
         _ => return Ok(()),
     };
     refuse(kind, causes)
+}
+
+/// Returns 422 for invalid parameters of a creation.
+pub(crate) fn check_create_options(query: &Query) -> Result<(), StatusError> {
+    refuse("CreateOptions", of_write(query))
 }
 
 /// Returns 422 for causes, if there are any.
@@ -78,7 +83,7 @@ fn of_watch(query: &Query) -> Vec<Cause> {
 }
 
 fn of_write(query: &Query) -> Vec<Cause> {
-    let mut causes: Vec<_> = of_dry_run(query.get("dryRun")).into_iter().collect();
+    let mut causes: Vec<_> = dry_run(query).into_iter().collect();
     if query.get("fieldManager").is_some_and(|manager| manager.len() > MANAGER_LENGTH) {
         causes.push(Cause::too_long("fieldManager", MANAGER_LENGTH));
     }
@@ -105,7 +110,11 @@ fn of_patch(call: &Call) -> Vec<Cause> {
 }
 
 /// Checks `dryRun`, whose only value is `All`.
-pub(super) fn of_dry_run(stage: Option<&str>) -> Option<Cause> {
-    let stage = stage.filter(|stage| *stage != "All")?;
-    Some(Cause::unsupported("dryRun", &json!(stage), &["All"]))
+pub(super) fn of_dry_run(stages: &[&str]) -> Option<Cause> {
+    let is_supported = stages.iter().all(|stage| *stage == "All");
+    (!is_supported).then(|| Cause::unsupported("dryRun", &json!(stages), &["All"]))
+}
+
+fn dry_run(query: &Query) -> Option<Cause> {
+    of_dry_run(&query.all("dryRun").collect::<Vec<_>>())
 }

@@ -23,14 +23,10 @@ use crate::{
     validate::{FieldValidation, unknown_metadata},
 };
 
-/// The media types of patches.
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, \
-                        application/strategic-merge-patch+json";
-
 /// Patches the request's object or its status.
 pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let kind = PatchKind::from_content_type(media_type(&call.headers))
-        .ok_or_else(|| StatusError::unsupported_media_type(ACCEPTED))?;
+        .ok_or_else(|| StatusError::unsupported_patch(call.target.kind.defined.is_some()))?;
     let body = read(api, call, kind)?;
     let is_apply = kind == PatchKind::Apply;
     if is_apply && call.target.part.is_none() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     get::find,
-    update::{check_expected, finish},
+    update::{check_expected, check_name, finish},
     write::{Change, modify},
 };
 use crate::{
@@ -17,22 +17,27 @@ use crate::{
     object::{as_map, child},
     patch::{self, PatchKind},
     registry::ScalePaths,
+    request_type,
     scale::scale_of,
     status::StatusError,
+    validate::decode_body,
 };
 
 /// Answers with the object's scale, after the change by the request.
 pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Response<Body>, StatusError> {
     let paths = call.target.kind.scale().ok_or_else(StatusError::no_resource)?;
+    let mut warnings = Vec::new();
     let object = match *method {
         Method::GET => find(api, &call.target).await?.value()?,
         Method::PUT => {
-            let scale = body::parse(&call.headers, &call.body)?;
+            let (scale, found) = decode_body(&request_type::SCALE, (&call.headers, &call.body), &call.query)?;
+            check_name(call, &scale)?;
+            warnings = found;
             changed(api, call, &paths, |_| Ok(scale.clone())).await?
         }
         _ => {
             let kind = PatchKind::from_content_type(media_type(&call.headers))
-                .ok_or_else(|| StatusError::unsupported_media_type("application/merge-patch+json"))?;
+                .ok_or_else(|| StatusError::unsupported_patch(call.target.kind.defined.is_some()))?;
             // who applies a scale owns its one field, which a merge changes too
             let (kind, patch) = match kind {
                 PatchKind::Json => (kind, json(&call.body)?),
@@ -49,7 +54,7 @@ pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Res
         }
     };
     let answer = scale_of(&paths, &object);
-    Ok(body::answer(StatusCode::OK, Bytes::from(answer.to_string()), &[]))
+    Ok(body::answer(StatusCode::OK, Bytes::from(answer.to_string()), &warnings))
 }
 
 /// Returns the object with the replicas of its scale after `change`.

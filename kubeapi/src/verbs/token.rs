@@ -17,9 +17,11 @@ use crate::{
     call::Call,
     cause::Cause,
     object::{is_mirror, text_or_empty},
+    request_type,
     status::StatusError,
     store::{Key, Resource, Store},
     timestamp::now,
+    validate::decode_body,
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -33,14 +35,16 @@ pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let issuer = api.token_issuer().ok_or_else(|| {
         StatusError::not_implemented("no issuer of service account tokens is configured; ask the cloud's API")
     })?;
-    let request = body::parse(&call.headers, &call.body)?;
+    let (request, mut warnings) =
+        decode_body(&request_type::TOKEN_REQUEST, (&call.headers, &call.body), &call.query)?;
     let mut spec = with_audiences(request.get("spec").cloned().unwrap_or_else(|| json!({})));
     let typed: TokenRequestSpec = serde_json::from_value(spec.clone())
         .map_err(|error| StatusError::bad_request(format!("the body is not a TokenRequest: {error}")))?;
     let account = find(api, &call.target).await?.value()?;
     let uid = text_or_empty(&account, "/metadata/uid");
     check_subject(call, uid, &request)?;
-    let (lifetime, warnings) = lifetime(name, &typed, issuer.max_lifetime())?;
+    let (lifetime, shortened) = lifetime(name, &typed, issuer.max_lifetime())?;
+    warnings.extend(shortened);
     let (bound, node) = match &typed.bound_object_ref {
         Some(reference) => bound(api, call, reference).await?,
         None => (None, None),

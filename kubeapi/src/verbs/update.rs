@@ -26,7 +26,9 @@ use crate::{
 /// Replaces the request's object, or its status.
 pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let kind = &call.target.kind;
-    let AdmittedObject { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
+    let object = body::parse(&call.headers, &call.body, &kind.kind)?;
+    check_name(call, &object)?;
+    let AdmittedObject { object, warnings } = admit(api, call, object)?;
     if kind.allows_create_on_update() && call.target.part.is_none() {
         let new = || Ok(AdmittedObject { object: object.clone(), warnings: warnings.clone() });
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
@@ -56,6 +58,26 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     })
     .await?;
     answer(call, StatusCode::OK, updated, &warnings)
+}
+
+/// Checks that the received object says its name, which must be the one in the path.
+pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), StatusError> {
+    let (name, namespace) = (&call.target.name, &call.target.namespace);
+    let own = |field: &str| text_or_empty(object, &format!("/metadata/{field}")).to_owned();
+    match (own("name"), own("namespace")) {
+        (found, _) if found.is_empty() => Err(StatusError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        (found, _) if found != *name => Err(StatusError::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({name})"
+        ))),
+        (_, found) if call.target.kind.namespaced && !found.is_empty() && found != *namespace => {
+            Err(StatusError::bad_request(format!(
+                "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks the version and uid in the received object, if given.

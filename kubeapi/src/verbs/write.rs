@@ -8,7 +8,7 @@ use super::{
     merge::status_has_metadata,
 };
 use crate::{
-    Api, access, admission, body,
+    Api, access, admission,
     call::Call,
     conversion::{served, stored},
     definitions,
@@ -42,13 +42,7 @@ pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitte
     let mut warnings = Vec::new();
     if api.is_full() {
         let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
-        let repeated = match body::media_type(&call.headers) {
-            _ if validation == FieldValidation::Ignore => DuplicateFields::Ignored,
-            "application/yaml" => DuplicateFields::Yaml(&call.body),
-            media_type if media_type.ends_with("patch+json") => DuplicateFields::Patch(&call.body),
-            _ if body::is_json(&call.headers) => DuplicateFields::Json(&call.body),
-            _ => DuplicateFields::Ignored,
-        };
+        let repeated = DuplicateFields::of(&call.headers, &call.body, validation);
         warnings = validate::decode(kind, &mut object, repeated, validation)?;
     }
     if api.is_full() && kind.is(Builtin::CustomResourceDefinition) {
@@ -71,9 +65,7 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
         text_or_empty(object, "/metadata/name").to_owned(),
     );
     if kind.namespaced && !namespace.is_empty() && namespace != target.namespace {
-        return Err(StatusError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(StatusError::other_namespace());
     }
     if !target.name.is_empty() && !name.is_empty() && name != target.name {
         return Err(StatusError::bad_request(format!(

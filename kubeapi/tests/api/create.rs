@@ -153,7 +153,7 @@ async fn what_cannot_be_created_is_refused() {
                 422,
                 refusal(
                     "Invalid",
-                    "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \"Some\": supported values: \"All\"",
+                    "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Some\"]: supported values: \"All\"",
                 ),
             ),
             (&format!("{create}?fieldValidation=No"), named("a"), 422, json!({"reason": "Invalid"})),
@@ -201,7 +201,7 @@ async fn a_dry_run_leaves_nothing() {
         .expect_all(vec![
             (
                 &format!("PUT {MAPS}/b?dryRun=All"),
-                json!({"data": {"a": "b"}}),
+                json!({"metadata": {"name": "b"}, "data": {"a": "b"}}),
                 200,
                 json!({"data": {"a": "b"}}),
             ),

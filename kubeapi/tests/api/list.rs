@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use kubeapi::store::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
-use super::world::{MAPS, World, labelled, named, names, pod_on, refusal, version};
+use super::world::{MAPS, WIDGETS, World, labelled, named, names, pod_on, refusal, version, widget};
 
 async fn five() -> World {
     let world = World::new().await;
@@ -25,16 +25,48 @@ async fn pages_follow_each_other() {
 
     let first = world.get(&format!("{MAPS}?limit=2")).await;
     assert_eq!((names(&first), &first["metadata"]["remainingItemCount"]), (vec!["a", "b"], &json!(3)));
-    // what goes meanwhile is gone, what comes may be seen; all pages name the revision of the first
+    // whatever is written meanwhile, all pages show the revision of the first
     world.expect(&format!("DELETE {MAPS}/c"), Value::Null, 200, json!({})).await;
+    world.create(MAPS, named("bb")).await;
     world.create(MAPS, named("f")).await;
+    world.expect(&format!("MERGE {MAPS}/d"), json!({"data": {"new": "1"}}), 200, json!({})).await;
     let token = first["metadata"]["continue"].as_str().unwrap();
     let second = world.get(&format!("{MAPS}?limit=2&continue={token}")).await;
-    assert_eq!((names(&second), version(&second)), (vec!["d", "e"], version(&first)));
+    assert_eq!((names(&second), version(&second)), (vec!["c", "d"], version(&first)));
+    assert_eq!(
+        (second["items"][1].get("data"), &second["metadata"]["remainingItemCount"]),
+        (None, &json!(1))
+    );
     let token = second["metadata"]["continue"].as_str().unwrap();
     let third = world.get(&format!("{MAPS}?limit=2&continue={token}")).await;
-    assert_eq!((names(&third), version(&third)), (vec!["f"], version(&first)));
+    assert_eq!((names(&third), version(&third)), (vec!["e"], version(&first)));
     assert!(third["metadata"].get("continue").is_none());
+    // an exact revision is shown as it was, also by a page that names any
+    for query in ["resourceVersionMatch=Exact", "limit=100"] {
+        let old = world.get(&format!("{MAPS}?resourceVersion={}&{query}", version(&first))).await;
+        assert_eq!((names(&old), version(&old)), (vec!["a", "b", "c", "d", "e"], version(&first)), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn items_of_lists_carry_no_kind_where_kubernetes_types_do_not() {
+    let world = five().await;
+    world.create(WIDGETS, widget("w", 1)).await;
+    let deleted = world.expect(&format!("DELETE {MAPS}?limit=1"), Value::Null, 200, json!({})).await;
+    for (list, kind) in [
+        (world.get("/api/v1/namespaces").await, Value::Null),
+        (deleted, Value::Null),
+        (world.get(WIDGETS).await, json!("Widget")),
+    ] {
+        for item in list["items"].as_array().unwrap() {
+            assert_eq!(item["kind"], kind, "{item}");
+            assert_eq!(item["apiVersion"].is_null(), kind.is_null(), "{item}");
+        }
+        assert!(!list["items"].as_array().unwrap().is_empty());
+    }
+    let relay = World::relay();
+    relay.create(MAPS, named("a")).await;
+    assert_eq!(relay.get(MAPS).await["items"][0]["kind"], "ConfigMap");
 }
 
 #[tokio::test]
@@ -81,8 +113,19 @@ async fn what_cannot_be_listed_is_refused() {
     let field = "resourceVersionMatch";
     let rows = [
         ("continue=garbage".to_owned(), 400, json!({"reason": "BadRequest"})),
-        ("limit=many".to_owned(), 400, json!({"reason": "BadRequest"})),
-        ("resourceVersion=abc".to_owned(), 400, json!({"reason": "BadRequest"})),
+        (
+            "limit=many".to_owned(),
+            400,
+            refusal("BadRequest", "strconv.ParseInt: parsing \"many\": invalid syntax"),
+        ),
+        (
+            "resourceVersion=abc".to_owned(),
+            400,
+            refusal(
+                "BadRequest",
+                "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax",
+            ),
+        ),
         (
             "resourceVersion=999999".to_owned(),
             504,
@@ -92,11 +135,6 @@ async fn what_cannot_be_listed_is_refused() {
             format!("continue={token}&resourceVersion={revision}"),
             400,
             refusal("BadRequest", "specifying resource version is not allowed when using continue"),
-        ),
-        (
-            "resourceVersion=2&resourceVersionMatch=Exact".to_owned(),
-            410,
-            json!({"reason": "Expired", "code": 410}),
         ),
         (
             "resourceVersionMatch=Exact".to_owned(),
@@ -207,6 +245,9 @@ async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
         message
             .starts_with("The provided continue parameter is too old to display a consistent list result.")
     );
+    let exact = format!("GET {MAPS}?resourceVersionMatch=Exact&resourceVersion={}", version(&first));
+    let why = "The resourceVersion for the provided list is too old.";
+    world.expect(&exact, Value::Null, 410, refusal("Expired", why)).await;
     let current = json!({"metadata": {"resourceVersion": world.api.store().revision().to_string()}});
     let rest = world.expect(&page(&expired["metadata"]["continue"]), Value::Null, 200, current).await;
     assert_eq!(names(&rest), ["b"]);

@@ -3,6 +3,7 @@
 
 mod access;
 mod admission;
+mod bodies;
 mod bound_tokens;
 mod client;
 mod create;

@@ -14,8 +14,8 @@ async fn a_pod_is_bound_once() {
     world.create(PODS, held).await;
     world.expect(&format!("DELETE {PODS}/ending"), Value::Null, 200, json!({})).await;
     let path = format!("POST {PODS}/a/binding");
-    let to =
-        |node: &str| json!({"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": node}});
+    let of = |pod: &str, node: &str| json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"kind": "Node", "name": node}});
+    let to = |node: &str| of("a", node);
     let taken =
         "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"edge-1\"";
     let stranger = json!({"metadata": {"name": "a", "uid": "other"}, "target": {"name": "edge-1"}});
@@ -24,11 +24,22 @@ async fn a_pod_is_bound_once() {
         .expect_all(vec![
             (
                 &path,
-                json!({}),
+                named("a"),
                 422,
                 refusal("Invalid", "Binding \"a\" is invalid: target.name: Required value"),
             ),
-            (&path, json!({"target": {"kind": "Pod", "name": "x"}}), 422, json!({"reason": "Invalid"})),
+            (
+                &path,
+                json!({"target": {"name": "x"}}),
+                400,
+                refusal("BadRequest", "name in URL does not match name in Binding object"),
+            ),
+            (
+                &path,
+                json!({"metadata": {"name": "a"}, "target": {"kind": "Pod", "name": "x"}}),
+                422,
+                json!({"reason": "Invalid"}),
+            ),
             (
                 &path,
                 json!({"metadata": {"name": "b"}, "target": {"name": "x"}}),
@@ -39,8 +50,13 @@ async fn a_pod_is_bound_once() {
             (&format!("{path}?dryRun=All"), to("edge-9"), 201, json!({"status": "Success"})),
             (&path, to("edge-1"), 201, json!({"kind": "Status", "status": "Success", "code": 201})),
             (&path, to("edge-2"), 409, refusal("Conflict", taken)),
-            (&format!("POST {PODS}/ending/binding"), to("edge-1"), 409, conflict),
-            (&format!("POST {PODS}/absent/binding"), to("edge-1"), 404, json!({"reason": "NotFound"})),
+            (&format!("POST {PODS}/ending/binding"), of("ending", "edge-1"), 409, conflict),
+            (
+                &format!("POST {PODS}/absent/binding"),
+                of("absent", "edge-1"),
+                404,
+                json!({"reason": "NotFound"}),
+            ),
         ])
         .await;
     let expected = json!({
@@ -49,7 +65,7 @@ async fn a_pod_is_bound_once() {
     world.expect(&format!("GET {PODS}/a"), Value::Null, 200, expected).await;
     // who names a node at once needs no binding
     world.create(PODS, pod_on("b", "edge-1")).await;
-    world.expect(&format!("POST {PODS}/b/binding"), to("edge-1"), 409, json!({})).await;
+    world.expect(&format!("POST {PODS}/b/binding"), of("b", "edge-1"), 409, json!({})).await;
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn writes_keep_their_meaning() {
             ),
             (
                 &format!("PUT {path}"),
-                json!({"metadata": {"resourceVersion": "1"}}),
+                json!({"metadata": {"name": "a", "resourceVersion": "1"}}),
                 409,
                 json!({"reason": "Conflict"}),
             ),

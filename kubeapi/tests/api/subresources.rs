@@ -34,22 +34,18 @@ async fn all_that_has_replicas_has_a_scale() {
     let to = |replicas: i64| json!({"spec": {"replicas": replicas}});
     let negative = "Scale.autoscaling \"web\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0";
     let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": 7}]);
-    let stale = json!({"metadata": {"resourceVersion": "1"}, "spec": {"replicas": 1}});
+    let stale = json!({"metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": 1}});
+    let put = |replicas: Value| json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas}});
     world
         .expect_all(vec![
             (&format!("GET {path}"), Value::Null, 200, shown),
             (&format!("MERGE {path}"), to(5), 200, to(5)),
             (&format!("STRATEGIC {path}"), to(6), 200, to(6)),
             (&format!("JSON {path}"), operations, 200, to(7)),
-            (&format!("PUT {path}"), to(3), 200, to(3)),
-            (&format!("PUT {path}?dryRun=All"), to(9), 200, to(9)),
-            (&format!("PUT {path}"), to(-1), 422, refusal("Invalid", negative)),
-            (
-                &format!("PUT {path}"),
-                json!({"spec": {"replicas": "3"}}),
-                400,
-                json!({"reason": "BadRequest"}),
-            ),
+            (&format!("PUT {path}"), put(json!(3)), 200, to(3)),
+            (&format!("PUT {path}?dryRun=All"), put(json!(9)), 200, to(9)),
+            (&format!("PUT {path}"), put(json!(-1)), 422, refusal("Invalid", negative)),
+            (&format!("PUT {path}"), put(json!("3")), 400, json!({"reason": "BadRequest"})),
             (&format!("PUT {path}"), stale, 409, json!({"reason": "Conflict"})),
             (&format!("GET {DEPLOYMENTS}/absent/scale"), Value::Null, 404, json!({"reason": "NotFound"})),
             (&format!("DELETE {path}"), Value::Null, 405, json!({})),

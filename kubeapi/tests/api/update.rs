@@ -27,10 +27,10 @@ async fn versions_keep_writers_apart() {
             (&path, with(&first, "/data", json!({"k": "2"})), 409, refusal("Conflict", modified)),
             (&path, stranger, 409, json!({"reason": "Conflict"})),
             // without a version, or with 0, the last writer wins
-            (&path, json!({"data": {"k": "3"}}), 200, json!({"data": {"k": "3"}})),
+            (&path, json!({"metadata": {"name": "a"}, "data": {"k": "3"}}), 200, json!({"data": {"k": "3"}})),
             (
                 &path,
-                json!({"metadata": {"resourceVersion": "0"}, "data": {"k": "4"}}),
+                json!({"metadata": {"name": "a", "resourceVersion": "0"}, "data": {"k": "4"}}),
                 200,
                 json!({"data": {"k": "4"}}),
             ),
@@ -39,6 +39,24 @@ async fn versions_keep_writers_apart() {
                 named("b"),
                 400,
                 refusal("BadRequest", "the name of the object (b) does not match the name on the URL (a)"),
+            ),
+            (
+                &path,
+                json!({"data": {"k": "5"}}),
+                400,
+                refusal(
+                    "BadRequest",
+                    "the name of the object (a based on URL) was undeterminable: name must be provided",
+                ),
+            ),
+            (
+                &path,
+                json!({"metadata": {"name": "a", "namespace": "b"}}),
+                400,
+                refusal(
+                    "BadRequest",
+                    "the namespace of the object (b) does not match the namespace on the request (default)",
+                ),
             ),
         ])
         .await;
@@ -66,7 +84,7 @@ async fn some_kinds_are_created_by_an_update() {
     let path = "PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/a";
     let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}});
     world.expect(path, lease.clone(), 201, lease).await;
-    let stale = json!({"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "y"}});
+    let stale = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"holderIdentity": "y"}});
     world.expect(path, stale, 409, json!({"reason": "Conflict"})).await;
     world.expect(&format!("PUT {MAPS}/a"), named("a"), 404, json!({"reason": "NotFound"})).await;
 }

@@ -95,7 +95,12 @@ async fn a_node_sees_a_pod_when_it_is_bound() {
     world.create(PODS, pod("p")).await;
     assert_eq!(lines.ready(), [""; 0]);
     world
-        .expect(&format!("POST {PODS}/p/binding"), json!({"target": {"name": "edge-1"}}), 201, json!({}))
+        .expect(
+            &format!("POST {PODS}/p/binding"),
+            json!({"metadata": {"name": "p"}, "target": {"name": "edge-1"}}),
+            201,
+            json!({}),
+        )
         .await;
     assert_eq!(lines.ready(), ["ADDED p"]);
 }

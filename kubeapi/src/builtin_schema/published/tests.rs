@@ -2,10 +2,20 @@
 
 use std::{fs, path::Path};
 
-use k8s_openapi::schemars::generate::SchemaSettings;
+use k8s_openapi::{
+    api::{
+        authentication::v1 as authentication, authorization::v1 as authorization,
+        autoscaling::v1 as autoscaling, core::v1 as core, policy::v1 as policy,
+    },
+    apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, Status},
+    schemars::{Schema, SchemaGenerator, generate::SchemaSettings},
+};
 
 use super::*;
-use crate::registry::{Registry, SchemaSource};
+use crate::{
+    registry::{Registry, SchemaSource},
+    request_type::{self, RequestType},
+};
 
 /// All types of the built-in kinds, made from the types themselves.
 fn made() -> Map<String, Value> {
@@ -18,7 +28,46 @@ fn made() -> Map<String, Value> {
         let reference = generate(&mut generator).to_value();
         assert_eq!(references(&reference), [name.to_string()], "{kind:?}");
     }
+    for (name, reference) in
+        [(LIST_META, generator.subschema_for::<ListMeta>()), (STATUS, generator.subschema_for::<Status>())]
+    {
+        assert_eq!(references(&reference.to_value()), [name]);
+    }
+    for (type_, reference) in request_types(&mut generator) {
+        assert_eq!(references(&reference.to_value()), [type_.schema_name()]);
+    }
     generator.take_definitions(true)
+}
+
+/// The types of bodies that no collection stores, each with the schema that its type makes.
+fn request_types(generator: &mut SchemaGenerator) -> Vec<(&'static RequestType, Schema)> {
+    let made = vec![
+        (&request_type::BINDING, generator.subschema_for::<core::Binding>()),
+        (&request_type::DELETE_OPTIONS, generator.subschema_for::<DeleteOptions>()),
+        (&request_type::EVICTION, generator.subschema_for::<policy::Eviction>()),
+        (&request_type::SCALE, generator.subschema_for::<autoscaling::Scale>()),
+        (&request_type::TOKEN_REQUEST, generator.subschema_for::<authentication::TokenRequest>()),
+        (&request_type::SELF_SUBJECT_REVIEW, generator.subschema_for::<authentication::SelfSubjectReview>()),
+        (&request_type::TOKEN_REVIEW, generator.subschema_for::<authentication::TokenReview>()),
+        (
+            &request_type::LOCAL_SUBJECT_ACCESS_REVIEW,
+            generator.subschema_for::<authorization::LocalSubjectAccessReview>(),
+        ),
+        (
+            &request_type::SELF_SUBJECT_ACCESS_REVIEW,
+            generator.subschema_for::<authorization::SelfSubjectAccessReview>(),
+        ),
+        (
+            &request_type::SELF_SUBJECT_RULES_REVIEW,
+            generator.subschema_for::<authorization::SelfSubjectRulesReview>(),
+        ),
+        (
+            &request_type::SUBJECT_ACCESS_REVIEW,
+            generator.subschema_for::<authorization::SubjectAccessReview>(),
+        ),
+    ];
+    assert_eq!(made.len(), request_type::ALL.len());
+    made
 }
 
 /// Takes the descriptions of a type and its fields out of its schema.
@@ -68,6 +117,10 @@ fn what_is_read_is_what_the_types_say() {
             add(name, &mut read);
         }
     }
+    for type_ in request_type::ALL {
+        add(type_.schema_name(), &mut read);
+    }
+    [LIST_META, STATUS].iter().for_each(|name| add(name, &mut read));
     assert_eq!(read.len(), made.len());
     for (name, schema) in &made {
         assert_eq!(read.get(name), Some(schema), "{name}");

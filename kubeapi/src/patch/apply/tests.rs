@@ -428,10 +428,10 @@ fn what_is_no_configuration_is_refused() {
     });
     insta::assert_snapshot!(refusals.join("\n"), @r#"
     error decoding YAML: the configuration is no object
-    Object 'apiVersion' is missing in the apply patch
-    Object 'Kind' is missing in the apply patch
-    Incorrect version specified in apply patch. Specified patch version: v2, expected: v1
-    Incorrect kind specified in apply patch. Specified patch kind: Node, expected: Pod
+    invalid object type: /, Kind=Pod
+    invalid object type: /v1, Kind=
+    invalid object type: /v2, Kind=Pod
+    invalid object type: /v1, Kind=Node
     metadata.managedFields must be nil
     failed to create typed patch object (n/x; v1, Kind=Pod): .spec.containers: duplicate entries for key [name="a"]
     failed to create typed patch object (n/x; v1, Kind=Pod): .spec.containers[name="a"].ports: element 0: associative list with keys has an element that omits key field "containerPort" (and doesn't have default value)
