@@ -128,7 +128,14 @@ impl Cloud {
         let faults = Faults::new(options.seed);
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let events = backend.recorder(&tasks, &shutdown);
-        let trust = trust(&options, &pki, (&faults, &certificates), (&client, &events), &tasks, stop())?;
+        let trust = trust(
+            &options,
+            &pki,
+            (&faults, &certificates),
+            (&client, &events),
+            &tasks,
+            shutdown.child_token(),
+        )?;
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets, relay) = streams.addresses();
         let reached = ApiAccess {
