@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use serde_json::Value;
 
-use crate::{object::is_deleting, status::StatusError};
+use crate::object::is_deleting;
 
 /// The largest encoded object in bytes: etcd's default for a request (`--max-request-bytes`).
 pub(crate) const MAX_OBJECT_BYTES: usize = 1536 * 1024;
@@ -12,12 +12,16 @@ pub(crate) const MAX_OBJECT_BYTES: usize = 1536 * 1024;
 /// What the server itself may add to an object that is being deleted: its time of deletion, and the owners of fields.
 const DELETION_MARGIN: usize = 4 * 1024;
 
+/// An object is larger than may be stored.
+#[derive(Debug)]
+pub(crate) struct ObjectTooLarge;
+
 /// Refuses `new`, which replaces `current`, if it is too large. A stored object that is larger than the limit may be replaced by one
 /// that is not larger, and may be deleted.
 ///
 /// # Errors
-/// 413 with etcd's message.
-pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), StatusError> {
+/// The object is too large.
+pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTooLarge> {
     if is_within(new, MAX_OBJECT_BYTES) {
         return Ok(());
     }
@@ -26,7 +30,7 @@ pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), StatusEr
         true => stored.max(MAX_OBJECT_BYTES) + DELETION_MARGIN,
         false => stored,
     };
-    if is_within(new, allowed) { Ok(()) } else { Err(StatusError::object_too_large()) }
+    if is_within(new, allowed) { Ok(()) } else { Err(ObjectTooLarge) }
 }
 
 /// Reports whether `value` takes at most `limit` bytes as JSON. Stops counting at the limit.

@@ -9,11 +9,10 @@ mod nodes;
 use crate::{
     access::attributes::Attributes,
     cause::Cause,
-    object_size::MAX_OBJECT_BYTES,
+    object_size::{MAX_OBJECT_BYTES, ObjectTooLarge},
     patch::error::PatchError,
     registry::Kind,
     store::{Key, Resource, StoreError},
-    structural_schema::DefaultsTooLarge,
 };
 
 /// A detail that stands in the metadata of the answer: where a list goes on.
@@ -414,8 +413,8 @@ impl From<StoreError> for StatusError {
     }
 }
 
-impl From<DefaultsTooLarge> for StatusError {
-    fn from(_: DefaultsTooLarge) -> Self {
+impl From<ObjectTooLarge> for StatusError {
+    fn from(_: ObjectTooLarge) -> Self {
         Self::object_too_large()
     }
 }

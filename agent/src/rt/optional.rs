@@ -9,12 +9,24 @@ use tracing::{info, warn};
 use super::{
     Backoff,
     heartbeat::Heartbeat,
-    supervise::{Error, Part},
+    supervise::{Error, Part, Supervisor},
 };
 
 /// The waits between two starts.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+impl Supervisor {
+    /// Starts a part without which pods run: it is started again also when it fails.
+    pub(crate) fn supervise_optional(
+        &mut self,
+        name: &'static str,
+        part: impl Part,
+        shutdown: &CancellationToken,
+    ) {
+        self.supervise(name, Optional::new(name, part), shutdown);
+    }
+}
 
 /// A module that is started again when it fails.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ use tracing::error;
 
 use super::{
     heartbeat::{HANG_LIMIT, HealthMonitor, Heartbeat, PartMonitor},
-    optional::Optional,
     spawn::in_span,
 };
 
@@ -78,16 +77,6 @@ impl Supervisor {
     /// Returns the health of the modules.
     pub(crate) fn vitals(&self) -> HealthMonitor {
         self.vitals.clone()
-    }
-
-    /// Starts a part without which pods run: it is started again also when it fails.
-    pub(crate) fn supervise_optional(
-        &mut self,
-        name: &'static str,
-        part: impl Part,
-        shutdown: &CancellationToken,
-    ) {
-        self.supervise(name, Optional::new(name, part), shutdown);
     }
 
     /// Starts `part` under `name`, and restarts it when it hangs. It ends with `shutdown`.

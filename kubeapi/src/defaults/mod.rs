@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     object::{as_map, child, default_to, is_mirror, metadata},
+    object_size::ObjectTooLarge,
     registry::{Builtin, Kind, KindSchema},
-    structural_schema::DefaultsTooLarge,
 };
 
 mod access;
@@ -29,7 +29,7 @@ use fields::{default_text, text_at};
 ///
 /// # Errors
 /// The defaults of a schema make the object larger than may be stored.
-pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge> {
     use Builtin as B;
     let Some(builtin) = kind.builtin else { return custom(kind, object) };
     let is_mirror = builtin == B::Pod && is_mirror(object);
@@ -160,7 +160,7 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     as_map(object).insert("status".into(), status);
 }
 
-fn custom(kind: &Kind, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+fn custom(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge> {
     match kind.schema() {
         KindSchema::Defined(schema) => schema.fill_defaults(object),
         KindSchema::Published(_) => Ok(()),

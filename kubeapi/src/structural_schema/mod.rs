@@ -21,7 +21,6 @@ pub(crate) use compile::pattern;
 pub(crate) use evaluate::Outcome;
 pub(crate) use node::Structural;
 pub(crate) use rules::{RuleFault, check_rules, valid_field_path};
-pub(crate) use shape::DefaultsTooLarge;
 
 impl Structural {
     /// Compiles an `openAPIV3Schema` that has been validated.

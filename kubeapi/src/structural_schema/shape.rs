@@ -7,7 +7,7 @@ use super::{
     path::{field_step, within},
     types::is_type_meta,
 };
-use crate::object_size::{MAX_OBJECT_BYTES, encoded_bytes};
+use crate::object_size::{MAX_OBJECT_BYTES, ObjectTooLarge, encoded_bytes};
 
 impl Structural {
     /// Removes unknown fields, and returns their paths.
@@ -28,25 +28,21 @@ impl Structural {
     ///
     /// # Errors
     /// The defaults make the object larger than may be stored; the rest of them is not filled in.
-    pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
+    pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), ObjectTooLarge> {
         self.root.fill_defaults(object, &mut DefaultsBudget(MAX_OBJECT_BYTES))
     }
 }
-
-/// The defaults of a schema make an object larger than may be stored.
-#[derive(Debug)]
-pub(crate) struct DefaultsTooLarge;
 
 /// The bytes that defaults may still take.
 struct DefaultsBudget(usize);
 
 impl DefaultsBudget {
     /// Returns a copy of a field's default, and counts it.
-    fn take(&mut self, name: &str, default: &Value) -> Result<Value, DefaultsTooLarge> {
+    fn take(&mut self, name: &str, default: &Value) -> Result<Value, ObjectTooLarge> {
         // the quotes of the name, a colon and a comma
         let field = name.len() + 4;
-        let left = self.0.checked_sub(field).ok_or(DefaultsTooLarge)?;
-        let value = encoded_bytes(default, left).ok_or(DefaultsTooLarge)?;
+        let left = self.0.checked_sub(field).ok_or(ObjectTooLarge)?;
+        let value = encoded_bytes(default, left).ok_or(ObjectTooLarge)?;
         self.0 = left - value;
         Ok(default.clone())
     }
@@ -94,7 +90,7 @@ impl Node {
         }
     }
 
-    fn fill_defaults(&self, value: &mut Value, budget: &mut DefaultsBudget) -> Result<(), DefaultsTooLarge> {
+    fn fill_defaults(&self, value: &mut Value, budget: &mut DefaultsBudget) -> Result<(), ObjectTooLarge> {
         match value {
             Value::Object(map) => {
                 for (name, node) in &self.fields {
