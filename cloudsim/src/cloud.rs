@@ -127,6 +127,7 @@ impl Cloud {
 
         let faults = Faults::new(options.seed);
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
+        let stop = || shutdown.child_token();
         let events = backend.recorder(&tasks, &shutdown);
         let trust = trust(
             &options,
@@ -166,15 +167,14 @@ impl Cloud {
             router: routing.address(),
         };
 
-        tasks.spawn("enrolment server", https.run(shutdown.child_token()));
+        tasks.spawn("enrolment server", https.run(stop()));
         run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);
         spawn_leader_tasks(&backend, &pki, (&certificates, &sessions), &tasks, &shutdown);
         let lock = match backend {
             Backend::Standalone(standalone) => {
-                let (told, of) = ((&events, metrics), (&pki, &sessions));
-                standalone.spawn(&options, told, of, &tasks, &shutdown).await?
+                standalone.spawn(&options, (&events, metrics), (&pki, &sessions), &tasks, &shutdown).await?
             }
             Backend::Backed(backed) => {
                 backed.spawn((&events, metrics), (&certificates, &sessions), &tasks, &shutdown);
