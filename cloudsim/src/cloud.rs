@@ -129,14 +129,7 @@ impl Cloud {
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let stop = || shutdown.child_token();
         let events = backend.recorder(&tasks, &shutdown);
-        let trust = trust(
-            &options,
-            &pki,
-            (&faults, &certificates),
-            (&client, &events),
-            &tasks,
-            shutdown.child_token(),
-        )?;
+        let trust = trust(&options, &pki, (&faults, &certificates), (&client, &events), (&tasks, &shutdown))?;
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets, relay) = streams.addresses();
         let reached = ApiAccess {
@@ -335,13 +328,13 @@ fn trust(
     pki: &Pki,
     (faults, certificates): (&Faults, &NodeCertificates),
     (client, events): (&Client, &Recorder),
-    tasks: &Tasks,
-    stop: CancellationToken,
+    (tasks, shutdown): (&Tasks, &CancellationToken),
 ) -> Result<Trust, StartError> {
     let (reports, expired) = expiry_reports();
     let grace = (options.renewal_grace, reports);
     let trust = Trust::new(pki, &options.names, grace, faults, certificates.clone())?;
-    let reporting = expired_certificates::run(expired, client.clone(), events.clone(), stop);
+    let reporting =
+        expired_certificates::run(expired, client.clone(), events.clone(), shutdown.child_token());
     tasks.spawn("reports of expired certificates", reporting);
     Ok(trust)
 }
