@@ -54,6 +54,14 @@ impl Options {
         Ok(())
     }
 
+    /// Returns the options without the precondition of the resourceVersion, which was checked before a write of the deletion's own.
+    pub(super) fn without_resource_version(mut self) -> Self {
+        if let Some(preconditions) = &mut self.preconditions {
+            preconditions.resource_version = None;
+        }
+        self
+    }
+
     fn deletion(&self) -> Result<Deletion, StatusError> {
         const FIELD: &str = "propagationPolicy";
         let policy = match (self.propagation_policy.as_deref(), self.orphan_dependents) {
@@ -228,7 +236,8 @@ async fn delete_damaged_of(api: &Api, call: &Call, options: &Options) -> Result<
     Ok(())
 }
 
-fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusError> {
+/// Checks the preconditions of a deletion.
+pub(super) fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusError> {
     let Some(Preconditions { uid, resource_version }) = &options.preconditions else { return Ok(()) };
     let (kind, name) = (&call.target.kind, &call.target.name);
     let wanted =

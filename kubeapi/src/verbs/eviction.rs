@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    delete::{Options, delete_one},
+    delete::{Options, check, delete_one},
     get::find,
     write::{Change, modify, store},
 };
@@ -42,26 +42,46 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let mut call = call.bodyless();
     options.take_dry_run(&mut call)?;
     call.target.part = None;
-    let pod = find(api, &call.target).await?.value()?;
-    // what does not run disturbs nobody by going
-    let counts = !matches!(text(&pod, "/status/phase"), Some("Succeeded" | "Failed" | "Pending"));
-    if counts && !is_deleting(&pod) {
-        take_from_budget(api, &call, &pod).await?;
-        set_disruption_target(api, &call).await?;
+    loop {
+        let pod = find(api, &call.target).await?.value()?;
+        let counted = counts(&pod);
+        if counted {
+            take_from_budget(api, &call, &pod).await?;
+        }
+        if set_disruption_target(api, &call, &options, counted).await? {
+            break;
+        }
     }
-    delete_one(api, &call, &options).await?;
+    delete_one(api, &call, &options.without_resource_version()).await?;
     let status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &warnings))
 }
 
-/// Sets the pod's condition `DisruptionTarget`.
-async fn set_disruption_target(api: &Api, call: &Call) -> Result<(), StatusError> {
+/// Reports whether the pod counts in a disruption budget: a pod that does not run yet or any more disrupts nobody.
+fn counts(pod: &Value) -> bool {
+    !matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed" | "Pending")) && !is_deleting(pod)
+}
+
+/// Sets the pod's condition `DisruptionTarget`, whatever its phase: a Job's failure policy reads it. `counted` says that the budget was
+/// asked. Returns false without a write if it was not, and the pod has begun to run since.
+async fn set_disruption_target(
+    api: &Api,
+    call: &Call,
+    options: &Options,
+    counted: bool,
+) -> Result<bool, StatusError> {
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
         "lastProbeTime": null, "lastTransitionTime": now(),
     });
+    let mut is_set = true;
     modify(api, call, Change::Note, |pod| {
+        check(call, options, pod)?;
+        is_set = counted || !counts(pod);
+        if !is_set {
+            return Ok(Next::Same);
+        }
         let mut noted = pod.clone();
         let conditions = child(as_map(&mut noted), "status").entry("conditions").or_insert_with(|| json!([]));
         if let Value::Array(conditions) = conditions {
@@ -74,8 +94,8 @@ async fn set_disruption_target(api: &Api, call: &Call) -> Result<(), StatusError
         }
         Ok(Next::Replace(noted))
     })
-    .await
-    .map(drop)
+    .await?;
+    Ok(is_set)
 }
 
 /// Counts the disruption in the budget that covers `pod`, if there is one.

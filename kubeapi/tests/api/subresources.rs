@@ -109,6 +109,41 @@ async fn budgets_limit_evictions() {
     assert!(counted["status"]["disruptedPods"]["a"].is_string());
 }
 
+/// A Job's failure policy reads the condition. A finalizer keeps the pods where they can be seen.
+#[tokio::test]
+async fn an_evicted_pod_of_any_phase_is_a_disruption_target() {
+    let world = World::new().await;
+    for (name, node, phase) in [
+        ("unbound", "", "Pending"),
+        ("pending", "edge-1", "Pending"),
+        ("running", "edge-1", "Running"),
+        ("unknown", "edge-1", "Unknown"),
+        ("failed", "edge-1", "Failed"),
+        ("succeeded", "edge-1", "Succeeded"),
+    ] {
+        let mut new = if node.is_empty() { pod(name) } else { pod_on(name, node) };
+        new["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+        let made = world.create(PODS, new).await;
+        let status = json!({"status": {"phase": phase}});
+        let made = match phase {
+            "Pending" => made,
+            _ => world.expect(&format!("MERGE {PODS}/{name}/status"), status, 200, json!({})).await,
+        };
+        let other =
+            json!({"metadata": {"name": name}, "deleteOptions": {"preconditions": {"resourceVersion": "1"}}});
+        let refused = json!({"reason": "Conflict"});
+        world.expect(&format!("POST {PODS}/{name}/eviction"), other, 409, refused).await;
+        let preconditions = json!({"uid": made["metadata"]["uid"], "resourceVersion": version(&made)});
+        let eviction = json!({"metadata": {"name": name}, "deleteOptions": {"preconditions": preconditions}});
+        world.expect(&format!("POST {PODS}/{name}/eviction"), eviction, 201, json!({})).await;
+        let evicted = world.get(&format!("{PODS}/{name}")).await;
+        assert!(evicted["metadata"]["deletionTimestamp"].is_string(), "{name}");
+        let conditions = evicted["status"]["conditions"].as_array().unwrap();
+        let why = conditions.iter().find(|one| one["type"] == "DisruptionTarget");
+        assert_eq!(why.unwrap()["reason"], "EvictionByEvictionAPI", "{name}");
+    }
+}
+
 #[tokio::test]
 async fn containers_can_be_added_for_a_while() {
     let world = World::new().await;
