@@ -6,6 +6,7 @@ use crate::{
     object::{as_map, child, default_to, is_mirror, metadata},
     object_size::ObjectTooLarge,
     registry::{Builtin, Kind, KindSchema},
+    timestamp::now,
 };
 
 mod access;
@@ -129,7 +130,8 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
             json!({"phase": "Active"})
         }
         Some(B::Service | B::Ingress) => json!({"loadBalancer": {}}),
-        Some(B::PersistentVolume | B::PersistentVolumeClaim) => json!({"phase": "Pending"}),
+        Some(B::PersistentVolume) => json!({"phase": "Pending", "lastPhaseTransitionTime": now()}),
+        Some(B::PersistentVolumeClaim) => json!({"phase": "Pending"}),
         Some(B::ReplicaSet | B::ReplicationController) => json!({"replicas": 0}),
         Some(B::StatefulSet) => json!({"replicas": 0, "availableReplicas": 0}),
         Some(B::DaemonSet) => json!({
@@ -178,9 +180,26 @@ fn namespace(namespace: &mut Map<String, Value>) {
 
 /// Sets a missing `allocatable` of a node to its `capacity`.
 fn node(node: &mut Map<String, Value>) {
+    if let Some(Value::Object(spec)) = node.get_mut("spec") {
+        pod_ranges(spec);
+    }
     let Some(Value::Object(status)) = node.get_mut("status") else { return };
     if let Some(capacity) = status.get("capacity").cloned() {
         default_to(status, "allocatable", capacity);
+    }
+}
+
+/// Makes a node's range and its list of ranges agree: the range is the first of the list, and decides if both differ.
+fn pod_ranges(spec: &mut Map<String, Value>) {
+    let first = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).cloned();
+    let given =
+        spec.get("podCIDR").filter(|range| range.as_str().is_some_and(|range| !range.is_empty())).cloned();
+    match (given, first) {
+        (Some(given), first) if first.as_ref() != Some(&given) => {
+            spec.insert("podCIDRs".into(), json!([given]));
+        }
+        (None, Some(first)) => drop(spec.insert("podCIDR".into(), first)),
+        _ => {}
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     account, checks,
     generated_name::generated,
     get::{self, Outcome, answer, key},
-    limits, priority, runtime_class,
+    limits, node, priority, runtime_class, storage,
     write::{AdmittedObject, admit, check_namespace, store, target, writer},
 };
 use crate::{
@@ -92,6 +92,8 @@ async fn create_object(
     let generates = target.name.is_empty() && !generate.is_empty();
     check_namespace(api, &target).await?;
     if api.is_full() {
+        node::admit(&target, &mut object);
+        storage::admit(api, &target, &mut object).await?;
         limits::admit(api, &target, &mut object).await?;
     }
     if api.is_full() && target.kind.is(Builtin::Pod) {

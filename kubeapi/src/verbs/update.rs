@@ -15,7 +15,7 @@ use crate::{
     cause::Cause,
     defaults, definitions,
     deletion::Next,
-    object::{metadata, text_or_empty},
+    object::{as_map, child, metadata, text, text_or_empty},
     patch,
     registry::Builtin,
     service_allocator,
@@ -113,6 +113,9 @@ pub(super) fn finish(
     let kind = &call.target.kind;
     let mut new = merged(kind, call.target.part, current, new);
     if api.is_full() {
+        if kind.is(Builtin::PersistentVolume) {
+            note_phase(current, &mut new);
+        }
         if kind.is(Builtin::Service) {
             service_allocator::carry(current, &mut new);
         }
@@ -126,4 +129,14 @@ pub(super) fn finish(
         }
     }
     Ok(Next::Replace(new))
+}
+
+/// Notes when a volume's phase changes, unless the writer has done so.
+fn note_phase(current: &Value, new: &mut Value) {
+    const SINCE: &str = "/status/lastPhaseTransitionTime";
+    let differs = |field: &str| text(current, field) != text(new, field);
+    if !differs("/status/phase") || (differs(SINCE) && text(new, SINCE).is_some()) {
+        return;
+    }
+    child(as_map(new), "status").insert("lastPhaseTransitionTime".into(), now().into());
 }

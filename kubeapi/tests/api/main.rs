@@ -24,6 +24,7 @@ mod pods;
 mod rbac;
 mod relay;
 mod services;
+mod storage;
 mod subresources;
 mod update;
 mod watch;
