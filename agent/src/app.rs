@@ -37,7 +37,7 @@
 mod meta_server;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -110,6 +110,8 @@ pub struct Parts {
     pub pod_network: Option<Arc<dyn PodNetwork>>,
     /// Whether volumes of Secrets, tokens and the downward API are in memory (tmpfs, which needs root) or on disk.
     pub secrets_in_memory: bool,
+    /// Annotations of the Node in addition to those that every node has.
+    pub node_annotations: BTreeMap<String, String>,
 }
 
 impl Parts {
@@ -139,6 +141,7 @@ impl Parts {
             copies,
             pod_network: None,
             secrets_in_memory: true,
+            node_annotations: BTreeMap::new(),
         })
     }
 }
@@ -291,6 +294,7 @@ impl App {
                 signals: parts.signals,
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
+                node_annotations: parts.node_annotations,
                 services: reads.filter(|_| mesh.is_some()),
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;

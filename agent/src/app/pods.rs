@@ -1,6 +1,6 @@
 //! Starts EdgeD, if pods run on this node, and the tunnel for their logs.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Taint;
 use kube::Client;
@@ -27,6 +27,7 @@ pub(super) struct Inputs {
     pub(super) signals: Option<Arc<dyn Signals>>,
     pub(super) pod_network: Option<Arc<dyn PodNetwork>>,
     pub(super) secrets_in_memory: bool,
+    pub(super) node_annotations: BTreeMap<String, String>,
     /// The API for Services, if it is another one.
     pub(super) services: Option<Client>,
 }
@@ -119,6 +120,7 @@ pub(super) fn config(
         images: images.transpose()?,
         node: NodeConfig {
             labels: node.labels.clone(),
+            annotations: inputs.node_annotations,
             taints: node.taints.iter().map(taint).collect(),
             address,
             max_pods: node.max_pods,

@@ -35,6 +35,14 @@ const LAST_CALL: Duration = Duration::from_secs(5);
 /// The folder of static pods in the node's directory.
 const MANIFESTS: &str = "manifests";
 
+/// The annotation of a Node with the directory in which cloudsim provisions volumes.
+const DIRECTORY_ANNOTATION: &str = "outrigger.dev/volumes-directory";
+
+/// Returns the directory of the node's provisioned volumes.
+fn volumes(directory: &Path) -> PathBuf {
+    std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()).join("volumes")
+}
+
 /// One node. Its agent ends when this is dropped; the containers on its runtime are left as they are.
 pub struct HollowNode {
     /// Its name.
@@ -81,6 +89,7 @@ impl HollowNode {
         let root = Some(directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options {
             root,
+            volumes: Some(volumes(&directory)),
             pod_cidr: runtime::PodCidr::of_node(name),
             ..runtime::Options::default()
         })?;
@@ -135,6 +144,11 @@ impl HollowNode {
             copies,
             pod_network: Some(self.runtime.pod_network()),
             secrets_in_memory: false,
+            node_annotations: [(
+                DIRECTORY_ANNOTATION.to_owned(),
+                volumes(&self.directory).display().to_string(),
+            )]
+            .into(),
         };
         // each line of the agent's log names its node
         let span = error_span!("agent", node = %self.name);

@@ -26,12 +26,18 @@ use super::{
 };
 use crate::edged::admit;
 
+/// The annotation of a volume with its provisioner, and the name of cloudsim's.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const PROVISIONER: &str = "outrigger.dev/local-path";
+
 /// The path on this node that backs a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BackingPath {
     source: HostPathVolumeSource,
     /// Whether it is a `local` volume, whose group can be set, or a host path.
     local: bool,
+    /// Whether it was provisioned by the cloud, so that it is made here, and any user of a pod may write there.
+    provisioned: bool,
 }
 
 /// Results of looking up the pod's claims, by volume name.
@@ -66,16 +72,20 @@ pub(crate) fn backing_path(
     if required.is_some_and(|selector| !admit::selector_matches(selector, node)) {
         return Err(ClaimError::NodeAffinity(name));
     }
-    source(spec).ok_or(ClaimError::UnsupportedKind(name))
+    let mut backing = source(spec).ok_or(ClaimError::UnsupportedKind(name))?;
+    let annotations = volume.metadata.annotations.as_ref();
+    backing.provisioned =
+        annotations.and_then(|all| all.get(PROVISIONED_BY)).is_some_and(|by| by == PROVISIONER);
+    Ok(backing)
 }
 
 fn source(spec: &PersistentVolumeSpec) -> Option<BackingPath> {
     if let Some(source) = &spec.host_path {
-        return Some(BackingPath { source: source.clone(), local: false });
+        return Some(BackingPath { source: source.clone(), local: false, provisioned: false });
     }
     let local = spec.local.as_ref()?;
     let source = HostPathVolumeSource { path: local.path.clone(), type_: Some("Directory".to_owned()) };
-    Some(BackingPath { source, local: true })
+    Some(BackingPath { source, local: true, provisioned: false })
 }
 
 /// Returns the target of the link.
@@ -100,10 +110,12 @@ pub(super) fn set_up(
     let claim = claim.cloned();
     let backing =
         claim.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
-    host_path::check(&backing.source)?;
+    host_path::check_with_mode(&backing.source, if backing.provisioned { 0o777 } else { host_path::MODE })?;
     let path: PathBuf =
         Path::new(&backing.source.path).components().filter(|part| *part != Component::CurDir).collect();
-    if let Some(group) = fs_group(pod).filter(|_| backing.local && source.read_only != Some(true)) {
+    if let Some(group) =
+        fs_group(pod).filter(|_| (backing.local || backing.provisioned) && source.read_only != Some(true))
+    {
         ownership::apply(&path, group, FsGroupChangePolicy::of(pod))?;
     }
     if let Some(parent) = link.parent() {

@@ -10,8 +10,16 @@ use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use super::{atomic, error::Error};
 
+/// The permissions of a directory that is created.
+pub(super) const MODE: u32 = 0o755;
+
 /// Checks the path's type, creating the path if the type permits.
 pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
+    check_with_mode(source, MODE)
+}
+
+/// Checks the path's type, creating the path if the type permits, a directory with these permissions.
+pub(super) fn check_with_mode(source: &HostPathVolumeSource, mode: u32) -> Result<(), Error> {
     let path = PathBuf::from(&source.path);
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
         return Err(Error::PathEscape(source.path.chars().take(256).collect()));
@@ -20,7 +28,7 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
     let meta = fs::metadata(&path);
     match kind {
         "" => return Ok(()),
-        "DirectoryOrCreate" if meta.is_err() => return make_dir(&path),
+        "DirectoryOrCreate" if meta.is_err() => return make_dir(&path, mode),
         "FileOrCreate" if meta.is_err() => return make_file(&path),
         _ => {}
     }
@@ -39,9 +47,9 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
     if is { Ok(()) } else { Err(Error::HostPathType(path, name.to_lowercase())) }
 }
 
-fn make_dir(path: &Path) -> Result<(), Error> {
+fn make_dir(path: &Path, mode: u32) -> Result<(), Error> {
     fs::create_dir_all(path)?;
-    atomic::set_mode(path, 0o755)
+    atomic::set_mode(path, mode)
 }
 
 fn make_file(path: &Path) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind, Read, Write},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -51,6 +51,8 @@ pub(crate) struct Files {
     last_words: String,
     /// Whether nothing can be written outside the mounts.
     is_root_read_only: bool,
+    /// The directory of the node's provisioned volumes, whose directories can be removed.
+    volumes: Option<PathBuf>,
 }
 
 /// The metadata of a file.
@@ -68,7 +70,7 @@ impl Files {
         let of = |mount: &Mount| (mount.container_path.clone(), shared.of(&mount.host_path));
         let mounted = mounts.iter().map(of).collect();
         let is_root_read_only = false;
-        Self { mounts, hostname, own: Arc::default(), mounted, last_words, is_root_read_only }
+        Self { mounts, hostname, own: Arc::default(), mounted, last_words, is_root_read_only, volumes: None }
     }
 
     /// Makes everything outside the mounts read-only.
@@ -80,6 +82,11 @@ impl Files {
     /// Reports whether nothing can be written at a path.
     fn is_read_only(&self, path: &str) -> bool {
         covering(&self.mounts, Path::new(path)).map_or(self.is_root_read_only, |mount| mount.readonly)
+    }
+
+    /// Lets the container remove directories of this one, if it mounts them.
+    pub(crate) fn with_volumes(self, volumes: Option<PathBuf>) -> Self {
+        Self { volumes, ..self }
     }
 
     /// Returns where what is written at a path is kept, and under which name.
@@ -281,7 +288,7 @@ impl Files {
         let path = path.as_str();
         if self.node(path).is_none() {
             self.kind(path)?;
-            return Err(ErrorKind::PermissionDenied.into());
+            return self.remove_volume(path);
         }
         let (written, name) = self.place(path);
         let mut written = written.lock();
@@ -294,6 +301,17 @@ impl Files {
             written.take(&name);
         }
         Ok(())
+    }
+
+    /// Removes the directory of a provisioned volume, which is empty on the host: what containers wrote there is in memory.
+    fn remove_volume(&self, path: &str) -> io::Result<()> {
+        self.check(path)?;
+        let place = locate(&self.mounts, path)?;
+        let volumes = self.volumes.as_ref().and_then(|volumes| fs::canonicalize(volumes).ok());
+        if volumes.is_none() || place.parent() != volumes.as_deref() {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        fs::remove_dir(place)
     }
 
     /// Checks whether something may be written at a path.
