@@ -24,8 +24,8 @@ use crate::{
         events::Recorder,
         kubernetes_service,
         manager::{self, ControllerName},
-        namespace_defaults, node_lifecycle, scheduler,
-        workloads::Cluster,
+        namespace_defaults, node_lifecycle, scheduler, volume_provisioner,
+        workloads::Shared,
     },
     kinds,
     kubeconfig::{self, Credentials, Entries},
@@ -137,6 +137,9 @@ async fn ensure_own_objects(
     accounts: &ServiceAccountTokens,
 ) -> Result<(Pki, String), StartError> {
     namespace_defaults::ensure_initial(own).await?;
+    if options.controllers.is_on(ControllerName::PersistentVolumeProvisioner) {
+        volume_provisioner::ensure_class(own).await?;
+    }
     accounts.set_key(pki::ensure_accounts_key(own).await?);
     let pki = Pki::ensure(own, &options.names).await?;
     pki::publish_client_ca(own, &pki.ca_pem()).await?;
@@ -197,12 +200,6 @@ fn spawn_controllers(
         account: is_on(ControllerName::ServiceAccount),
         root_ca: is_on(ControllerName::RootCaCertificatePublisher).then(|| pki.ca_pem()),
     };
-    if is_on(ControllerName::Scheduler) {
-        tasks.spawn(
-            "scheduler",
-            scheduler::run(complete.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
-        );
-    }
     if given.account || given.root_ca.is_some() {
         tasks.spawn(
             "serviceaccount and root-ca-certificate-publisher",
@@ -234,8 +231,13 @@ fn spawn_controllers(
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
     tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
-    let cluster = Cluster::new(complete.clone(), events.clone()).counted_in(metrics.queues);
-    manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
+    let shared = Shared::new(complete.clone(), events.clone()).counted_in(metrics.queues);
+    let reflectors = manager::spawn(shared, tasks, &options.controllers, shutdown);
+    if is_on(ControllerName::Scheduler) {
+        let metrics = metrics.scheduler;
+        reflectors
+            .start(("scheduler", tasks), shutdown, |cluster, stop| scheduler::run(cluster, metrics, stop));
+    }
 }
 
 /// Reports when nothing can be written any more because the store's writer has panicked.

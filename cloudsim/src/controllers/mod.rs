@@ -34,4 +34,6 @@ pub mod scheduler;
 mod shared_read;
 pub mod sync;
 mod volume_binder;
+mod volume_protection;
+pub(crate) mod volume_provisioner;
 pub(crate) mod workloads;

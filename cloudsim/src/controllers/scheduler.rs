@@ -7,11 +7,10 @@
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
-    core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod},
-    policy::v1::PodDisruptionBudget,
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,
 };
-use kube::{Client, ResourceExt};
+use kube::ResourceExt;
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, sleep_until, timeout},
@@ -41,6 +40,7 @@ mod write;
 
 pub(crate) use self::metrics::SchedulerMetrics;
 pub use self::node_state::is_ready;
+pub(crate) use self::storage::claims_of;
 use self::{
     decide::{Decision, decide},
     metrics::Attempt,
@@ -48,53 +48,12 @@ use self::{
     state::State,
     write::Writer,
 };
-use super::{
-    events::Recorder,
-    informers::{Change, Informer},
-};
+use super::{informers::Change, workloads::Cluster};
 
 /// How often pods that were unschedulable for long are queued again.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the writes for one pod may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The informers of the scheduler.
-#[derive(Default)]
-struct Watched {
-    pods: Informer<Pod>,
-    nodes: Informer<Node>,
-    claims: Informer<PersistentVolumeClaim>,
-    volumes: Informer<PersistentVolume>,
-    classes: Informer<StorageClass>,
-    budgets: Informer<PodDisruptionBudget>,
-    namespaces: Informer<Namespace>,
-}
-
-impl Watched {
-    async fn run(&self, client: &Client, stop: &CancellationToken) {
-        tokio::join!(
-            self.pods.clone().run(client.clone(), stop.clone()),
-            self.nodes.clone().run(client.clone(), stop.clone()),
-            self.claims.clone().run(client.clone(), stop.clone()),
-            self.volumes.clone().run(client.clone(), stop.clone()),
-            self.classes.clone().run(client.clone(), stop.clone()),
-            self.budgets.clone().run(client.clone(), stop.clone()),
-            self.namespaces.clone().run(client.clone(), stop.clone()),
-        );
-    }
-
-    async fn completed(&self) {
-        tokio::join!(
-            self.pods.completed(),
-            self.nodes.completed(),
-            self.claims.completed(),
-            self.volumes.completed(),
-            self.classes.completed(),
-            self.budgets.completed(),
-            self.namespaces.completed(),
-        );
-    }
-}
 
 /// The changes that the scheduler follows; it reads other objects when it decides.
 struct Changes {
@@ -105,42 +64,32 @@ struct Changes {
     classes: mpsc::Receiver<Change<StorageClass>>,
 }
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(
-    client: Client,
-    events: Recorder,
-    metrics: SchedulerMetrics,
-    shutdown: CancellationToken,
-) {
-    let watched = Watched::default();
+/// Runs until `stop`.
+pub(crate) async fn run(cluster: Cluster, metrics: SchedulerMetrics, stop: CancellationToken) {
     let changes = Changes {
-        pods: watched.pods.listen(),
-        nodes: watched.nodes.listen(),
-        claims: watched.claims.listen(),
-        volumes: watched.volumes.listen(),
-        classes: watched.classes.listen(),
+        pods: cluster.pods.listen(),
+        nodes: cluster.nodes.listen(),
+        claims: cluster.claims.listen(),
+        volumes: cluster.volumes.listen(),
+        classes: cluster.classes.listen(),
     };
-    let writer = Writer::new(client.clone(), events);
-    let scheduler = Scheduler { watched: &watched, state: State::default(), writer, metrics };
-    tokio::join!(watched.run(&client, &shutdown), scheduler.run(changes, &shutdown));
+    let writer = Writer::new(cluster.client.clone(), cluster.events.clone());
+    Scheduler { cluster, state: State::default(), writer, metrics }.run(changes, &stop).await;
 }
 
 fn as_new<K>(object: Arc<K>) -> Change<K> {
     Change { before: None, object, gone: false }
 }
 
-struct Scheduler<'a> {
-    watched: &'a Watched,
+struct Scheduler {
+    cluster: Cluster,
     state: State,
     writer: Writer,
     metrics: SchedulerMetrics,
 }
 
-impl Scheduler<'_> {
+impl Scheduler {
     async fn run(mut self, mut changes: Changes, stop: &CancellationToken) {
-        if stop.run_until_cancelled(self.watched.completed()).await.is_none() {
-            return;
-        }
         self.load();
         let mut flush = tokio::time::interval(FLUSH_INTERVAL);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -177,11 +126,11 @@ impl Scheduler<'_> {
 
     /// Loads the objects that existed before changes were followed.
     fn load(&mut self) {
-        self.watched.nodes.all().into_iter().for_each(|node| self.state.node(&as_new(node)));
-        self.watched.claims.all().into_iter().for_each(|claim| self.state.claim(&as_new(claim)));
-        self.watched.volumes.all().into_iter().for_each(|volume| self.state.volume(&as_new(volume)));
-        self.watched.classes.all().into_iter().for_each(|class| self.state.class(&as_new(class)));
-        let mut pods = self.watched.pods.all();
+        self.cluster.nodes.all().into_iter().for_each(|node| self.state.node(&as_new(node)));
+        self.cluster.claims.all().into_iter().for_each(|claim| self.state.claim(&as_new(claim)));
+        self.cluster.volumes.all().into_iter().for_each(|volume| self.state.volume(&as_new(volume)));
+        self.cluster.classes.all().into_iter().for_each(|class| self.state.class(&as_new(class)));
+        let mut pods = self.cluster.pods.all();
         pods.sort_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.name_any()));
         pods.into_iter().for_each(|pod| self.state.pod(&as_new(pod)));
     }
@@ -207,15 +156,21 @@ impl Scheduler<'_> {
 
     fn decide(&self, pod: &Pod, nominated: &[Arc<Pod>]) -> Decision {
         let labels_of = |name: &str| -> BTreeMap<String, String> {
-            let namespace = self.watched.namespaces.get("", name);
+            let namespace = self.cluster.namespaces.get("", name);
             namespace.map(|namespace| namespace.labels().clone()).unwrap_or_default()
         };
         let State { nodes, storage, .. } = &self.state;
         decide(
             pod,
             Snapshot { nodes, storage, namespaces: &labels_of, nominated },
-            &self.watched.budgets.all(),
+            &self.cluster.budgets.all(),
         )
+    }
+
+    /// Returns the pod's claims whose volumes a provisioner is to create before the pod can be bound.
+    fn unprovisioned(&self, pod: &Pod) -> Vec<Arc<PersistentVolumeClaim>> {
+        let volumes = pod.spec.as_ref().and_then(|spec| self.state.storage.volumes(pod, spec).ok());
+        volumes.map(|volumes| volumes.unprovisioned()).unwrap_or_default()
     }
 
     async fn schedule(&mut self, pod: &Pod) {
@@ -223,6 +178,11 @@ impl Scheduler<'_> {
         let nominated = self.state.queue.nominated();
         let mut found = Attempt::Unschedulable;
         let written = match self.decide(pod, &nominated) {
+            Decision::Bind(node) if !self.unprovisioned(pod).is_empty() => {
+                // the pod is tried again when its claims are bound
+                let claims = self.unprovisioned(pod);
+                timeout(WRITE_TIMEOUT, self.writer.select_node(&claims, &node)).await
+            }
             Decision::Bind(node) => {
                 found = Attempt::Scheduled;
                 self.state.assume(pod, &node);

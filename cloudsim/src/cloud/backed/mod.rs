@@ -32,7 +32,7 @@ pub use self::{
 };
 use super::metrics::Metrics;
 use crate::{
-    controllers::{events::Recorder, manager, workloads::Cluster},
+    controllers::{events::Recorder, manager, workloads::Shared},
     pki::{JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
     sessions::Sessions,
     tasks::Tasks,
@@ -248,8 +248,8 @@ impl Backed {
         let leading = self.election.leading();
         let (client, events) = (self.client.clone(), events.clone());
         let policy = leading.run(stop.child_token(), move |term| {
-            let cluster = Cluster::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
-            manager::run_kubeedges(cluster, term)
+            let shared = Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
+            manager::run_kubeedges(shared, term)
         });
         tasks.spawn("serviceaccountaccess", policy);
         let ends = revoked_sessions::run(

@@ -7,7 +7,7 @@ use crds::devices::Device;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     core::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta, PartialObjectMetaExt},
     runtime::{
         WatchStreamExt,
@@ -21,28 +21,22 @@ use tracing::debug;
 use crate::controllers::{
     events::{Component, NewEvent, Recorder},
     informers::{Change, Informer},
-    workloads::Cluster,
+    workloads::Shared,
 };
 
 /// Namespace and name.
 type Key = (String, String);
 
 /// Runs until `stop`.
-pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    // first, so that it listens before there are changes
-    let changes = cluster.nodes.listen();
-    let bound = BoundDevices {
-        nodes: cluster.nodes.clone(),
-        events: cluster.events.clone(),
-        devices: BTreeMap::new(),
-    };
-    let _: Option<()> = stop.run_until_cancelled(watch(&cluster, changes, bound)).await;
+pub(crate) async fn run(shared: Shared, nodes: Informer<Node>, stop: CancellationToken) {
+    let changes = nodes.listen();
+    let bound = BoundDevices { nodes, events: shared.events, devices: BTreeMap::new() };
+    let _: Option<()> = stop.run_until_cancelled(watch(shared.client, changes, bound)).await;
 }
 
-async fn watch(cluster: &Cluster, mut changes: mpsc::Receiver<Change<Node>>, mut bound: BoundDevices) {
-    cluster.nodes.completed().await;
+async fn watch(client: Client, mut changes: mpsc::Receiver<Change<Node>>, mut bound: BoundDevices) {
     // as raw JSON: an invalid object must not end the watch of all others
-    let devices = Api::<DynamicObject>::all_with(cluster.client.clone(), &ApiResource::erase::<Device>(&()));
+    let devices = Api::<DynamicObject>::all_with(client, &ApiResource::erase::<Device>(&()));
     let mut events = pin!(watcher::watcher(devices, watcher::Config::default()).default_backoff());
     loop {
         // cancel-safe, both: what is not taken stays in the stream and in the channel

@@ -40,13 +40,6 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
         Some(ObjectRef::from_obj(&*left))
     };
     let triggers = Triggers::none().and(&cluster.services, of_service);
-    let known = async {
-        cluster.services.completed().await;
-        cluster.endpoints.completed().await;
-    };
-    if stop.run_until_cancelled(known).await.is_none() {
-        return;
-    }
     for left in cluster.endpoints.all() {
         let (namespace, name) = (left.namespace().unwrap_or_default(), left.name_any());
         if cluster.services.get(&namespace, &name).is_none() {

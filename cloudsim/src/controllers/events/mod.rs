@@ -33,6 +33,7 @@ pub(crate) enum Component {
     CronJob,
     Disruption,
     PersistentVolume,
+    Provisioner,
     Device,
     CloudHub,
 }
@@ -53,6 +54,7 @@ impl Component {
             Self::CronJob => "cronjob-controller",
             Self::Disruption => "controllermanager",
             Self::PersistentVolume => "persistentvolume-controller",
+            Self::Provisioner => super::volume_provisioner::PROVISIONER,
             Self::Device => "devicecontroller",
             Self::CloudHub => "cloudhub",
         }

@@ -1,9 +1,11 @@
 //! One informer of each kind for all controllers of this process, and their control loop.
 //!
+//! A [`Reflector`] lists and watches; its [`Informer`] can be had only after the first list, and nothing else has the objects.
+//!
 //! In: watch events, and the controllers' own writes. Out: objects by name, owner and namespace, and changes for listeners. Every
 //! listener's channel is bounded; a full one delays the watch, a closed one is dropped.
 
-use std::{fmt, fmt::Debug, pin::pin, sync::Arc, time::Instant};
+use std::{fmt, fmt::Debug, future::Future, pin::pin, sync::Arc, time::Instant};
 
 use futures::StreamExt;
 use kube::{
@@ -27,7 +29,11 @@ pub(crate) use work::{Failure, Triggers, work};
 /// The capacity of a listener's channel: the work queue behind it merges changes, so it is emptied quickly.
 const WAITING_CHANGES: usize = 1024;
 
-/// The objects of one kind. Cheap to clone.
+/// Lists and watches the objects of one kind. Nothing can be read here: the objects are in the [`Informer`], which exists only once
+/// everything has been listed, so that no controller takes an object that is not listed yet for one that does not exist. Cheap to clone.
+pub(crate) struct Reflector<K>(Arc<Inner<K>>);
+
+/// The objects of one kind, all of which have been listed. Cheap to clone.
 pub(crate) struct Informer<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
@@ -43,10 +49,30 @@ impl<K> Clone for Informer<K> {
     }
 }
 
-impl<K> Default for Informer<K> {
+impl<K: Resource<DynamicType = ()>> Default for Inner<K> {
     fn default() -> Self {
         let (complete, _) = watch::channel(false);
-        Self(Arc::new(Inner { cache: Mutex::default(), listeners: Mutex::default(), complete }))
+        Self { cache: Mutex::default(), listeners: Mutex::default(), complete }
+    }
+}
+
+impl<K> Clone for Reflector<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Default for Reflector<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+/// For tests that say themselves which objects there are.
+#[cfg(test)]
+impl<K: Resource<DynamicType = ()>> Default for Informer<K> {
+    fn default() -> Self {
+        Self(Arc::default())
     }
 }
 
@@ -65,12 +91,34 @@ fn is_damaged(error: &watcher::Error) -> bool {
     matches!(failed, kube::Error::Api(status) if kubeapi::is_damaged(status))
 }
 
-impl<K> Informer<K>
+impl<K> Reflector<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Watches until `shutdown`.
-    pub(crate) async fn run(self, client: Client, shutdown: CancellationToken) {
+    /// Lists and watches until `shutdown`.
+    pub(crate) fn run(
+        &self,
+        client: Client,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<K> {
+        let inner = Arc::clone(&self.0);
+        async move { inner.watch(client, shutdown).await }
+    }
+
+    /// Waits until everything has been listed, and returns the objects.
+    pub(crate) async fn synced(&self) -> Informer<K> {
+        let mut complete = self.0.complete.subscribe();
+        // fails only when the sender is gone, which `self` has
+        let _ = complete.wait_for(|complete| *complete).await;
+        Informer(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Inner<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    async fn watch(&self, client: Client, shutdown: CancellationToken) {
         let events = watcher::watcher(Api::<K>::all(client), watcher::Config::default())
             .default_backoff()
             .take_until(shutdown.cancelled_owned());
@@ -85,9 +133,9 @@ where
                 Err(error) => {
                     let (kind, why) = (K::kind(&()), &error as &dyn std::error::Error);
                     if !is_damaged(&error) {
-                        tracing::debug!(%kind, error = why, "a watch began anew");
+                        tracing::debug!(%kind, error = why, "watch ended; restarting");
                     } else if let Some(times) = damaged.count(&kind, Instant::now()) {
-                        tracing::error!(%kind, times, error = why, "failed to list objects; controllers of this kind wait");
+                        tracing::error!(%kind, times, error = why, "failed to list objects; controllers wait");
                     }
                 }
             }
@@ -100,13 +148,9 @@ where
             object.meta_mut().managed_fields = None;
         }
         let is_complete = matches!(event, watcher::Event::InitDone);
-        let changes = self.0.cache.lock().observe(event);
+        let changes = self.cache.lock().observe(event);
         if is_complete {
-            self.0.complete.send_replace(true);
-        }
-        // the first list is read as a whole by those who waited for it
-        if !*self.0.complete.borrow() {
-            return;
+            self.complete.send_replace(true);
         }
         for change in changes {
             self.notify(change).await;
@@ -114,28 +158,26 @@ where
     }
 
     async fn notify(&self, change: Change<K>) {
-        let listeners = self.0.listeners.lock().clone();
+        let listeners = self.listeners.lock().clone();
         let mut closed = false;
         for listener in &listeners {
             closed |= listener.send(change.clone()).await.is_err();
         }
         if closed {
-            self.0.listeners.lock().retain(|listener| !listener.is_closed());
+            self.listeners.lock().retain(|listener| !listener.is_closed());
         }
     }
+}
 
-    /// Returns the changes from now on; earlier objects are in [`Informer::all`] once that is [complete](Informer::completed).
+impl<K> Informer<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Returns the changes from now on: whoever listens before reading [`Informer::all`] misses none.
     pub(crate) fn listen(&self) -> mpsc::Receiver<Change<K>> {
         let (sender, receiver) = mpsc::channel(WAITING_CHANGES);
         self.0.listeners.lock().push(sender);
         receiver
-    }
-
-    /// Waits until everything has been listed.
-    pub(crate) async fn completed(&self) {
-        let mut complete = self.0.complete.subscribe();
-        // fails only when the sender is gone, which `self` has
-        let _ = complete.wait_for(|complete| *complete).await;
     }
 
     /// Returns every object.

@@ -52,13 +52,12 @@ impl Failure {
 /// What triggers a reconciliation besides the objects themselves.
 pub(crate) struct Triggers<K: Resource> {
     streams: Vec<Pin<Box<dyn Stream<Item = ObjectRef<K>> + Send>>>,
-    complete: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
     /// Creates triggers with nothing but the objects themselves.
     pub(crate) fn none() -> Self {
-        Self { streams: Vec::new(), complete: Vec::new() }
+        Self { streams: Vec::new() }
     }
 
     /// Adds changes of `informer`'s objects, for the objects that `concerned` returns.
@@ -77,8 +76,6 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
             stream::iter(refs)
         });
         self.streams.push(Box::pin(refs));
-        let informer = informer.clone();
-        self.complete.push(Box::pin(async move { informer.completed().await }));
         self
     }
 
@@ -115,15 +112,6 @@ pub(crate) async fn work<K, C, F>(
     F: Future<Output = Result<Action, Failure>> + Send + 'static,
 {
     let changes = main.listen();
-    let complete = async {
-        main.completed().await;
-        for informer in triggers.complete {
-            informer.await;
-        }
-    };
-    if shutdown.run_until_cancelled(complete).await.is_none() {
-        return;
-    }
     let (store, queue) = own_queue(&main, changes, counted.clone());
     let (adding, failing) = (counted.clone(), counted.clone());
     let queue = stream::select(queue, stream::select_all(triggers.streams));

@@ -1,15 +1,13 @@
 //! The controllers of Kubernetes' controller manager that standalone mode needs, each of which can be switched off.
 
-#[cfg(test)]
-use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-#[cfg(test)]
-use super::events::Recorder;
 use super::{
     device::missing_nodes,
-    disruption, endpoints, eviction, garbage_collector, namespace_lifecycle, pod_gc, policy, volume_binder,
-    workloads::{self, Cluster},
+    disruption, endpoints, eviction, garbage_collector,
+    informers::Reflector,
+    namespace_lifecycle, pod_gc, policy, volume_binder, volume_protection, volume_provisioner,
+    workloads::{self, Reflectors, Shared},
 };
 use crate::tasks::Tasks;
 
@@ -18,25 +16,19 @@ mod switches;
 pub(crate) use switches::ControllerName;
 pub use switches::{Switches, UnknownController};
 
-/// Starts the controllers that are switched on, with empty informers.
-#[cfg(test)]
+/// Starts the controllers that are switched on; they run until `stop`.
 pub(crate) fn spawn(
+    shared: Shared,
     tasks: &Tasks,
-    client: &Client,
-    events: &Recorder,
     switches: &Switches,
     stop: &CancellationToken,
-) {
-    spawn_for(Cluster::new(client.clone(), events.clone()), tasks, switches, stop);
-}
-
-/// Starts the controllers that are switched on; they run until `stop`.
-pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, stop: &CancellationToken) {
-    let client = &cluster.client;
+) -> Reflectors {
+    let reflectors = Reflectors::new(shared.clone());
+    let client = &shared.client;
     for controller in ControllerName::ALL.iter().copied().filter(|controller| switches.is_on(*controller)) {
         macro_rules! start {
             ($controller:path) => {
-                tasks.spawn(controller.as_str(), $controller(cluster.clone(), stop.child_token()))
+                reflectors.start((controller.as_str(), tasks), stop, $controller)
             };
         }
         match controller {
@@ -53,7 +45,14 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
             ControllerName::TaintEviction => start!(eviction::run),
             ControllerName::PodGarbageCollector => start!(pod_gc::run),
             ControllerName::PersistentVolumeBinder => start!(volume_binder::run),
-            ControllerName::ServiceAccountAccess => start!(policy::run),
+            ControllerName::PersistentVolumeClaimProtection => start!(volume_protection::run_claims),
+            ControllerName::PersistentVolumeProtection => start!(volume_protection::run_volumes),
+            ControllerName::PersistentVolumeProvisioner => start!(volume_provisioner::run),
+            ControllerName::ServiceAccountAccess => {
+                reflectors.start((controller.as_str(), tasks), stop, |cluster, stop| {
+                    policy::run(policy::PodsAndNodes::of(&cluster), stop)
+                })
+            }
             ControllerName::GarbageCollector => {
                 let collector = garbage_collector::run(client.clone(), tasks.clone(), stop.child_token());
                 tasks.spawn(controller.as_str(), collector);
@@ -73,16 +72,31 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
         }
     }
     // CloudCore's, always on
-    tasks.spawn("missing nodes of devices", missing_nodes::run(cluster.clone(), stop.child_token()));
-    // last, so that all controllers listen before there are changes
-    cluster.spawn(tasks, stop);
+    reflectors.start(("missing nodes of devices", tasks), stop, |cluster, stop| {
+        missing_nodes::run((*cluster).clone(), cluster.nodes.clone(), stop)
+    });
+    reflectors.spawn(tasks, stop);
+    reflectors
 }
 
 /// Runs only the controllers that KubeEdge adds to a cluster with its own controller manager, until `stop`.
-pub(crate) async fn run_kubeedges(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
+    let (pods, nodes) = (Reflector::default(), Reflector::default());
+    let controllers = async {
+        let known = policy::PodsAndNodes {
+            shared: shared.clone(),
+            pods: pods.synced().await,
+            nodes: nodes.synced().await,
+        };
+        let missing = missing_nodes::run(shared.clone(), known.nodes.clone(), stop.child_token());
+        tokio::join!(policy::run(known, stop.child_token()), missing);
+    };
     tokio::join!(
-        policy::run(cluster.clone(), stop.child_token()),
-        missing_nodes::run(cluster.clone(), stop.child_token()),
-        cluster.run_pods_and_nodes(stop.child_token())
+        pods.run(shared.client.clone(), stop.child_token()),
+        nodes.run(shared.client.clone(), stop.child_token()),
+        // ends with the token even if the lists never arrive
+        async {
+            let _: Option<()> = stop.run_until_cancelled(controllers).await;
+        },
     );
 }

@@ -24,7 +24,7 @@ macro_rules! controllers {
     };
 }
 
-// The names are those of kube-controller-manager; `scheduler` is cloudsim's own, `serviceaccountaccess` CloudCore's policy controller.
+// The names are those of kube-controller-manager; `scheduler` and `persistentvolume-provisioner` are cloudsim's own, `serviceaccountaccess` CloudCore's policy controller.
 controllers! {
     CronJob = "cronjob",
     CsrApproving = "csrapproving",
@@ -40,6 +40,9 @@ controllers! {
     Namespace = "namespace",
     NodeLifecycle = "node-lifecycle",
     PersistentVolumeBinder = "persistentvolume-binder",
+    PersistentVolumeClaimProtection = "persistentvolumeclaim-protection",
+    PersistentVolumeProtection = "persistentvolume-protection",
+    PersistentVolumeProvisioner = "persistentvolume-provisioner",
     PodGarbageCollector = "pod-garbage-collector",
     ReplicaSet = "replicaset",
     ReplicationController = "replicationcontroller",

@@ -40,6 +40,7 @@ use self::{
 use super::{
     events::{Component, NewEvent, Recorder},
     requeue::after_failure,
+    workloads::is_created_since,
 };
 
 /// The namespace of node leases.
@@ -49,6 +50,7 @@ struct Context {
     client: Client,
     events: Recorder,
     grace: Duration,
+    started: jiff::Timestamp,
     nodes: Store<Node>,
     seen: Mutex<Heartbeats>,
     /// Nodes that stopped being ready, and whose pods are not all marked yet.
@@ -63,6 +65,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
         client,
         events,
         grace,
+        started: jiff::Timestamp::now(),
         nodes: controller.store(),
         seen: Mutex::default(),
         failed: Mutex::default(),
@@ -85,7 +88,7 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
             .events
             .record(&*node, NewEvent::normal(Component::Node, reason, format!("Node {name} {what}")));
     };
-    if is_new {
+    if is_new && is_created_since(&node.metadata, context.started) {
         record("RegisteredNode", format!("event: Registered Node {name} in Controller"));
     }
     if has_failed {

@@ -37,14 +37,12 @@ pub(super) fn ready(node: &Node) -> Option<&NodeCondition> {
 /// Returns the wanted taints among those that follow from conditions: key and effect.
 fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
-    let state = ready(node).map(|ready| ready.status.as_str());
-    // a node that has not reported yet is given time
-    if let Some(key) = state.and_then(|state| match state {
-        "True" => None,
-        "False" => Some(NOT_READY),
-        _ => Some(UNREACHABLE),
-    }) {
-        wanted.extend([(key, NO_SCHEDULE), (key, NO_EXECUTE)]);
+    match ready(node).map(|ready| ready.status.as_str()) {
+        Some("True") => {}
+        Some("False") => wanted.extend([(NOT_READY, NO_SCHEDULE), (NOT_READY, NO_EXECUTE)]),
+        Some(_) => wanted.extend([(UNREACHABLE, NO_SCHEDULE), (UNREACHABLE, NO_EXECUTE)]),
+        // a node that has not reported yet keeps the taint of a new node, and nothing is evicted from it
+        None => wanted.extend(is_new(node).then_some((NOT_READY, NO_SCHEDULE))),
     }
     let holds = |type_: &str| condition(node, type_).is_some_and(|condition| condition.status == "True");
     wanted.extend(PRESSURES.iter().filter(|(type_, _)| holds(type_)).map(|(_, key)| (*key, NO_SCHEDULE)));
@@ -52,6 +50,12 @@ fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
         wanted.push((UNSCHEDULABLE, NO_SCHEDULE));
     }
     wanted
+}
+
+/// Reports whether the node has the taint with which the API creates nodes.
+fn is_new(node: &Node) -> bool {
+    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.any(|taint| taint.key == NOT_READY && taint.effect == NO_SCHEDULE)
 }
 
 fn is_ours(taint: &Taint) -> bool {
@@ -103,5 +107,19 @@ mod tests {
         let done =
             json!([{"key": NOT_READY, "effect": "NoSchedule"}, {"key": NOT_READY, "effect": "NoExecute"}]);
         assert_eq!(due_of("False", json!({"taints": done})), None, "those that it has keep their times");
+    }
+
+    #[test]
+    fn a_new_node_keeps_its_taint_until_it_reports() {
+        let new = |conditions: serde_json::Value| -> Node {
+            let spec = json!({"taints": [{"key": NOT_READY, "effect": NO_SCHEDULE}]});
+            serde_json::from_value(
+                json!({"metadata": {"name": "n"}, "spec": spec, "status": {"conditions": conditions}}),
+            )
+            .unwrap()
+        };
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        assert_eq!(due(&new(json!([])), now), None);
+        assert_eq!(due(&new(json!([{"type": "Ready", "status": "True"}])), now), Some(vec![]));
     }
 }

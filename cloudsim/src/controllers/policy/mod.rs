@@ -21,17 +21,32 @@ use tokio_util::sync::CancellationToken;
 
 use self::granted_roles::{GrantedRoles, granted_roles};
 use super::{
-    informers::{Change, Failure, Informer, Triggers, work},
-    workloads::{Cluster, pods::controller_reference},
+    informers::{Change, Failure, Informer, Reflector, Triggers, work},
+    workloads::{Cluster, Shared, pods::controller_reference},
 };
 
 /// The label of edge nodes.
 const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 
-/// The informers of the controller. Cheap to clone.
-#[derive(Clone)]
+/// What the controller shares with others, in a cluster too.
+pub(crate) struct PodsAndNodes {
+    pub(crate) shared: Shared,
+    pub(crate) pods: Informer<Pod>,
+    pub(crate) nodes: Informer<Node>,
+}
+
+impl PodsAndNodes {
+    /// Takes them from all that the controllers share.
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        Self { shared: (**cluster).clone(), pods: cluster.pods.clone(), nodes: cluster.nodes.clone() }
+    }
+}
+
+/// The objects of the controller.
 struct Caches {
-    cluster: Cluster,
+    shared: Shared,
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
     accounts: Informer<ServiceAccount>,
     roles: Informer<Role>,
     cluster_roles: Informer<ClusterRole>,
@@ -41,28 +56,37 @@ struct Caches {
 }
 
 /// Runs until `stop`.
-pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let known = Caches {
-        cluster,
-        accounts: Informer::default(),
-        roles: Informer::default(),
-        cluster_roles: Informer::default(),
-        bindings: Informer::default(),
-        cluster_bindings: Informer::default(),
-        accesses: Informer::default(),
+pub(crate) async fn run(PodsAndNodes { shared, pods, nodes }: PodsAndNodes, stop: CancellationToken) {
+    let client = &shared.client;
+    let (accounts, roles, bindings) = (Reflector::default(), Reflector::default(), Reflector::default());
+    let (cluster_roles, cluster_bindings) = (Reflector::default(), Reflector::default());
+    let accesses = Reflector::default();
+    let reconciling = async {
+        let known = Caches {
+            shared: shared.clone(),
+            pods,
+            nodes,
+            accounts: accounts.synced().await,
+            roles: roles.synced().await,
+            cluster_roles: cluster_roles.synced().await,
+            bindings: bindings.synced().await,
+            cluster_bindings: cluster_bindings.synced().await,
+            accesses: accesses.synced().await,
+        };
+        let queue = (shared.queues.named("serviceaccountaccess"), known.accounts.clone());
+        work(queue, triggers(&known), known, reconcile, stop.child_token()).await;
     };
-    let (client, here) = (known.cluster.client.clone(), known.clone());
-    // first, so that it listens before there are changes
-    let queue = (known.cluster.queues.named("serviceaccountaccess"), known.accounts.clone());
-    let reconciling = work(queue, triggers(&known), known, reconcile, stop.child_token());
     tokio::join!(
-        reconciling,
-        here.accounts.run(client.clone(), stop.child_token()),
-        here.roles.run(client.clone(), stop.child_token()),
-        here.cluster_roles.run(client.clone(), stop.child_token()),
-        here.bindings.run(client.clone(), stop.child_token()),
-        here.cluster_bindings.run(client.clone(), stop.child_token()),
-        here.accesses.run(client, stop.child_token()),
+        // ends with the token even if the lists never arrive
+        async {
+            let _: Option<()> = stop.run_until_cancelled(reconciling).await;
+        },
+        accounts.run(client.clone(), stop.child_token()),
+        roles.run(client.clone(), stop.child_token()),
+        cluster_roles.run(client.clone(), stop.child_token()),
+        bindings.run(client.clone(), stop.child_token()),
+        cluster_bindings.run(client.clone(), stop.child_token()),
+        accesses.run(client.clone(), stop.child_token()),
     );
 }
 
@@ -75,8 +99,8 @@ fn triggers(known: &Caches) -> Triggers<ServiceAccount> {
     let [of_nodes, of_roles, of_cluster_roles, of_bindings] =
         [all.clone(), all.clone(), all.clone(), all.clone()];
     Triggers::none()
-        .and(&known.cluster.pods, accounts_of_moved_pod)
-        .and(&known.cluster.nodes, move |change: &Change<Node>| {
+        .and(&known.pods, accounts_of_moved_pod)
+        .and(&known.nodes, move |change: &Change<Node>| {
             let became = change.before.as_ref().is_some_and(|node| is_edge(node))
                 != (is_edge(&change.object) && !change.gone);
             if became { of_nodes() } else { Vec::new() }
@@ -128,17 +152,17 @@ impl Caches {
 
     /// Returns the edge nodes with pods of the account, sorted.
     fn nodes_of(&self, namespace: &str, account: &str) -> Vec<String> {
-        let pods = self.cluster.pods.in_namespace(namespace);
+        let pods = self.pods.in_namespace(namespace);
         let places = pods.iter().filter_map(|pod| account_and_node(pod));
         let nodes: BTreeSet<&str> = places.filter(|(own, _)| *own == account).map(|(_, node)| node).collect();
-        let is_known_edge = |node: &&str| self.cluster.nodes.get("", node).is_some_and(|node| is_edge(&node));
+        let is_known_edge = |node: &&str| self.nodes.get("", node).is_some_and(|node| is_edge(&node));
         nodes.into_iter().filter(is_known_edge).map(str::to_owned).collect()
     }
 
     /// Replaces the object's specification; fails on a conflict.
     async fn replace(&self, old: &ServiceAccountAccess, new: ServiceAccountAccess) -> Result<(), Failure> {
         let api = Api::<ServiceAccountAccess>::namespaced(
-            self.cluster.client.clone(),
+            self.shared.client.clone(),
             &old.namespace().unwrap_or_default(),
         );
         let metadata = ObjectMeta { resource_version: old.resource_version(), ..new.metadata };
@@ -157,12 +181,12 @@ async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Caches>) -> Result<A
     match (nodes.is_empty(), known.accesses.get(&namespace, &name)) {
         (true, None) => return Ok(Action::await_change()),
         (true, Some(old)) => {
-            known.cluster.delete(&known.accesses, &*old).await?;
+            known.shared.delete(&known.accesses, &*old).await?;
             return Ok(Action::await_change());
         }
         (false, None) => {
             let new = granted_roles.access(&account, controller_reference(&*account));
-            known.cluster.create(&known.accesses, &new).await?;
+            known.shared.create(&known.accesses, &new).await?;
         }
         (false, Some(old)) => {
             let new = granted_roles.access(&account, controller_reference(&*account));
@@ -173,7 +197,7 @@ async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Caches>) -> Result<A
     }
     if let Some(written) = known.accesses.get(&namespace, &name) {
         let status = ServiceAccountAccessStatus { node_list: nodes };
-        known.cluster.write_status(&known.accesses, &*written, &written.status, &status).await?;
+        known.shared.write_status(&known.accesses, &*written, &written.status, &status).await?;
     }
     Ok(Action::await_change())
 }

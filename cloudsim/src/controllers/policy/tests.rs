@@ -7,7 +7,10 @@ use testkit::WAIT_TIMEOUT;
 use tokio::time::timeout;
 
 use super::*;
-use crate::{controllers::events::Recorder, tasks::Tasks};
+use crate::{
+    controllers::{events::Recorder, workloads::Reflectors},
+    tasks::Tasks,
+};
 
 struct World {
     client: Client,
@@ -25,9 +28,12 @@ impl World {
         let registry = Registry::builtin().with_crds(&crds::all());
         let client = kubeapi::Api::builder(MemoryStore::new()).registry(registry).build().client("default");
         let (stop, tasks) = (CancellationToken::new(), Tasks::default());
-        let cluster = Cluster::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-        tasks.spawn("serviceaccountaccess", run(cluster.clone(), stop.clone()));
-        cluster.spawn(&tasks, &stop);
+        let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
+        let reflectors = Reflectors::new(shared);
+        reflectors.start(("serviceaccountaccess", &tasks), &stop, |cluster, stop| {
+            run(PodsAndNodes::of(&cluster), stop)
+        });
+        reflectors.spawn(&tasks, &stop);
         let world = Self { client, stop };
         world.create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}})).await;
         for (name, labels) in

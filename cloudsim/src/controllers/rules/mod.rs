@@ -42,7 +42,7 @@ pub(crate) use self::{
 use self::{
     counters::{Counters, RuleRef},
     nodes::Nodes,
-    objects::Objects,
+    objects::ObjectReflectors,
     pending::Pending,
     table::Table,
     targets::Targets,
@@ -120,7 +120,7 @@ impl Rules {
 
     /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
-        let objects = Objects::new();
+        let objects = ObjectReflectors::default();
         let watches = objects.watches(&self.0.client, &stop);
         tokio::join!(
             watches,
@@ -129,10 +129,8 @@ impl Rules {
         );
     }
 
-    async fn follow(self, mut objects: Objects, stop: CancellationToken) {
-        if stop.run_until_cancelled(objects.completed()).await.is_none() {
-            return;
-        }
+    async fn follow(self, objects: ObjectReflectors, stop: CancellationToken) {
+        let Some(mut objects) = stop.run_until_cancelled(objects.synced()).await else { return };
         let (mut is_new, mut next) = (true, Instant::now());
         loop {
             let pause = next.saturating_duration_since(Instant::now());

@@ -1,6 +1,9 @@
 //! The objects of the API that the table of rules is built from, and which of their changes alter it.
 
-use kube::Client;
+use std::fmt::Debug;
+
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -10,12 +13,51 @@ use super::{
     node_namespaces::{NodeMetadata, NodeNamespaces, annotation},
     table::Table,
 };
-use crate::controllers::informers::{Change, Informer};
+use crate::controllers::informers::{Change, Informer, Reflector};
+
+/// Lists and watches the objects of all kinds that the table is built from.
+#[derive(Default)]
+pub(super) struct ObjectReflectors {
+    rules: Reflector<Rule>,
+    endpoints: Reflector<RuleEndpoint>,
+    nodes: Reflector<NodeMetadata>,
+}
+
+impl ObjectReflectors {
+    /// Returns the watches of all kinds, which run until `stop`.
+    pub(super) fn watches(
+        &self,
+        client: &Client,
+        stop: &CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let rules = self.rules.run(client.clone(), stop.child_token());
+        let endpoints = self.endpoints.run(client.clone(), stop.child_token());
+        let nodes = self.nodes.run(client.clone(), stop.child_token());
+        async move {
+            tokio::join!(rules, endpoints, nodes);
+        }
+    }
+
+    /// Waits until everything has been listed.
+    pub(super) async fn synced(&self) -> Objects {
+        Objects {
+            rules: Watched::of(self.rules.synced().await),
+            endpoints: Watched::of(self.endpoints.synced().await),
+            nodes: Watched::of(self.nodes.synced().await),
+        }
+    }
+}
 
 /// The objects of one kind, and their changes that were not read yet.
 struct Watched<K> {
     all: Informer<K>,
     changes: mpsc::Receiver<Change<K>>,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Watched<K> {
+    fn of(all: Informer<K>) -> Self {
+        Self { changes: all.listen(), all }
+    }
 }
 
 /// The objects of all kinds that the table is built from.
@@ -26,37 +68,6 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Listens before anything is listed, so that no change is missed.
-    pub(super) fn new() -> Self {
-        let (rules, endpoints, nodes) = (Informer::default(), Informer::default(), Informer::default());
-        Self {
-            rules: Watched { changes: rules.listen(), all: rules },
-            endpoints: Watched { changes: endpoints.listen(), all: endpoints },
-            nodes: Watched { changes: nodes.listen(), all: nodes },
-        }
-    }
-
-    /// Returns the watches of all kinds, which run until `stop`.
-    pub(super) fn watches(
-        &self,
-        client: &Client,
-        stop: &CancellationToken,
-    ) -> impl Future<Output = ()> + Send + use<> {
-        let rules = self.rules.all.clone().run(client.clone(), stop.child_token());
-        let endpoints = self.endpoints.all.clone().run(client.clone(), stop.child_token());
-        let nodes = self.nodes.all.clone().run(client.clone(), stop.child_token());
-        async move {
-            tokio::join!(rules, endpoints, nodes);
-        }
-    }
-
-    /// Waits until everything has been listed.
-    pub(super) async fn completed(&self) {
-        self.rules.all.completed().await;
-        self.endpoints.all.completed().await;
-        self.nodes.all.completed().await;
-    }
-
     /// Waits for a change; returns whether it alters the table, or `None` if no more come. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Option<bool> {
         tokio::select! {

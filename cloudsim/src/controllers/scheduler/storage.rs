@@ -3,13 +3,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::{
-    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec},
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, TopologySelectorTerm},
     storage::v1::StorageClass,
 };
 use kube::ResourceExt;
 
 use super::status::Status;
-use crate::controllers::{volume_binder, workloads::affinity};
+use crate::controllers::{volume_binder, volume_provisioner::SELECTED_NODE, workloads::affinity};
 
 /// The labels of volumes and nodes with their zone or region.
 const ZONES: [&str; 4] = [
@@ -36,14 +36,23 @@ pub(super) struct Storage {
 pub(super) struct Volumes {
     /// Volumes of bound claims; `None` for a missing one.
     bound: Vec<Option<Arc<PersistentVolume>>>,
-    /// For each claim that waits for a node: the matching volumes, or `None` if one is provisioned.
-    waiting: Vec<Option<Vec<Arc<PersistentVolume>>>>,
+    /// The claims that wait for a node.
+    waiting: Vec<WaitingClaim>,
     /// Whether another pod uses a ReadWriteOncePod claim of the pod.
     is_taken: bool,
 }
 
+/// How a claim that waits for a node gets its volume.
+#[derive(Clone, Debug)]
+enum WaitingClaim {
+    /// By one of these volumes.
+    Existing(Vec<Arc<PersistentVolume>>),
+    /// By a provisioner, on the node that was selected, if one was, and only where the class allows it.
+    Provisioned(Arc<PersistentVolumeClaim>, Arc<StorageClass>),
+}
+
 /// Returns the names of the claims that a pod uses.
-pub(super) fn claims_of(pod: &Pod) -> Vec<String> {
+pub(crate) fn claims_of(pod: &Pod) -> Vec<String> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let names = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
         (Some(claim), _) => Some(claim.claim_name.clone()),
@@ -76,6 +85,7 @@ impl Storage {
             }
             let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
             let class = class.and_then(|class| self.classes.get(class));
+            let late = class.filter(|class| waits(class));
             match claim.status.as_ref().and_then(|status| status.phase.as_deref()) {
                 Some("Bound") => {
                     let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref());
@@ -87,13 +97,18 @@ impl Storage {
                         claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default()
                     ));
                 }
-                _ if class.is_some_and(|class| waits(class)) => {
-                    let is_made = class.is_some_and(|class| class.provisioner != NO_PROVISIONER);
-                    let free =
-                        self.volumes.values().filter(|volume| volume_binder::is_compatible(claim, volume));
-                    volumes.waiting.push((!is_made).then(|| free.cloned().collect()));
+                _ => {
+                    let late = late.ok_or("pod has unbound immediate PersistentVolumeClaims")?;
+                    volumes.waiting.push(if late.provisioner == NO_PROVISIONER {
+                        let free = self
+                            .volumes
+                            .values()
+                            .filter(|volume| volume_binder::is_compatible(claim, volume));
+                        WaitingClaim::Existing(free.cloned().collect())
+                    } else {
+                        WaitingClaim::Provisioned(Arc::clone(claim), Arc::clone(late))
+                    });
                 }
-                _ => return Err("pod has unbound immediate PersistentVolumeClaims".to_owned()),
             }
         }
         Ok(volumes)
@@ -102,6 +117,17 @@ impl Storage {
 
 fn waits(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+}
+
+/// Reports whether the class allows volumes on the node.
+fn is_allowed(class: &StorageClass, node: &Node) -> bool {
+    class.allowed_topologies.as_ref().is_none_or(|terms| {
+        let holds = |term: &TopologySelectorTerm| {
+            let mut wanted = term.match_label_expressions.iter().flatten();
+            wanted.all(|wanted| node.labels().get(&wanted.key).is_some_and(|own| wanted.values.contains(own)))
+        };
+        terms.is_empty() || terms.iter().any(holds)
+    })
 }
 
 fn is_near(volume: &PersistentVolume, node: &Node) -> bool {
@@ -123,6 +149,15 @@ fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
 }
 
 impl Volumes {
+    /// Returns the claims whose volumes a provisioner is to create before the pod can be bound.
+    pub(super) fn unprovisioned(&self) -> Vec<Arc<PersistentVolumeClaim>> {
+        let claims = self.waiting.iter().filter_map(|claim| match claim {
+            WaitingClaim::Provisioned(claim, _) => Some(Arc::clone(claim)),
+            WaitingClaim::Existing(_) => None,
+        });
+        claims.collect()
+    }
+
     /// Returns why the pod does not fit on the node; `None` if it does.
     pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         if self.is_taken {
@@ -140,8 +175,14 @@ impl Volumes {
                 return Some(Status::unresolvable("node(s) didn't match PersistentVolume's node affinity"));
             }
         }
-        let has_one = |free: &Vec<Arc<PersistentVolume>>| free.iter().any(|volume| is_near(volume, node));
-        if !self.waiting.iter().flatten().all(has_one) {
+        let has_one = |claim: &WaitingClaim| match claim {
+            WaitingClaim::Existing(free) => free.iter().any(|volume| is_near(volume, node)),
+            WaitingClaim::Provisioned(claim, class) => {
+                claim.annotations().get(SELECTED_NODE).is_none_or(|selected| *selected == node.name_any())
+                    && is_allowed(class, node)
+            }
+        };
+        if !self.waiting.iter().all(has_one) {
             return Some(Status::unresolvable("node(s) didn't find available persistent volumes to bind"));
         }
         let is_there = self.bound.iter().flatten().all(|volume| is_in_zone(volume, node));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, PersistentVolumeClaim, Pod};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
@@ -11,7 +11,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{preemption::Preemption, snapshot::priority};
-use crate::controllers::events::{Component, NewEvent, Recorder};
+use crate::controllers::{
+    events::{Component, NewEvent, Recorder},
+    volume_provisioner::SELECTED_NODE,
+};
 
 /// Writes to the API, and records events.
 pub(super) struct Writer {
@@ -61,6 +64,24 @@ impl Writer {
             self.events.record(pod, NewEvent::normal(Component::Scheduler, "Scheduled", message));
         }
         Ok(is_bound)
+    }
+
+    /// Has the volumes of claims created on the node.
+    pub(super) async fn select_node(
+        &self,
+        claims: &[Arc<PersistentVolumeClaim>],
+        node: &str,
+    ) -> Result<(), kube::Error> {
+        for claim in claims.iter().filter(|claim| !claim.annotations().contains_key(SELECTED_NODE)) {
+            let api = Api::<PersistentVolumeClaim>::namespaced(
+                self.client.clone(),
+                &claim.namespace().unwrap_or_default(),
+            );
+            let patch = Patch::Merge(json!({"metadata": {"uid": claim.uid(),
+                "resourceVersion": claim.resource_version(), "annotations": {SELECTED_NODE: node}}}));
+            false_on_conflict(api.patch(&claim.name_any(), &PatchParams::default(), &patch).await)?;
+        }
+        Ok(())
     }
 
     /// Sets the pod's condition as the scheduler does, with the reason and the nominated node.

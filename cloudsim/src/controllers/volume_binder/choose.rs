@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::{
-    Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
+use k8s_openapi::api::{
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod},
+    storage::v1::StorageClass,
 };
 use kube::{
     ResourceExt,
@@ -11,8 +12,17 @@ use kube::{
 };
 use kubeapi::quantity;
 
-use crate::controllers::workloads::affinity;
+use crate::controllers::{volume_provisioner::SELECTED_NODE, workloads::affinity};
 
+/// The annotation of the class that claims without a class get, and its older form.
+const IS_DEFAULT: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+/// The older form of a claim's field `storageClassName`.
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// The annotation of a claim with the provisioner that is to create its volume.
+pub(super) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+/// The prefix of in-tree provisioners, which do not exist here; others are external.
+pub(super) const IN_TREE_PREFIX: &str = "kubernetes.io/";
 /// The annotation of a claim that was bound: without its volume it is then lost.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
@@ -22,8 +32,8 @@ pub(super) struct VolumeState<'a> {
     pub(super) volumes: &'a [Arc<PersistentVolume>],
     pub(super) pods: &'a [Arc<Pod>],
     pub(super) nodes: &'a [Arc<Node>],
-    /// The storage classes with `WaitForFirstConsumer`.
-    pub(super) late_classes: &'a [String],
+    /// The storage classes.
+    pub(super) classes: &'a [Arc<StorageClass>],
 }
 
 /// A write.
@@ -35,10 +45,55 @@ pub(super) enum Step {
     Lost(Arc<PersistentVolumeClaim>),
     /// Bind the claim to the volume.
     Bind(Arc<PersistentVolumeClaim>, Arc<PersistentVolume>),
+    /// Give the claim the default class, which there was not when it was created.
+    SetClass(Arc<PersistentVolumeClaim>, String),
+    /// Say in the claim's annotations which provisioner is to create its volume.
+    Announce(Arc<PersistentVolumeClaim>, String),
+}
+
+impl VolumeState<'_> {
+    /// Returns the class of a claim, if it exists.
+    pub(super) fn class(&self, claim: &PersistentVolumeClaim) -> Option<&Arc<StorageClass>> {
+        let name = claim.spec.as_ref()?.storage_class_name.as_ref()?;
+        self.classes.iter().find(|class| class.metadata.name.as_ref() == Some(name))
+    }
+
+    /// Reports whether the claim's volume waits for the first pod.
+    pub(super) fn is_late(&self, claim: &PersistentVolumeClaim) -> bool {
+        let class = self.class(claim);
+        class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
+    }
+}
+
+/// Returns the default class: the newest of several, and of these the first by name.
+fn default_class(classes: &[Arc<StorageClass>]) -> Option<String> {
+    let is_default = |class: &&Arc<StorageClass>| {
+        IS_DEFAULT.iter().any(|key| class.annotations().get(*key).is_some_and(|value| value == "true"))
+    };
+    let order = |class: &&Arc<StorageClass>| {
+        (std::cmp::Reverse(class.metadata.creation_timestamp.clone()), class.name_any())
+    };
+    classes.iter().filter(is_default).min_by_key(order).map(|class| class.name_any())
+}
+
+/// Returns what a claim that has no volume yet needs besides one.
+fn preparation(claim: &Arc<PersistentVolumeClaim>, known: &VolumeState<'_>) -> Option<Step> {
+    let spec = claim.spec.as_ref()?;
+    if spec.volume_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        return None;
+    }
+    if spec.storage_class_name.is_none() && !claim.annotations().contains_key(OLD_CLASS) {
+        return Some(Step::SetClass(Arc::clone(claim), default_class(known.classes)?));
+    }
+    let provisioner = &known.class(claim)?.provisioner;
+    let is_due = !known.is_late(claim) || claim.annotations().contains_key(SELECTED_NODE);
+    let is_external = !provisioner.starts_with(IN_TREE_PREFIX);
+    let is_known = claim.annotations().get(STORAGE_PROVISIONER) == Some(provisioner);
+    (is_due && is_external && !is_known).then(|| Step::Announce(Arc::clone(claim), provisioner.clone()))
 }
 
 /// Reports whether the claim waits for a volume.
-pub(super) fn is_pending(claim: &PersistentVolumeClaim) -> bool {
+pub(crate) fn is_pending(claim: &PersistentVolumeClaim) -> bool {
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     claim.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Bound" | "Lost"))
 }
@@ -56,9 +111,12 @@ pub(super) fn steps(known: &VolumeState<'_>) -> Vec<Step> {
     pending.sort_by_key(|claim| (claim.metadata.creation_timestamp.clone(), claim.name_any()));
     let mut taken = BTreeSet::new();
     for claim in pending {
-        if let Some(volume) = best(claim, known, &taken) {
-            taken.insert(volume.name_any());
-            steps.push(Step::Bind(claim.clone(), volume));
+        match best(claim, known, &taken) {
+            Some(volume) => {
+                taken.insert(volume.name_any());
+                steps.push(Step::Bind(claim.clone(), volume));
+            }
+            None => steps.extend(preparation(claim, known)),
         }
     }
     steps
@@ -90,15 +148,14 @@ fn best(
 ) -> Option<Arc<PersistentVolume>> {
     let spec = claim.spec.as_ref()?;
     let node = node_of(claim, known);
-    if node.is_none() && known.late_classes.contains(&spec.storage_class_name.clone().unwrap_or_default()) {
-        return None;
-    }
+    let waits = node.is_none() && known.is_late(claim);
+    let is_reserved =
+        |volume: &PersistentVolume| volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some());
     let free = known.volumes.iter().filter(|volume| !taken.contains(&volume.name_any()));
     free.filter(|volume| is_for(claim, spec, volume) && satisfies(spec, volume) && is_near(volume, node))
-        .min_by_key(|volume| {
-            let made_for_it = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some());
-            (!made_for_it, capacity(volume), volume.name_any())
-        })
+        // a volume that was provisioned for the claim is on the node of its first pod
+        .filter(|volume| is_reserved(volume) || !waits)
+        .min_by_key(|volume| (!is_reserved(volume), capacity(volume), volume.name_any()))
         .cloned()
 }
 
@@ -148,7 +205,7 @@ fn capacity(volume: &PersistentVolume) -> i64 {
 }
 
 /// Returns the pods that use the claim.
-pub(super) fn users<'a>(
+pub(crate) fn users<'a>(
     claim: &PersistentVolumeClaim,
     pods: &'a [Arc<Pod>],
 ) -> impl Iterator<Item = &'a Arc<Pod>> {

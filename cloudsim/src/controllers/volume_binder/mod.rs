@@ -1,16 +1,14 @@
-//! Binds claims to persistent volumes: level-triggered, a full pass after each change. No volume is created, wiped or deleted.
+//! Binds claims to persistent volumes: level-triggered, a full pass after each change. No volume is created, wiped or deleted here.
 //!
 //! Source: Kubernetes, "Persistent Volumes"; kube-controller-manager's persistentvolume-binder.
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::{
-    core::v1::{PersistentVolume, PersistentVolumeClaim},
-    storage::v1::StorageClass,
-};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -19,9 +17,9 @@ use tracing::{info, warn};
 mod choose;
 mod unbound;
 
-pub(crate) use self::choose::is_compatible;
+pub(crate) use self::choose::{is_compatible, is_pending, users};
 use self::{
-    choose::{Step, VolumeState},
+    choose::{STORAGE_PROVISIONER, Step, VolumeState},
     unbound::RecordedEvents,
 };
 use super::{informers::Failure, workloads::Cluster};
@@ -32,13 +30,9 @@ const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let (mut claims, mut volumes) = (cluster.claims.listen(), cluster.volumes.listen());
-    let mut pods = cluster.pods.listen();
+    let (mut pods, mut classes) = (cluster.pods.listen(), cluster.classes.listen());
     let work = async {
-        cluster.claims.completed().await;
-        cluster.volumes.completed().await;
-        cluster.pods.completed().await;
-        cluster.nodes.completed().await;
-        let mut recorded = RecordedEvents::default();
+        let mut recorded = RecordedEvents::new(Timestamp::now());
         loop {
             let again = match pass(&cluster, &mut recorded).await {
                 Ok(some_wait) => some_wait.then_some(unbound::REPEAT_INTERVAL),
@@ -58,9 +52,14 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
                 _ = claims.recv() => {}
                 _ = volumes.recv() => {}
                 _ = pods.recv() => {}
+                _ = classes.recv() => {}
                 () = retry => {}
             }
-            while claims.try_recv().is_ok() || volumes.try_recv().is_ok() || pods.try_recv().is_ok() {}
+            while claims.try_recv().is_ok()
+                || volumes.try_recv().is_ok()
+                || pods.try_recv().is_ok()
+                || classes.try_recv().is_ok()
+            {}
         }
     };
     let _: Option<()> = stop.run_until_cancelled(work).await;
@@ -68,25 +67,12 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
 
 /// Makes one pass; returns whether some claims wait.
 async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Result<bool, Failure> {
-    let claims = cluster.claims.all();
-    let classes = if claims.iter().any(|claim| choose::is_pending(claim)) {
-        Api::<StorageClass>::all(cluster.client.clone()).list(&ListParams::default()).await?.items
-    } else {
-        Vec::new()
-    };
-    let late = |class: &StorageClass| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-    let waiting: Vec<String> =
-        classes.iter().filter(|class| late(class)).map(ResourceExt::name_any).collect();
+    let (claims, classes) = (cluster.claims.all(), cluster.classes.all());
     let (volumes, pods, nodes) = (cluster.volumes.all(), cluster.pods.all(), cluster.nodes.all());
-    let known = VolumeState {
-        claims: &claims,
-        volumes: &volumes,
-        pods: &pods,
-        nodes: &nodes,
-        late_classes: &waiting,
-    };
+    let known =
+        VolumeState { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, classes: &classes };
     let steps = choose::steps(&known);
-    let some_wait = recorded.record(&cluster.events, (&known, classes.as_slice()), &steps, Instant::now());
+    let some_wait = recorded.record(&cluster.events, &known, &steps, Instant::now());
     for step in steps {
         act(cluster, step).await?;
     }
@@ -95,10 +81,39 @@ async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Result<bool, 
 
 async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {
     match step {
+        Step::Phase(volume, "Released") if has_claim(cluster, &volume).await? => Ok(()),
         Step::Phase(volume, phase) => status(cluster, &volume, phase).await,
+        Step::Lost(claim) if has_volume(cluster, &claim).await? => Ok(()),
         Step::Lost(claim) => claim_status(cluster, &claim, &json!({"phase": "Lost"})).await,
         Step::Bind(claim, volume) => bind(cluster, &claim, &volume).await,
+        Step::SetClass(claim, class) => {
+            let patch = json!({"metadata": {"uid": claim.uid(), "resourceVersion": claim.resource_version()},
+                "spec": {"storageClassName": class}});
+            cluster.patch(&cluster.claims, &*claim, &patch).await
+        }
+        Step::Announce(claim, provisioner) => {
+            let patch =
+                json!({"metadata": {"uid": claim.uid(), "annotations": {STORAGE_PROVISIONER: provisioner}}});
+            cluster.patch(&cluster.claims, &*claim, &patch).await
+        }
     }
+}
+
+/// Asks the API whether the volume's claim exists: a cache lacks a claim also if it cannot be read, and the data of a volume whose claim
+/// is gone may be deleted.
+async fn has_claim(cluster: &Cluster, volume: &PersistentVolume) -> Result<bool, Failure> {
+    let Some(owner) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else { return Ok(false) };
+    let (namespace, name) =
+        (owner.namespace.clone().unwrap_or_default(), owner.name.clone().unwrap_or_default());
+    let claims = Api::<PersistentVolumeClaim>::namespaced(cluster.client.clone(), &namespace);
+    Ok(claims.get_metadata_opt(&name).await?.is_some_and(|found| found.uid() == owner.uid))
+}
+
+/// Asks the API whether the claim's volume exists.
+async fn has_volume(cluster: &Cluster, claim: &PersistentVolumeClaim) -> Result<bool, Failure> {
+    let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
+    let volumes = Api::<PersistentVolume>::all(cluster.client.clone());
+    Ok(!name.is_empty() && volumes.get_metadata_opt(&name).await?.is_some())
 }
 
 /// Binds the volume first: a bound claim always has a volume that names it.

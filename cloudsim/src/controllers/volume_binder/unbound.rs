@@ -7,31 +7,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{
-    core::v1::{PersistentVolume, PersistentVolumeClaim},
-    storage::v1::StorageClass,
-};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;
 
-use super::choose::{Step, VolumeState, is_pending, users};
-use crate::controllers::events::{Component, NewEvent, Recorder};
+use super::choose::{IN_TREE_PREFIX, Step, VolumeState, is_pending, users};
+use crate::controllers::{
+    events::{Component, NewEvent, Recorder},
+    workloads::is_created_since,
+};
 
 /// The interval of a repeated event; events are deleted after an hour.
 pub(super) const REPEAT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// The prefix of in-tree provisioners, which do not exist here; others are external.
-const IN_TREE_PREFIX: &str = "kubernetes.io/";
-
 /// The last event of each claim, by uid, with its time.
-#[derive(Debug, Default)]
-pub(super) struct RecordedEvents(BTreeMap<String, (NewEvent, Instant)>);
+#[derive(Debug)]
+pub(super) struct RecordedEvents {
+    last: BTreeMap<String, (NewEvent, Instant)>,
+    /// Why claims wait that are older than this process was recorded before it.
+    start: Timestamp,
+    is_first: bool,
+}
 
 impl RecordedEvents {
+    /// Begins with no events.
+    pub(super) fn new(start: Timestamp) -> Self {
+        Self { last: BTreeMap::new(), start, is_first: true }
+    }
+
     /// Records an event for each waiting claim that is in none of the `steps`. Returns whether there are such claims.
     pub(super) fn record(
         &mut self,
         events: &Recorder,
-        (known, classes): (&VolumeState<'_>, &[StorageClass]),
+        known: &VolumeState<'_>,
         steps: &[Step],
         now: Instant,
     ) -> bool {
@@ -39,30 +47,33 @@ impl RecordedEvents {
             .iter()
             .filter_map(|step| match step {
                 Step::Bind(claim, _) => claim.uid(),
-                Step::Phase(..) | Step::Lost(_) => None,
+                Step::SetClass(claim, _) => claim.uid(),
+                Step::Phase(..) | Step::Lost(_) | Step::Announce(..) => None,
             })
             .collect();
         let waits = |claim: &PersistentVolumeClaim| {
             is_pending(claim) && claim.uid().is_some_and(|uid| !bound.contains(&uid))
         };
-        let mut before = std::mem::take(&mut self.0);
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        let mut before = std::mem::take(&mut self.last);
         for claim in known.claims.iter().filter(|claim| waits(claim)) {
-            let (Some(uid), Some(why)) = (claim.uid(), why(claim, known, classes)) else { continue };
+            let (Some(uid), Some(why)) = (claim.uid(), why(claim, known)) else { continue };
             let last = before
                 .remove(&uid)
                 .filter(|(recorded, at)| *recorded == why && now.duration_since(*at) < REPEAT_INTERVAL);
             let at = last.map(|(_, at)| at);
-            if at.is_none() {
+            let is_old = is_first && !is_created_since(&claim.metadata, self.start);
+            if at.is_none() && !is_old {
                 events.record(&**claim, why.clone());
             }
-            self.0.insert(uid, (why, at.unwrap_or(now)));
+            self.last.insert(uid, (why, at.unwrap_or(now)));
         }
-        !self.0.is_empty()
+        !self.last.is_empty()
     }
 }
 
 /// Returns why the claim is not bound; `None` if Kubernetes records no event either.
-fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>, classes: &[StorageClass]) -> Option<NewEvent> {
+fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>) -> Option<NewEvent> {
     let by = Component::PersistentVolume;
     let spec = claim.spec.as_ref()?;
     if let Some(wanted) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
@@ -78,7 +89,7 @@ fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>, classes: &[Storag
         let message = "no persistent volumes available for this claim and no storage class is set";
         return Some(NewEvent::normal(by, "FailedBinding", message.to_owned()));
     };
-    if known.late_classes.iter().any(|late| late == name) {
+    if known.is_late(claim) {
         let mut users: Vec<_> = users(claim, known.pods).collect();
         users.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         if users.is_empty() {
@@ -92,7 +103,7 @@ fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>, classes: &[Storag
             return Some(NewEvent::normal(by, "WaitForPodScheduled", message));
         }
     }
-    let Some(class) = classes.iter().find(|class| class.name_any() == name) else {
+    let Some(class) = known.class(claim) else {
         let message = format!("storageclass.storage.k8s.io {name:?} not found");
         return Some(NewEvent::warning(by, "ProvisioningFailed", message));
     };
@@ -140,13 +151,16 @@ mod tests {
         };
         let volumes =
             [volume("free", Value::Null), volume("taken", json!({"namespace": "n", "name": "other"}))];
-        let classes: Vec<StorageClass> = [
-            ("local", "kubernetes.io/no-provisioner"),
-            ("late", "kubernetes.io/no-provisioner"),
-            ("disk", "disk.example"),
+        let classes = [
+            ("local", "kubernetes.io/no-provisioner", "Immediate"),
+            ("late", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"),
+            ("disk", "disk.example", "Immediate"),
         ]
-        .map(|(name, provisioner)| read(json!({"metadata": {"name": name}, "provisioner": provisioner})))
-        .into();
+        .map(|(name, provisioner, mode)| {
+            let class =
+                json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode});
+            Arc::new(read(class))
+        });
         let user = |node: Value| -> Arc<k8s_openapi::api::core::v1::Pod> {
             Arc::new(read(
                 json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [], "nodeName": node,
@@ -154,9 +168,8 @@ mod tests {
             ))
         };
         let reason = |spec: Value, pods: &[Arc<k8s_openapi::api::core::v1::Pod>]| {
-            let late = ["late".to_owned()];
-            let known = VolumeState { claims: &[], volumes: &volumes, pods, nodes: &[], late_classes: &late };
-            why(&claim(spec), &known, &classes)
+            let known = VolumeState { claims: &[], volumes: &volumes, pods, nodes: &[], classes: &classes };
+            why(&claim(spec), &known)
         };
         let by = Component::PersistentVolume;
         let normal = |reason, message: &str| Some(NewEvent::normal(by, reason, message.into()));

@@ -1,355 +1,126 @@
-//! What the workload controllers share: a client, informers, and common writes.
+//! The objects that the controllers share. [`Reflectors`] list and watch them, and show none; [`Cluster`] shows them, and exists only
+//! once every kind has been listed. A controller has nothing but a `Cluster`, so it cannot act on a part of the objects.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
-use futures::{StreamExt, stream};
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
-        batch::v1::{CronJob, Job},
-        core::v1::{
-            Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
-        },
-        discovery::v1::EndpointSlice,
-        policy::v1::PodDisruptionBudget,
+use k8s_openapi::api::{
+    apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::{CronJob, Job},
+    core::v1::{
+        Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+        Service,
     },
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
+    discovery::v1::EndpointSlice,
+    policy::v1::PodDisruptionBudget,
+    storage::v1::StorageClass,
 };
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-    core::{Selector, SelectorExt},
-};
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    backoff::FailureBackoff,
-    pods::{controller_of, controller_reference},
-};
+use super::{backoff::FailureBackoff, shared::Shared};
 use crate::{
-    controllers::{
-        events::Recorder,
-        informers::{Failure, Informer, WorkQueues},
-    },
+    controllers::informers::{Informer, Reflector},
     tasks::Tasks,
 };
 
-/// How many pods one reconciliation creates or deletes at the same time.
-pub(super) const CONCURRENT_WRITES: usize = 16;
-
-/// The shared state of the controllers. Cheap to clone.
-#[derive(Clone)]
-#[allow(missing_docs)]
-pub(crate) struct Cluster {
-    pub(crate) client: Client,
-    pub(crate) events: Recorder,
-    /// The metrics of the controllers' queues.
-    pub(crate) queues: WorkQueues,
-    pub(crate) pods: Informer<Pod>,
-    pub(crate) nodes: Informer<Node>,
-    pub(crate) claims: Informer<PersistentVolumeClaim>,
-    pub(crate) volumes: Informer<PersistentVolume>,
-    pub(crate) deployments: Informer<Deployment>,
-    pub(crate) replica_sets: Informer<ReplicaSet>,
-    pub(crate) replication_controllers: Informer<ReplicationController>,
-    pub(crate) daemon_sets: Informer<DaemonSet>,
-    pub(crate) stateful_sets: Informer<StatefulSet>,
-    pub(crate) revisions: Informer<ControllerRevision>,
-    pub(crate) jobs: Informer<Job>,
-    pub(crate) cron_jobs: Informer<CronJob>,
-    pub(crate) services: Informer<Service>,
-    pub(crate) slices: Informer<EndpointSlice>,
-    pub(crate) endpoints: Informer<Endpoints>,
-    pub(crate) budgets: Informer<PodDisruptionBudget>,
-    /// The back-off of failing pods.
-    pub(super) failures: Arc<FailureBackoff>,
-}
-
-/// A namespaced object.
-pub(crate) trait Namespaced:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Namespaced for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Serialize
-        + Send
-        + Sync
-        + 'static
-{
-}
-
-impl Cluster {
-    /// Creates it with empty informers.
-    pub(crate) fn new(client: Client, events: Recorder) -> Self {
-        Self {
-            client,
-            events,
-            queues: WorkQueues::default(),
-            pods: Informer::default(),
-            nodes: Informer::default(),
-            claims: Informer::default(),
-            volumes: Informer::default(),
-            deployments: Informer::default(),
-            replica_sets: Informer::default(),
-            replication_controllers: Informer::default(),
-            daemon_sets: Informer::default(),
-            stateful_sets: Informer::default(),
-            revisions: Informer::default(),
-            jobs: Informer::default(),
-            cron_jobs: Informer::default(),
-            services: Informer::default(),
-            slices: Informer::default(),
-            endpoints: Informer::default(),
-            budgets: Informer::default(),
-            failures: Arc::default(),
+macro_rules! shared_kinds {
+    ($($informer:ident: $kind:ty,)*) => {
+        /// Lists and watches all kinds that the controllers share. Cheap to clone.
+        #[derive(Clone)]
+        pub(crate) struct Reflectors {
+            shared: Shared,
+            $($informer: Reflector<$kind>,)*
+            failures: Arc<FailureBackoff>,
         }
-    }
 
-    /// Sets the metrics of queues.
-    pub(crate) fn counted_in(self, queues: WorkQueues) -> Self {
-        Self { queues, ..self }
-    }
-
-    /// Runs only the informers of pods and nodes, until `stop`.
-    pub(crate) async fn run_pods_and_nodes(&self, stop: CancellationToken) {
-        let (pods, nodes) = (self.pods.clone(), self.nodes.clone());
-        tokio::join!(
-            pods.run(self.client.clone(), stop.child_token()),
-            nodes.run(self.client.clone(), stop.child_token()),
-        );
-    }
-
-    /// Runs all informers until `stop`.
-    pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
-        macro_rules! watch {
-            ($($informer:ident),*) => {
-                // all of them: a controller would wait forever for an informer that does not run
-                let Self { client, events: _, queues: _, failures: _, $($informer),* } = self;
-                $(tasks.spawn(concat!("informer of ", stringify!($informer)), $informer.clone().run(client.clone(), stop.child_token()));)*
-            };
+        /// All objects that the controllers share, each kind completely listed. Cheap to clone.
+        #[derive(Clone)]
+        #[allow(missing_docs)]
+        pub(crate) struct Cluster {
+            shared: Shared,
+            $(pub(crate) $informer: Informer<$kind>,)*
+            /// The back-off of failing pods.
+            pub(super) failures: Arc<FailureBackoff>,
         }
-        watch!(
-            pods,
-            nodes,
-            claims,
-            deployments,
-            replica_sets,
-            replication_controllers,
-            daemon_sets,
-            stateful_sets,
-            revisions,
-            jobs,
-            cron_jobs,
-            services,
-            slices,
-            endpoints,
-            volumes,
-            budgets
-        );
-    }
 
-    /// Returns the API of objects in the namespace of `object`.
-    pub(crate) fn beside<K: Namespaced>(&self, object: &impl ResourceExt) -> Api<K> {
-        Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
-    }
+        impl Reflectors {
+            /// Creates them; nothing is listed yet.
+            pub(crate) fn new(shared: Shared) -> Self {
+                Self { shared, $($informer: Reflector::default(),)* failures: Arc::default() }
+            }
 
-    /// Returns the objects that `owner` controls, after it has adopted matching orphans and released objects that no longer match.
-    pub(crate) async fn claimed<K, O>(
-        &self,
-        informer: &Informer<K>,
-        owner: &O,
-        selector: &LabelSelector,
-    ) -> Result<Vec<Arc<K>>, Failure>
-    where
-        K: Namespaced,
-        O: Namespaced,
-    {
-        let selector =
-            Selector::try_from(selector.clone()).map_err(|error| Failure::Invalid(error.to_string()))?;
-        let uid = owner.meta().uid.as_deref().unwrap_or_default();
-        let namespace = owner.namespace().unwrap_or_default();
-        let mut changed = false;
-        if owner.meta().deletion_timestamp.is_none() && !selector.selects_all() {
-            for orphan in informer.orphans(&namespace) {
-                if orphan.meta().deletion_timestamp.is_none() && selector.matches(orphan.labels()) {
-                    self.adopt(informer, owner, &*orphan).await?;
-                    changed = true;
+            /// Starts to list and watch every kind, until `stop`.
+            pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
+                let client = &self.shared.client;
+                $(tasks.spawn(
+                    concat!("informer of ", stringify!($informer)),
+                    self.$informer.run(client.clone(), stop.child_token()),
+                );)*
+            }
+
+            /// Waits until every kind has been listed.
+            pub(crate) async fn synced(&self) -> Cluster {
+                Cluster {
+                    shared: self.shared.clone(),
+                    $($informer: self.$informer.synced().await,)*
+                    failures: Arc::clone(&self.failures),
                 }
             }
         }
-        let owned = informer.controlled_by(uid);
-        for object in owned.iter().filter(|object| !selector.matches(object.labels())) {
-            self.release(informer, uid, &**object).await?;
-            changed = true;
+
+        #[cfg(test)]
+        impl Cluster {
+            /// Creates it for tests that say themselves which objects there are.
+            pub(crate) fn empty(shared: Shared) -> Self {
+                Self { shared, $($informer: Informer::default(),)* failures: Arc::default() }
+            }
         }
-        Ok(if changed { informer.controlled_by(uid) } else { owned })
-    }
+    };
+}
 
-    async fn adopt<K: Namespaced, O: Namespaced>(
-        &self,
-        informer: &Informer<K>,
-        owner: &O,
-        orphan: &K,
-    ) -> Result<(), Failure> {
-        // checks the live owner: one that was deleted and created again must not adopt the pods of the old one
-        let live = self.beside::<O>(owner).get_opt(&owner.name_any()).await?;
-        let is_same =
-            live.is_some_and(|live| live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none());
-        if !is_same || controller_of(orphan).is_some() {
-            return Ok(());
-        }
-        let mut owners = orphan.owner_references().to_vec();
-        owners.push(controller_reference(owner));
-        let patch = json!({"metadata": {"uid": orphan.uid(), "resourceVersion": orphan.resource_version(), "ownerReferences": owners}});
-        self.patch(informer, orphan, &patch).await
-    }
+shared_kinds! {
+    pods: Pod,
+    nodes: Node,
+    namespaces: Namespace,
+    claims: PersistentVolumeClaim,
+    volumes: PersistentVolume,
+    classes: StorageClass,
+    deployments: Deployment,
+    replica_sets: ReplicaSet,
+    replication_controllers: ReplicationController,
+    daemon_sets: DaemonSet,
+    stateful_sets: StatefulSet,
+    revisions: ControllerRevision,
+    jobs: Job,
+    cron_jobs: CronJob,
+    services: Service,
+    slices: EndpointSlice,
+    endpoints: Endpoints,
+    budgets: PodDisruptionBudget,
+}
 
-    async fn release<K: Namespaced>(
+impl Reflectors {
+    /// Starts a controller, which begins once every kind has been listed and runs until `stop`.
+    pub(crate) fn start<F>(
         &self,
-        informer: &Informer<K>,
-        uid: &str,
-        object: &K,
-    ) -> Result<(), Failure> {
-        let mut owners = object.owner_references().to_vec();
-        owners.retain(|owner| owner.uid != uid);
-        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": or_null(&owners)}});
-        self.patch(informer, object, &patch).await
-    }
-
-    /// Patches an object by a merge patch. A deleted one is removed from the informer.
-    pub(crate) async fn patch<K: Namespaced>(
-        &self,
-        informer: &Informer<K>,
-        object: &K,
-        patch: &Value,
-    ) -> Result<(), Failure> {
-        let api = self.beside::<K>(object);
-        match api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(written) => informer.wrote(written),
-            Err(kube::Error::Api(status)) if status.code == 404 => informer.removed(object),
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// Creates an object.
-    pub(crate) async fn create<K: Namespaced>(
-        &self,
-        informer: &Informer<K>,
-        object: &K,
-    ) -> Result<K, kube::Error> {
-        let written = self.beside::<K>(object).create(&PostParams::default(), object).await?;
-        informer.wrote(written.clone());
-        Ok(written)
-    }
-
-    /// Deletes an object, with its dependents in the background.
-    pub(crate) async fn delete<K: Namespaced>(
-        &self,
-        informer: &Informer<K>,
-        object: &K,
-    ) -> Result<(), Failure> {
-        let preconditions = kube::api::Preconditions { uid: object.uid(), resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
-        match self.beside::<K>(object).delete(&object.name_any(), &params).await {
-            Ok(answer) => match answer.left() {
-                Some(left) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
-                _ => informer.removed(object),
-            },
-            // deleted, or replaced by another one of this name
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => informer.removed(object),
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// Deletes objects, several at the same time.
-    pub(crate) async fn delete_all<K: Namespaced>(
-        &self,
-        informer: &Informer<K>,
-        objects: Vec<Arc<K>>,
-    ) -> Result<(), Failure> {
-        let deleted =
-            stream::iter(objects).map(|object| async move { self.delete(informer, &*object).await });
-        let results: Vec<_> = deleted.buffer_unordered(CONCURRENT_WRITES).collect().await;
-        results.into_iter().collect()
-    }
-
-    /// Writes a status if it differs from the known one.
-    pub(crate) async fn write_status<K: Namespaced, S: Serialize>(
-        &self,
-        informer: &Informer<K>,
-        object: &K,
-        old: &Option<S>,
-        new: &S,
-    ) -> Result<(), Failure> {
-        let value = |status: &S| serde_json::to_value(status).unwrap_or_default();
-        let (old, new) = (old.as_ref().map(value).unwrap_or_default(), value(new));
-        if old == new {
-            return Ok(());
-        }
-        // with the resource version: a status computed from an older one could count twice
-        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
-            "status": with_removed_fields(&old, new)});
-        let api = self.beside::<K>(object);
-        match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(written) => informer.wrote(written),
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        (name, tasks): (&'static str, &Tasks),
+        stop: &CancellationToken,
+        controller: impl FnOnce(Cluster, CancellationToken) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (reflectors, stop) = (self.clone(), stop.child_token());
+        tasks.spawn(name, async move {
+            if let Some(cluster) = stop.run_until_cancelled(reflectors.synced()).await {
+                controller(cluster, stop.clone()).await;
+            }
+        });
     }
 }
 
-/// Returns a list for a merge patch: null if it is empty, as the API omits it.
-pub(crate) fn or_null<T: Serialize>(list: &[T]) -> Value {
-    if list.is_empty() { Value::Null } else { json!(list) }
-}
+impl Deref for Cluster {
+    type Target = Shared;
 
-/// Makes `new` a merge patch of `old`: fields that are missing at any depth become null. Lists are replaced as a whole.
-pub(crate) fn with_removed_fields(old: &Value, mut new: Value) -> Value {
-    if let (Value::Object(old), Value::Object(new)) = (old, &mut new) {
-        for (key, old) in old {
-            let cleared = new.remove(key).map_or(Value::Null, |new| with_removed_fields(old, new));
-            new.insert(key.clone(), cleared);
-        }
-    }
-    new
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_gone_at_any_depth_is_said_to_be_null() {
-        for (old, new, patch) in [
-            (json!({"a": 1}), json!({}), json!({"a": null})),
-            (json!({"a": {"b": ["x"]}}), json!({"a": {}}), json!({"a": {"b": null}})),
-            (
-                json!({"a": {"b": {"c": 1, "d": 2}}}),
-                json!({"a": {"b": {"d": 2}}}),
-                json!({"a": {"b": {"c": null, "d": 2}}}),
-            ),
-            (json!({"a": [1, 2]}), json!({"a": [2], "b": 3}), json!({"a": [2], "b": 3})),
-            (Value::Null, json!({"a": 1}), json!({"a": 1})),
-        ] {
-            assert_eq!(with_removed_fields(&old, new), patch, "{old}");
-        }
+    fn deref(&self) -> &Shared {
+        &self.shared
     }
 }

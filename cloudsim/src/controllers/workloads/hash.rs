@@ -10,10 +10,11 @@ pub(super) const REVISION: &str = "controller-revision-hash";
 /// The characters of Kubernetes' safe encoding: no vowels, and none that resemble others.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Returns the hash of `template`, which differs for other `collisions`.
+/// Returns the hash of `template`, which differs for other `collisions`. None and zero are the same: a status that was never written has
+/// none, and each status that is written has a number.
 pub(super) fn hash(template: &impl Serialize, collisions: Option<i32>) -> String {
     let mut text = serde_json::to_vec(template).unwrap_or_default();
-    if let Some(collisions) = collisions {
+    if let Some(collisions) = collisions.filter(|collisions| *collisions != 0) {
         text.extend(collisions.to_le_bytes());
     }
     let number = fnv1a(&text);
@@ -39,6 +40,7 @@ mod tests {
     fn equal_templates_have_equal_names() {
         let template = json!({"spec": {"containers": [{"name": "a"}]}});
         assert_eq!(hash(&template, None), hash(&template.clone(), None));
+        assert_eq!(hash(&template, None), hash(&template, Some(0)), "no collisions and zero collisions");
         assert_ne!(hash(&template, None), hash(&template, Some(1)));
         assert_ne!(hash(&template, None), hash(&json!({}), None));
         assert_eq!(fnv1a(b"foobar"), 0xbf9c_f968);

@@ -9,13 +9,17 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, runtime::RawExtension},
 };
-use kube::{ResourceExt, api::ObjectMeta};
+use kube::{
+    ResourceExt,
+    api::{ObjectMeta, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Namespaced},
+    cluster::Cluster,
     hash,
-    pods::controller_reference,
+    pods::{controller_of, controller_reference},
+    shared::Namespaced,
 };
 use crate::controllers::informers::Failure;
 
@@ -58,7 +62,8 @@ async fn revisions<O: Namespaced>(
     all.sort_by_key(|revision| (revision.revision, revision.name_any()));
     let data = data(owner.template);
     let newest = all.last().map(|revision| revision.revision).unwrap_or_default();
-    let known = all.iter().find(|revision| revision.data.as_ref().is_some_and(|own| own.0 == data)).cloned();
+    // the newest of several with this template
+    let known = all.iter().rfind(|revision| revision.data.as_ref().is_some_and(|own| own.0 == data)).cloned();
     let present = match known {
         Some(known) if known.revision == newest => known,
         Some(known) => {
@@ -120,7 +125,41 @@ async fn create<O: Namespaced>(
         data: Some(RawExtension(data)),
         revision,
     };
-    Ok(Arc::new(cluster.create(&cluster.revisions, &new).await?))
+    match cluster.create(&cluster.revisions, &new).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => existing(owner, &new, cluster).await,
+        created => Ok(Arc::new(created?)),
+    }
+}
+
+/// Returns the revision that has the name of `new`, if it is the owner's and has the same data. Another template with the same hash is
+/// counted as a collision, which changes the next hash.
+async fn existing<O: Namespaced>(
+    owner: &Owner<'_, O>,
+    new: &ControllerRevision,
+    cluster: &Cluster,
+) -> Result<Arc<ControllerRevision>, Failure> {
+    let (namespace, name) = (new.namespace().unwrap_or_default(), new.name_any());
+    let existing = cluster.beside::<ControllerRevision>(owner.object).get_opt(&name).await?;
+    let own_uid = owner.object.meta().uid.as_ref();
+    let is_own = |revision: &ControllerRevision| controller_of(revision).map(|one| &one.uid) == own_uid;
+    match existing {
+        Some(existing) if is_own(&existing) && existing.data == new.data => {
+            cluster.revisions.wrote(existing.clone());
+            Ok(Arc::new(existing))
+        }
+        Some(existing) if is_own(&existing) => {
+            let patch = json!({"status": {"collisionCount": owner.collisions.unwrap_or_default() + 1}});
+            let api = cluster.beside::<O>(owner.object);
+            let (name, patch) = (owner.object.name_any(), Patch::Merge(patch));
+            api.patch_status(&name, &PatchParams::default(), &patch).await?;
+            let message =
+                "the ControllerRevision has another template with the same hash; trying the next hash";
+            Err(Failure::Invalid(format!("{namespace}/{}: {message}", existing.name_any())))
+        }
+        _ => Err(Failure::Invalid(format!(
+            "ControllerRevision {namespace}/{name} belongs to another owner; retrying until it is deleted"
+        ))),
+    }
 }
 
 /// Deletes the oldest revisions beyond `limit` that no pod uses by label or name.

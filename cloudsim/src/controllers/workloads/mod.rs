@@ -1,12 +1,12 @@
 //! Workload controllers: each reconciles one kind, from any state.
 //!
-//! They share one informer of each kind ([`Cluster`]).
+//! They share one informer of each kind ([`Cluster`]), and start once all kinds have been listed ([`Reflectors`]).
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::controller::Action;
+use kube::{api::ObjectMeta, runtime::controller::Action};
 
 pub(crate) mod affinity;
 mod backoff;
@@ -19,13 +19,17 @@ mod hash;
 mod history;
 pub(super) mod job;
 mod pod_control;
+#[cfg(test)]
+pub(crate) mod pod_states;
 pub(crate) mod pods;
 pub(super) mod replica_set;
+mod shared;
 pub(super) mod stateful_set;
 mod triggers;
 
-pub(crate) use cluster::{Cluster, or_null};
+pub(crate) use cluster::{Cluster, Reflectors};
 pub(crate) use conditions::seconds;
+pub(crate) use shared::{Shared, or_null};
 
 /// Returns when the next pod becomes available, which no event reports.
 fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) -> Action {
@@ -36,6 +40,11 @@ fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) ->
         Some(left) => Action::requeue(left),
         None => Action::await_change(),
     }
+}
+
+/// Reports whether an object may have been created since `start`; its timestamp has whole seconds.
+pub(crate) fn is_created_since(object: &ObjectMeta, start: Timestamp) -> bool {
+    object.creation_timestamp.as_ref().is_none_or(|created| created.0.as_second() >= start.as_second())
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::cluster::{CONCURRENT_WRITES, Cluster, Namespaced};
+use super::{
+    cluster::Cluster,
+    shared::{CONCURRENT_WRITES, Namespaced},
+};
 use crate::controllers::{
     events::{Component, NewEvent},
     informers::Failure,

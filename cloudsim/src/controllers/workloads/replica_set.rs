@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     backoff::after_refusals,
-    cluster::{Cluster, Namespaced},
+    cluster::Cluster,
     conditions::Condition,
     pods::{deletion_rank, from_template, is_active, is_available, is_ready},
+    shared::Namespaced,
     triggers::adopters,
 };
 use crate::controllers::{

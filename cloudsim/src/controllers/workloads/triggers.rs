@@ -7,7 +7,7 @@ use kube::{
     runtime::reflector::ObjectRef,
 };
 
-use super::{cluster::Namespaced, pods::controller_of};
+use super::{pods::controller_of, shared::Namespaced};
 use crate::controllers::informers::{Change, Informer};
 
 /// Returns the owners in the object's namespace whose selector it matches, if it has no controller.

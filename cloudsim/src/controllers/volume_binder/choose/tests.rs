@@ -10,7 +10,7 @@ struct World {
     volumes: Vec<Arc<PersistentVolume>>,
     pods: Vec<Arc<Pod>>,
     nodes: Vec<Arc<Node>>,
-    late: Vec<String>,
+    classes: Vec<Arc<StorageClass>>,
 }
 
 fn merged(mut base: Value, change: Value) -> Value {
@@ -33,18 +33,27 @@ impl World {
         self.volumes.push(Arc::new(serde_json::from_value(volume).unwrap()));
     }
 
+    fn class(&mut self, name: &str, provisioner: &str, mode: &str, is_default: bool) {
+        let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
+        let class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": provisioner,
+            "volumeBindingMode": mode});
+        self.classes.push(Arc::new(serde_json::from_value(class).unwrap()));
+    }
+
     fn told(&self) -> Vec<String> {
         let known = VolumeState {
             claims: &self.claims,
             volumes: &self.volumes,
             pods: &self.pods,
             nodes: &self.nodes,
-            late_classes: &self.late,
+            classes: &self.classes,
         };
         let words = steps(&known).into_iter().map(|step| match step {
             Step::Phase(volume, phase) => format!("{} {phase}", volume.name_any()),
             Step::Lost(claim) => format!("{} lost", claim.name_any()),
             Step::Bind(claim, volume) => format!("{}={}", claim.name_any(), volume.name_any()),
+            Step::SetClass(claim, class) => format!("{}: class {class}", claim.name_any()),
+            Step::Announce(claim, provisioner) => format!("{}: by {provisioner}", claim.name_any()),
         });
         words.collect()
     }
@@ -80,7 +89,8 @@ fn what_is_named_by_hand_counts() {
 
 #[test]
 fn a_late_claim_waits_for_its_pods_node() {
-    let mut world = World { late: vec!["local".into()], ..World::default() };
+    let mut world = World::default();
+    world.class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", false);
     let on = |host: &str| {
         json!({"storageClassName": "local", "nodeAffinity": {"required": {"nodeSelectorTerms":
             [{"matchExpressions": [{"key": "host", "operator": "In", "values": [host]}]}]}}})
@@ -106,4 +116,33 @@ fn a_claim_that_was_bound_can_lose_its_volume() {
         "spec": {"volumeName": "gone"}, "status": {"phase": "Bound"}});
     world.claims.push(Arc::new(serde_json::from_value(claim).unwrap()));
     assert_eq!(world.told(), ["a lost"]);
+}
+
+#[test]
+fn a_volume_that_was_provisioned_for_a_late_claim_is_bound_at_once() {
+    let mut world = World::default();
+    world.class("standard", "outrigger.dev/local-path", "WaitForFirstConsumer", true);
+    world.claim("a", json!({"storageClassName": "standard"}));
+    world.volume("free", "1Gi", json!({"storageClassName": "standard"}));
+    assert!(world.told().is_empty());
+    let owner = json!({"namespace": "n", "name": "a", "uid": "a"});
+    world.volume("pvc-a", "1Gi", json!({"storageClassName": "standard", "claimRef": owner}));
+    assert_eq!(world.told(), ["pvc-a Bound", "a=pvc-a"]);
+}
+
+#[test]
+fn a_claim_gets_the_default_class_and_learns_its_provisioner() {
+    let mut world = World::default();
+    world.claim("a", json!({}));
+    world.claim("none", json!({"storageClassName": ""}));
+    assert!(world.told().is_empty());
+    world.class("disk", "disk.example", "Immediate", true);
+    assert_eq!(world.told(), ["a: class disk"]);
+    let mut world = World { classes: world.classes, ..World::default() };
+    world.class("late", "disk.example", "WaitForFirstConsumer", false);
+    world.class("in-tree", "kubernetes.io/no-provisioner", "Immediate", false);
+    for class in ["disk", "late", "in-tree"] {
+        world.claim(class, json!({"storageClassName": class}));
+    }
+    assert_eq!(world.told(), ["disk: by disk.example"]);
 }

@@ -30,10 +30,7 @@ use self::{
     plan::Plan,
     tally::{TRACKING, is_tracked},
 };
-use super::{
-    cluster::{Cluster, or_null},
-    triggers::adopters,
-};
+use super::{cluster::Cluster, shared::or_null, triggers::adopters};
 use crate::controllers::{
     events::{Component, NewEvent},
     informers::{Failure, Triggers, work},

@@ -15,10 +15,7 @@ use tracing::warn;
 use super::{is_foreign, outcome::is_finished, tally::is_tracked, untrack};
 use crate::controllers::{
     informers::{Change, Failure},
-    workloads::{
-        cluster::{CONCURRENT_WRITES, Cluster},
-        pods::controller_of,
-    },
+    workloads::{cluster::Cluster, pods::controller_of, shared::CONCURRENT_WRITES},
 };
 
 /// The wait after a failed call.
@@ -30,13 +27,6 @@ type Key = (String, String);
 /// Runs until `stop`.
 pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
     let (mut pods, mut jobs) = (cluster.pods.listen(), cluster.jobs.listen());
-    let complete = async {
-        cluster.pods.completed().await;
-        cluster.jobs.completed().await;
-    };
-    if stop.run_until_cancelled(complete).await.is_none() {
-        return;
-    }
     let mut again = tokio::time::interval(ERROR_RETRY_INTERVAL);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pending: BTreeSet<Key> =

@@ -18,10 +18,7 @@ use serde_json::json;
 use super::plan::{self, Set};
 use crate::controllers::{
     informers::Failure,
-    workloads::{
-        cluster::{Cluster, or_null},
-        pods::controller_reference,
-    },
+    workloads::{cluster::Cluster, pods::controller_reference, shared::or_null},
 };
 
 /// Sets the owners of these pods' claims.

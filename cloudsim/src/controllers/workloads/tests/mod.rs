@@ -9,7 +9,10 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::pods::{controller_of, is_active};
+use super::{
+    Shared,
+    pods::{controller_of, is_active},
+};
 use crate::controllers::{
     events::Recorder,
     manager::{Switches, spawn},
@@ -21,8 +24,10 @@ mod jobs;
 mod kubectl;
 mod namespace;
 mod replication;
+mod restarts;
 mod rows;
 mod scheduled;
+mod volumes;
 mod world;
 
 use world::{NODES, World};
@@ -355,7 +360,7 @@ async fn the_controllers_end_when_they_are_told_to_at_any_time() {
         let (tasks, stop) = (crate::tasks::Tasks::default(), tokio_util::sync::CancellationToken::new());
         let client = api.client("default");
         let events = Recorder::spawn(&tasks, &client, &stop);
-        spawn(&tasks, &client, &events, &Switches::default(), &stop);
+        spawn(Shared::new(client.clone(), events), &tasks, &Switches::default(), &stop);
         tasks.close();
         tokio::task::yield_now().await;
         stop.cancel();

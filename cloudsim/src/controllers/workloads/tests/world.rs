@@ -1,6 +1,6 @@
 //! An API in memory, all controllers, and a kubelet that runs no containers.
 
-use std::{collections::BTreeMap, fmt::Debug};
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,6 +19,8 @@ use crate::{
     controllers::{
         events::Recorder,
         manager::{Switches, spawn},
+        node_lifecycle, scheduler,
+        workloads::Shared,
     },
     tasks::Tasks,
 };
@@ -33,6 +35,9 @@ impl Drop for World {
         self.stop.cancel();
     }
 }
+
+/// Longer than any test: the nodes of these worlds have no leases.
+const GRACE: Duration = Duration::from_secs(3600);
 
 /// The nodes of all worlds.
 pub(super) const NODES: [&str; 2] = ["edge-1", "edge-2"];
@@ -52,14 +57,20 @@ impl World {
         tokio::spawn(kubelet(client.clone(), stop.clone()));
         let tasks = Tasks::default();
         let events = Recorder::spawn(&tasks, &client, &stop);
-        spawn(&tasks, &client, &events, &Switches::default(), &stop);
+        spawn(Shared::new(client, events), &tasks, &Switches::default(), &stop);
         world
     }
 
     /// With the scheduler: edge nodes with two CPUs each.
     pub(super) async fn scheduled(nodes: &[&str]) -> Self {
         let api = kubeapi::Api::builder(MemoryStore::new()).build();
-        let client = api.client("default");
+        let world = Self::with_nodes(api.client("default"), nodes).await;
+        start_controllers(&world.client, &world.stop);
+        world
+    }
+
+    /// Without controllers: edge nodes with two CPUs each, and their kubelet.
+    pub(super) async fn with_nodes(client: Client, nodes: &[&str]) -> Self {
         let stop = CancellationToken::new();
         let world = Self { client: client.clone(), stop: stop.clone() };
         world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})).await;
@@ -70,19 +81,7 @@ impl World {
                 .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}))
                 .await;
         }
-        tokio::spawn(tend_all(client.clone(), stop.clone(), false));
-        let tasks = Tasks::default();
-        let events = Recorder::spawn(&tasks, &client, &stop);
-        spawn(&tasks, &client, &events, &Switches::default(), &stop);
-        tasks.spawn(
-            "scheduler",
-            crate::controllers::scheduler::run(
-                client,
-                events,
-                crate::controllers::scheduler::SchedulerMetrics::default(),
-                stop,
-            ),
-        );
+        tokio::spawn(tend_all(client, stop, false));
         world
     }
 
@@ -100,7 +99,7 @@ impl World {
         let gvk: kube::api::GroupVersionKind = (&types).try_into().unwrap();
         let resource = kube::api::ApiResource::from_gvk(&gvk);
         let api: Api<kube::api::DynamicObject> = match types.kind.as_str() {
-            "Node" | "Namespace" | "CustomResourceDefinition" => {
+            "Node" | "Namespace" | "CustomResourceDefinition" | "StorageClass" => {
                 Api::all_with(self.client.clone(), &resource)
             }
             _ => Api::namespaced_with(self.client.clone(), "default", &resource),
@@ -201,6 +200,19 @@ impl World {
         pods.retain(|_, pod| mine(pod));
         pods
     }
+}
+
+/// Starts all controllers and the scheduler, until `stop`.
+pub(super) fn start_controllers(client: &Client, stop: &CancellationToken) {
+    let tasks = Tasks::default();
+    let events = Recorder::spawn(&tasks, client, stop);
+    let lifecycle = node_lifecycle::run(client.clone(), events.clone(), GRACE, stop.clone());
+    tasks.spawn("node-lifecycle", lifecycle);
+    let shared = Shared::new(client.clone(), events);
+    let reflectors = spawn(shared, &tasks, &Switches::default(), stop);
+    reflectors.start(("scheduler", &tasks), stop, |cluster, stop| {
+        scheduler::run(cluster, scheduler::SchedulerMetrics::default(), stop)
+    });
 }
 
 /// Binds pods, runs them, and ends those that are deleted. The annotation `exit` of a pod is its exit code.

@@ -17,7 +17,7 @@ use super::super::{pod::index, sync, tally::is_tracked};
 use crate::{
     controllers::{
         events::Recorder,
-        workloads::{Cluster, pods::is_active},
+        workloads::{Cluster, Shared, pods::is_active},
     },
     tasks::Tasks,
 };
@@ -56,7 +56,7 @@ impl World {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
         let stop = CancellationToken::new();
         let events = Recorder::spawn(&Tasks::default(), &client, &stop);
-        let cluster = Cluster::new(client.clone(), events);
+        let cluster = Cluster::empty(Shared::new(client.clone(), events));
         let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}, "spec": {"template":
             {"spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"name": "c", "image": "c"}]}}}});
         json_patch(&mut job["spec"], spec);
