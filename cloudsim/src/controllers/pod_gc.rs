@@ -1,9 +1,13 @@
-//! Deletes pods that nothing else deletes: those of nodes that no longer exist, terminated ones beyond a threshold, and unscheduled ones
-//! that are being deleted.
+//! Deletes pods that nothing else deletes: those of nodes that no longer exist, terminated ones beyond a threshold, unscheduled ones that
+//! are being deleted, and those that are being deleted on a node that is out of service.
 //!
 //! Source: Kubernetes' pod garbage collector.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -11,14 +15,14 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::workloads::{
-    Cluster,
-    pods::{is_finished, phase},
+use super::{
+    scheduler::is_ready,
+    workloads::{Cluster, pods::is_finished},
 };
 
 /// How often pods are checked.
@@ -30,13 +34,6 @@ const TERMINATED_POD_THRESHOLD: usize = 12_500;
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let complete = async {
-        cluster.pods.completed().await;
-        cluster.nodes.completed().await;
-    };
-    if stop.run_until_cancelled(complete).await.is_none() {
-        return;
-    }
     let mut missing = MissingNodes::default();
     let mut ticks = tokio::time::interval(GC_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,6 +57,16 @@ enum GcReason {
     NodeGone,
     TooMany,
     NeverScheduled,
+    OutOfService,
+}
+
+/// The taint by which an administrator says that a node was shut down, so that its pods run no more.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Reports whether the node is not ready, and is declared out of service.
+fn is_out_of_service(node: &Node) -> bool {
+    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    !is_ready(node) && taints.any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
 fn choose(
@@ -70,13 +77,14 @@ fn choose(
     now: Timestamp,
 ) -> Vec<(Arc<Pod>, GcReason)> {
     let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-    let there: std::collections::HashSet<_> = nodes.iter().map(|node| node.name_any()).collect();
-    let named: std::collections::HashSet<_> =
-        pods.iter().map(|pod| node_of(pod)).filter(|name| !name.is_empty()).collect();
+    let there: HashSet<_> = nodes.iter().map(|node| node.name_any()).collect();
+    let named: HashSet<_> = pods.iter().map(|pod| node_of(pod)).filter(|name| !name.is_empty()).collect();
     missing.retain(|name, _| named.contains(name) && !there.contains(name));
     for name in named.difference(&there) {
         missing.entry(name.clone()).or_insert(now);
     }
+    let down: HashSet<_> =
+        nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name_any()).collect();
     let is_gone =
         |name: &str| missing.get(name).is_some_and(|since| now.duration_since(*since) >= QUARANTINE);
     let mut chosen = Vec::new();
@@ -85,6 +93,8 @@ fn choose(
         let node = node_of(pod);
         if is_gone(&node) {
             chosen.push((Arc::clone(pod), GcReason::NodeGone));
+        } else if down.contains(&node) && pod.metadata.deletion_timestamp.is_some() {
+            chosen.push((Arc::clone(pod), GcReason::OutOfService));
         } else if node.is_empty() && pod.metadata.deletion_timestamp.is_some() {
             chosen.push((Arc::clone(pod), GcReason::NeverScheduled));
         } else if is_finished(pod) && pod.metadata.deletion_timestamp.is_none() {
@@ -106,22 +116,30 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube
         if Api::<Node>::all(cluster.client.clone()).get_metadata_opt(&node).await?.is_some() {
             return Ok(());
         }
-        if !matches!(phase(pod), "Succeeded" | "Failed") {
-            let failed = json!({"status": {"phase": "Failed", "conditions": [{
-                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
-                "message": "PodGC: node no longer exists",
-                "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-                "observedGeneration": pod.metadata.generation,
-            }]}});
-            ignore_not_found(
-                api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(failed)).await.map(drop),
-            )?;
-        }
+    }
+    if !is_finished(pod) {
+        // a finalizer may keep the pod: a Job counts it once it has failed
+        let failed = Patch::Strategic(failed(pod, why));
+        ignore_not_found(api.patch_status(&name, &PatchParams::default(), &failed).await.map(drop))?;
     }
     info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, ?why, "a pod that nobody else would delete");
     let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::background().grace_period(0) };
     ignore_not_found(api.delete(&name, &params).await.map(drop))
+}
+
+/// Returns the patch that makes the pod Failed, with the disruption if there was one: a pod that never had a node keeps its own condition.
+fn failed(pod: &Pod, why: GcReason) -> Value {
+    let mut patch = json!({"metadata": {"uid": pod.uid()}, "status": {"phase": "Failed"}});
+    if why == GcReason::NodeGone {
+        patch["status"]["conditions"] = json!([{
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+            "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "observedGeneration": pod.metadata.generation,
+        }]);
+    }
+    patch
 }
 
 fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
@@ -133,8 +151,6 @@ fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     fn pod(name: &str, node: &str, change: Value) -> Arc<Pod> {
@@ -151,13 +167,21 @@ mod tests {
 
     #[test]
     fn pods_that_nobody_else_deletes_are_found() {
-        let nodes = [Arc::new(serde_json::from_value::<Node>(json!({"metadata": {"name": "a"}})).unwrap())];
+        let node = |name: &str, taints: Value| {
+            let node = json!({"metadata": {"name": name}, "spec": {"taints": taints}});
+            Arc::new(serde_json::from_value::<Node>(node).unwrap())
+        };
+        let nodes =
+            [node("a", json!([])), node("down", json!([{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]))];
         let ended = |name: &str, at: &str| pod(name, "a", json!({"phase": "Failed", "at": at}));
         let pods = [
             pod("fine", "a", json!({})),
             pod("lost", "b", json!({})),
             pod("waits", "", json!({})),
             pod("never", "", json!({"deleting": true})),
+            pod("ending", "a", json!({"deleting": true})),
+            pod("stays", "down", json!({})),
+            pod("unplugged", "down", json!({"deleting": true})),
             ended("young", "2025-06-01T00:00:02Z"),
             ended("old", "2025-06-01T00:00:01Z"),
         ];
@@ -167,8 +191,12 @@ mod tests {
             let chosen = choose(&pods, &nodes, &mut missing, 1, now);
             chosen.into_iter().map(|(pod, why)| (pod.name_any(), why)).collect::<Vec<_>>()
         };
-        let always =
-            vec![("never".to_owned(), GcReason::NeverScheduled), ("old".to_owned(), GcReason::TooMany)];
+        let always = [
+            ("never", GcReason::NeverScheduled),
+            ("unplugged", GcReason::OutOfService),
+            ("old", GcReason::TooMany),
+        ];
+        let always: Vec<_> = always.into_iter().map(|(name, why)| (name.to_owned(), why)).collect();
         assert_eq!(at(0), always);
         assert_eq!(at(39), always);
         assert_eq!(at(40)[0], ("lost".to_owned(), GcReason::NodeGone));

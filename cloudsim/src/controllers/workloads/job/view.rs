@@ -115,7 +115,8 @@ impl<'a> View<'a> {
         if !self.has_failed(pod) {
             return None;
         }
-        let is_ignored = phase(pod) == "Failed" && policy::on_failure(self.spec, pod) == Action::Ignore;
+        // also of a pod that was evicted before a node could make it Failed
+        let is_ignored = policy::on_failure(self.spec, pod) == Action::Ignore;
         Some(if has_place && !is_ignored { PodOutcome::Failed } else { PodOutcome::Uncounted })
     }
 
