@@ -22,7 +22,7 @@ use crate::controllers::{
     informers::Change,
     workloads::{
         deployment::amount,
-        pods::{is_ready, phase},
+        pods::{is_active, is_ready, phase},
     },
 };
 
@@ -99,9 +99,8 @@ pub(super) fn status(
 ) -> (PodDisruptionBudgetStatus, Option<Duration>) {
     let old = budget.status.clone().unwrap_or_default();
     let disrupted = still_disrupted(&old, pods, now);
-    let is_healthy = |pod: &&Arc<Pod>| {
-        is_ready(pod) && pod.metadata.deletion_timestamp.is_none() && !disrupted.contains_key(&pod.name_any())
-    };
+    let is_healthy =
+        |pod: &&Arc<Pod>| is_ready(pod) && is_active(pod) && !disrupted.contains_key(&pod.name_any());
     let current = i32::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i32::MAX);
     let desired = desired(budget, expected);
     let allowed = if expected.0 <= 0 { 0 } else { current.saturating_sub(desired).max(0) };

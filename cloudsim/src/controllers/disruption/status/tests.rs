@@ -1,8 +1,10 @@
 //! Tests of [`super`].
 
+use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::controllers::workloads::pod_states::any_state;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -90,5 +92,38 @@ fn a_selector_that_is_empty_selects_all_and_none_selects_none() {
         (json!({}), false),
     ] {
         assert_eq!(selects(&budget(&spec, &json!(null)), &pod("0", "ok")), selected, "{spec}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The desired number is computed here as the budget's text says: percentages are rounded up.
+    #[test]
+    fn as_many_evictions_as_are_allowed_leave_the_promised_pods(
+        states in vec(any_state(), 0..9),
+        spec in prop_oneof![
+            (0..9).prop_map(|number| json!({"minAvailable": number})),
+            (0..=100).prop_map(|percent| json!({"minAvailable": format!("{percent}%")})),
+            (0..9).prop_map(|number| json!({"maxUnavailable": number})),
+            (0..=100).prop_map(|percent| json!({"maxUnavailable": format!("{percent}%")})),
+        ],
+        (expected, evicted) in (0..9_i32, vec(0..9_usize, 0..3)),
+    ) {
+        let pods: Vec<_> = states.iter().enumerate().filter_map(|(number, state)| state.pod(&number.to_string(), "n", "r")).collect();
+        let disrupted: BTreeMap<_, _> = evicted.iter().map(|number| (number.to_string(), "2025-06-15T15:06:00Z")).collect();
+        let (status, _) = status(&budget(&spec, &json!({"disruptedPods": disrupted})), &pods, Expected(expected), at("2025-06-15T15:06:40Z"));
+        let percent = |value: &Value| match value.as_str() {
+            Some(text) => (expected * text.trim_end_matches('%').parse::<i32>().unwrap() + 99) / 100,
+            None => i32::try_from(value.as_i64().unwrap()).unwrap(),
+        };
+        let desired = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
+            (Some(least), _) => percent(least),
+            (_, most) => expected - percent(most.unwrap()),
+        };
+        // a pod whose eviction was allowed counts as gone
+        let healthy = pods.iter().filter(|pod| is_ready(pod) && is_active(pod) && !disrupted.contains_key(&pod.name_any()));
+        let left = i32::try_from(healthy.count()).unwrap() - status.disruptions_allowed;
+        prop_assert!(status.disruptions_allowed == 0 || left >= desired, "{status:?}");
     }
 }

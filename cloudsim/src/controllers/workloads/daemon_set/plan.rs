@@ -40,7 +40,10 @@ pub(super) fn plan(
     for pod in pods {
         by_node.entry(node_of(pod).unwrap_or_default()).or_default().push(pod);
     }
-    let mut running = Vec::new();
+    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
+    let works = |pod: &Pod| is_available(pod, min_ready, now);
+    // the nodes that should run a pod: each has one that is kept, or none
+    let mut kept_pods: Vec<Option<Arc<Pod>>> = Vec::new();
     let mut surge = Surge::of(set, revision, nodes, now);
     for node in nodes {
         let name = node.name_any();
@@ -54,54 +57,53 @@ pub(super) fn plan(
             here.into_iter().partition(|pod| pod.metadata.deletion_timestamp.is_some());
         let finished: Vec<_> = kept.extract_if(.., |pod| is_finished(pod)).cloned().collect();
         plan.delete.extend(finished);
-        kept.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
+        // of several pods an available one is kept, and of these the oldest
+        kept.sort_by_key(|pod| (!works(pod), pod.metadata.creation_timestamp.clone()));
         if let Some(surge) = surge.as_mut().filter(|_| !kept.is_empty()) {
             surge.plan_node(&kept, ending.is_empty().then_some(name), (&mut plan.delete, &mut plan.create));
             continue;
         }
         plan.delete.extend(kept.iter().skip(1).map(|pod| Arc::clone(pod)));
-        match kept.first() {
-            Some(pod) => running.push(Arc::clone(pod)),
-            // the next one is created when this one is gone
-            None if ending.is_empty() => plan.create.push(name),
-            None => {}
+        kept_pods.push(kept.first().map(|pod| Arc::clone(pod)));
+        // the next one is created when the terminating one is gone
+        if kept.is_empty() && ending.is_empty() {
+            plan.create.push(name);
         }
     }
     match surge {
         Some(surge) => plan.create.extend(surge.next()),
-        None => {
-            plan.delete.extend(outdated(set, revision, &running, plan.create.len(), nodes.len(), now));
-        }
+        None => plan.delete.extend(outdated(set, revision, &kept_pods, works)),
     }
     plan
 }
 
-/// Returns the pods of old revisions to delete now: as many as may be unavailable, and those that are not available anyway.
+/// Returns the pods of old revisions to delete now: those that are not available anyway, and as many others as may be unavailable. A node
+/// without a pod that is kept is unavailable, whether its pod was never created, is terminating or has failed.
 fn outdated(
     set: &DaemonSet,
     revision: &str,
-    running: &[Arc<Pod>],
-    missing: usize,
-    nodes: usize,
-    now: Timestamp,
+    kept_pods: &[Option<Arc<Pod>>],
+    works: impl Fn(&Pod) -> bool,
 ) -> Vec<Arc<Pod>> {
     let Some(spec) = &set.spec else { return Vec::new() };
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     if strategy.type_.as_deref() == Some("OnDelete") {
         return Vec::new();
     }
-    let min_ready = spec.min_ready_seconds.unwrap_or_default();
     let rolling = strategy.rolling_update.unwrap_or_default();
-    let wanted = i32::try_from(nodes).unwrap_or(i32::MAX);
+    let wanted = i32::try_from(kept_pods.len()).unwrap_or(i32::MAX);
     let allowed =
         rolling.max_unavailable.as_ref().map_or(1, |value| amount(Some(value), wanted, true)).max(1);
-    let is_old = |pod: &&Arc<Pod>| pod.labels().get(hash::REVISION).is_none_or(|own| own != revision);
-    let works = |pod: &&Arc<Pod>| is_available(pod, min_ready, now);
-    let unavailable = running.iter().filter(|pod| !works(pod)).count() + missing;
+    let (available, broken): (Vec<_>, Vec<_>) = kept_pods.iter().flatten().partition(|pod| works(pod));
+    let unavailable = kept_pods.len() - available.len();
     let room = usize::try_from(allowed).unwrap_or_default().saturating_sub(unavailable);
-    let broken = running.iter().filter(is_old).filter(|pod| !works(pod));
-    let rest = running.iter().filter(is_old).filter(works).take(room);
-    broken.chain(rest).cloned().collect()
+    let is_old = |pod: &&Arc<Pod>| pod.labels().get(hash::REVISION).is_none_or(|own| own != revision);
+    broken
+        .into_iter()
+        .filter(is_old)
+        .chain(available.into_iter().filter(is_old).take(room))
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(super) struct Set {
     pub(super) wanted: i32,
     /// `status.replicas`
     pub(super) there: i32,
-    /// `status.availableReplicas`
+    /// `status.availableReplicas`, not more than are wanted
     pub(super) available: i32,
     /// The annotation [`MAXIMUM`].
     pub(super) maximum: Option<i32>,
@@ -81,12 +81,14 @@ impl Set {
     /// Returns the numbers of a replica set.
     pub(super) fn of(set: &ReplicaSet) -> Self {
         let status = set.status.clone().unwrap_or_default();
+        let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let number = |name| set.annotations().get(name).and_then(|number| number.parse().ok());
         Self {
             name: set.name_any(),
-            wanted: set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+            wanted,
             there: status.replicas,
-            available: status.available_replicas.unwrap_or_default(),
+            // the status may be older than the last scaling, which deletes pods that it still counts
+            available: status.available_replicas.unwrap_or_default().min(wanted),
             maximum: number(MAXIMUM),
             desired: number(DESIRED),
         }

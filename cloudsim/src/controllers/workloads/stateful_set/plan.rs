@@ -137,22 +137,20 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
     steps
 }
 
-/// Returns the highest pods of an old revision, as many as may be unavailable.
+/// Returns the pods of an old revision to delete now, the highest first: those that are not available anyway, and as many others as may be
+/// unavailable. Unavailable pods of the whole set count, whatever their revision.
 fn outdated(set: &Set<'_>, wanted: &BTreeMap<i32, &Arc<Pod>>, works: impl Fn(&Pod) -> bool) -> Vec<Step> {
+    let Some(partition) = set.partition() else { return Vec::new() };
+    let unavailable = wanted.values().filter(|pod| !works(pod)).count();
+    let mut room = set.max_unavailable().saturating_sub(unavailable);
     let mut steps = Vec::new();
-    let Some(partition) = set.partition() else { return steps };
-    let mut left = set.max_unavailable();
     for pod in wanted.range(partition..).rev().map(|(_, pod)| *pod) {
         let is_new = pod.labels().get(hash::REVISION).is_some_and(|own| *own == set.update);
-        if left == 0 {
-            break;
+        if is_new || is_deleting(pod) || (works(pod) && room == 0) {
+            continue;
         }
-        if !is_new && !is_deleting(pod) {
-            steps.push(Step::Delete(Arc::clone(pod)));
-            left -= 1;
-        } else if !works(pod) {
-            left -= 1;
-        }
+        room -= usize::from(works(pod));
+        steps.push(Step::Delete(Arc::clone(pod)));
     }
     steps
 }

@@ -1,8 +1,12 @@
 //! Tests of [`super`].
 
+use std::collections::BTreeSet;
+
+use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::{super::placement::pod, *};
+use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, left};
 
 fn set(spec: Value) -> DaemonSet {
     let mut set = json!({"metadata": {"name": "agent", "namespace": "n", "uid": "1"},
@@ -144,4 +148,55 @@ fn the_new_pod_works_before_the_old_one_goes() {
     pods[1] = changed(running("b", "b", "old"), |pod| pod.status.as_mut().unwrap().conditions = None);
     assert_eq!(planned(&one, &nodes, &pods), (vec![], strings(&["b"])), "the broken one need not wait");
     assert_eq!(planned(&one, &nodes, &[]).1, strings(&["a", "b", "c"]));
+}
+
+#[test]
+fn a_terminating_or_failed_pod_counts_as_unavailable() {
+    let nodes = ["a", "b", "c", "d"].map(|name| node(name, json!([])));
+    let old = ["a", "b", "c", "d"].map(|name| running(name, name, "old"));
+    let one = updated_by(json!({"rollingUpdate": {"maxUnavailable": 1}}));
+    let mut pods = old.to_vec();
+    pods[0] = changed(pods[0].clone(), |pod| {
+        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
+    });
+    assert_eq!(planned(&one, &nodes, &pods), (vec![], vec![]), "one is on its way out");
+    let mut pods = old.to_vec();
+    pods[0] = changed(pods[0].clone(), |pod| pod.status.as_mut().unwrap().phase = Some("Failed".into()));
+    assert_eq!(planned(&one, &nodes, &pods), (vec!["a".into()], vec!["a".into()]));
+    let with_other = [node("x", json!([{"key": "gpu", "effect": "NoSchedule"}]))].into_iter().chain(nodes);
+    let half = updated_by(json!({"rollingUpdate": {"maxUnavailable": "50%"}}));
+    let (deleted, _) = planned(&half, &with_other.collect::<Vec<_>>(), &old);
+    assert_eq!(deleted.len(), 2, "only nodes that should run a pod count");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// With a surge none may be missing, else `maxUnavailable`, which is rounded up.
+    #[test]
+    fn no_more_nodes_are_without_an_available_pod_than_promised(
+        nodes in vec(vec((any_state(), prop::bool::ANY), 0..3), 1..7),
+        most in prop_oneof![Just(json!(1)), Just(json!(2)), Just(json!("40%")), Just(json!("100%"))],
+        surges in prop::bool::ANY,
+    ) {
+        let rolling = if surges { json!({"maxSurge": most, "maxUnavailable": 0}) } else { json!({"maxUnavailable": most}) };
+        let mut set = updated_by(json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
+        set.spec.as_mut().unwrap().min_ready_seconds = Some(MIN_READY);
+        let names: Vec<_> = (0..nodes.len()).map(|number| format!("node-{number}")).collect();
+        let pods: Vec<_> = nodes.iter().zip(&names).flat_map(|(states, node)| {
+            states.iter().enumerate().filter_map(move |(number, (state, is_old))| {
+                let name = format!("{node}-{number}");
+                // a daemon's pod is bound from the beginning
+                state.pod(&name, node, if *is_old { "old" } else { "now" }).map(|pod| changed(pod, |pod| {
+                    pod.spec.as_mut().unwrap().node_name = Some(node.clone());
+                }))
+            })
+        }).collect();
+        let nodes: Vec<_> = names.iter().map(|name| node(name, json!([]))).collect();
+        let plan = plan(&set, "now", &nodes, &pods, pod_states::now());
+        let served = |deleted: &[Arc<Pod>]| left(&pods, deleted).into_iter().filter_map(|pod| node_of(pod)).collect::<BTreeSet<_>>().len();
+        let allowed = if surges { 0 } else { amount(Some(&serde_json::from_value(most).unwrap()), i32::try_from(nodes.len()).unwrap(), true) };
+        let promised = nodes.len() - usize::try_from(allowed).unwrap();
+        prop_assert!(served(&plan.delete) >= promised.min(served(&[])), "{:?}", texts(&plan));
+    }
 }

@@ -1,8 +1,16 @@
 //! Tests of [`super`].
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::*;
+use crate::controllers::workloads::{
+    pod_states::{PodState, any_state, counts, left},
+    pods::{deletion_rank, is_active},
+};
 
 fn set(name: &str, wanted: i32, available: i32) -> Set {
     Set { name: name.into(), wanted, there: wanted, available, ..Set::default() }
@@ -91,4 +99,47 @@ fn a_deployment_that_is_scaled_gives_each_set_its_share() {
     assert_eq!(shares, [("old".to_owned(), 19), ("new".to_owned(), 6)]);
     let none = proportional(limits(0, 0, 0), &[with("new", 3, 13, 10), with("old", 10, 13, 10)]).unwrap();
     assert!(none.iter().all(|(_, number)| *number == 0), "{none:?}");
+}
+
+/// A replica set and its active pods: `wanted` of those that it had when its status was written, after its controller deleted the others.
+fn replica_set(name: &str, states: &[PodState], wanted: usize) -> (Set, Vec<Arc<Pod>>) {
+    let pods = states.iter().enumerate();
+    let pods = pods.filter_map(|(number, state)| state.pod(&format!("{name}-{number}"), "n", name));
+    let pods: Vec<_> = pods.filter(|pod| is_active(pod)).collect();
+    let available = pods.iter().filter(|pod| counts(pod)).count();
+    let set = json!({"metadata": {"name": name}, "spec": {"replicas": wanted, "selector": {}},
+        "status": {"replicas": pods.len(), "availableReplicas": available}});
+    (Set::of(&serde_json::from_value(set).unwrap()), scaled(pods, wanted))
+}
+
+/// Returns the pods that are left when the replica set's controller scales them down.
+fn scaled(mut pods: Vec<Arc<Pod>>, wanted: usize) -> Vec<Arc<Pod>> {
+    pods.sort_by_cached_key(|pod| deletion_rank(pod));
+    pods.split_off(pods.len().saturating_sub(wanted))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Also if a replica set's status is older than its last scaling.
+    #[test]
+    fn no_step_of_a_rollout_leaves_fewer_pods_available_than_promised(
+        sets in vec((vec(any_state(), 0..7), 0..7_usize), 1..4),
+        (desired, surge, unavailable) in (1..7_i32, 0..3_i32, 0..4_i32),
+    ) {
+        let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
+        let limits = limits(desired, surge, unavailable.min(desired));
+        let mut sets: Vec<_> = sets.iter().enumerate()
+            .map(|(number, (states, wanted))| replica_set(&format!("s{number}"), states, *wanted)).collect();
+        let (new, old): (Set, Vec<Set>) = (sets[0].0.clone(), sets[1..].iter().map(|(set, _)| set.clone()).collect());
+        let available = |sets: &[(Set, Vec<Arc<Pod>>)]| sets.iter().map(|(_, pods)| left(pods, &[]).len()).sum::<usize>();
+        let before = available(&sets);
+        let scalings = rolling(limits, &new, &old).unwrap_or_default();
+        for (name, wanted) in &scalings {
+            let (_, pods) = sets.iter_mut().find(|(set, _)| set.name == *name).unwrap();
+            *pods = scaled(pods.clone(), usize::try_from(*wanted).unwrap());
+        }
+        let promised = usize::try_from(limits.desired - limits.unavailable).unwrap();
+        prop_assert!(available(&sets) >= promised.min(before), "{scalings:?} {before}");
+    }
 }

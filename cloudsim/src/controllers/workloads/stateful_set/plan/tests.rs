@@ -1,8 +1,10 @@
 //! Tests of [`super`].
 
+use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, left};
 
 fn set(replicas: i32, change: Value) -> StatefulSet {
     let mut set = json!({"metadata": {"name": "db", "namespace": "n", "uid": "1"}, "spec": {"replicas": replicas,
@@ -126,4 +128,42 @@ fn as_many_pods_are_away_at_once_as_may_be() {
     }
     let under_way = ["db-0 old +", "db-1 old +", "db-2 old +", "db-3 new -"];
     assert_eq!(planned(&rolling(json!(2)), &under_way), ["-db-2"]);
+}
+
+#[test]
+fn an_unavailable_pod_of_any_revision_counts() {
+    let rolling = json!({"podManagementPolicy": "Parallel"});
+    let set = set(3, rolling);
+    assert!(planned(&set, &["db-0 new -", "db-1 old +", "db-2 old +"]).is_empty());
+    assert!(planned(&set, &["db-0 old x", "db-1 old +", "db-2 old +"]).is_empty());
+    assert_eq!(
+        planned(&set, &["db-0 old -", "db-1 old +", "db-2 old +"]),
+        ["-db-0"],
+        "it is replaced anyway"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_more_pods_are_unavailable_than_promised(
+        states in vec((any_state(), prop::bool::ANY), 1..7),
+        (parallel, partition, most) in (prop::bool::ANY, 0..4, 1..4_usize),
+    ) {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition, "maxUnavailable": most}});
+        let policy = if parallel { "Parallel" } else { "OrderedReady" };
+        let set = set(i32::try_from(states.len()).unwrap(),
+            json!({"podManagementPolicy": policy, "updateStrategy": strategy, "minReadySeconds": MIN_READY}));
+        let pods: Vec<_> = states.iter().enumerate().filter_map(|(ordinal, (state, is_old))| {
+            state.pod(&format!("db-{ordinal}"), "n", if *is_old { "old" } else { "new" })
+        }).collect();
+        let view = Set { object: &set, current: "old".into(), update: "new".into() };
+        let deleted: Vec<_> = steps(&view, &pods, pod_states::now()).into_iter().filter_map(|step| match step {
+            Step::Delete(pod) => Some(pod),
+            Step::Create(_) => None,
+        }).collect();
+        let promised = states.len().saturating_sub(most);
+        prop_assert!(left(&pods, &deleted).len() >= promised.min(left(&pods, &[]).len()), "{deleted:?}");
+    }
 }
