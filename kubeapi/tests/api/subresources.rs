@@ -133,7 +133,8 @@ async fn an_evicted_pod_of_any_phase_is_a_disruption_target() {
             json!({"metadata": {"name": name}, "deleteOptions": {"preconditions": {"resourceVersion": "1"}}});
         let refused = json!({"reason": "Conflict"});
         world.expect(&format!("POST {PODS}/{name}/eviction"), other, 409, refused).await;
-        let preconditions = json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
+        let preconditions =
+            json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
         let eviction = json!({"metadata": {"name": name}, "deleteOptions": {"preconditions": preconditions}});
         world.expect(&format!("POST {PODS}/{name}/eviction"), eviction, 201, json!({})).await;
         let evicted = world.get(&format!("{PODS}/{name}")).await;
