@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubeapi::store::{Key, Page, Scope, Store};
+use kubeapi::store::{Key, Page, Scope};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use tests::{
