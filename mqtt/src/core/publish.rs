@@ -162,7 +162,7 @@ impl Core {
         }
         if !self.retained.keep(Arc::clone(message), holder) {
             Counters::count(&self.counters.refused);
-            tracing::warn!(topic = %message.topic, "no room for another retained message, or the client has three quarters of them; raise the bound or delete some");
+            tracing::warn!(topic = %message.topic, "no room to retain the message; raise the limit or delete some");
             return;
         }
         if message.expires.is_some() {
