@@ -196,7 +196,7 @@ proptest! {
         let plan = plan(&set, "now", &nodes, &pods, pod_states::now());
         let served = |deleted: &[Arc<Pod>]| left(&pods, deleted).into_iter().filter_map(|pod| node_of(pod)).collect::<BTreeSet<_>>().len();
         let allowed = if surges { 0 } else { amount(Some(&serde_json::from_value(most).unwrap()), i32::try_from(nodes.len()).unwrap(), true) };
-        let promised = nodes.len() - usize::try_from(allowed).unwrap();
+        let promised = nodes.len().saturating_sub(usize::try_from(allowed).unwrap());
         prop_assert!(served(&plan.delete) >= promised.min(served(&[])), "{:?}", texts(&plan));
     }
 }
