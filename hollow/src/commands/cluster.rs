@@ -8,7 +8,7 @@ use kube::{
 };
 use uuid::Uuid;
 
-use super::connect::unread;
+use super::{connect::unread, environment};
 use crate::{cli::ClusterArgs, reach::OwnNames};
 
 /// Returns the options with which the cloud is started.
@@ -33,7 +33,8 @@ async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
     let read = match &args.cluster_kubeconfig {
         Some(file) => Kubeconfig::read_from(file)
             .map_err(|error| unread(error, file, "name the cluster's with --cluster-kubeconfig")),
-        None => Kubeconfig::read()
+        None => environment::read()
+            .and_then(|read| read.map_or_else(Kubeconfig::read, Ok))
             .context("there is no kubeconfig of a cluster at $KUBECONFIG or ~/.kube/config; name one with --cluster-kubeconfig"),
     }?;
     let known: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();

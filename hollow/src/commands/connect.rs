@@ -14,6 +14,7 @@ use kube::{
 };
 use rustls::CertificateError::{BadSignature, UnknownIssuer};
 
+use super::environment;
 use crate::cli::Access;
 
 /// Where `cloudsim up` writes its kubeconfig by default.
@@ -25,7 +26,7 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<(Client, Uri)> {
     const CURE: &str = "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
     let read = match &access.kubeconfig {
         Some(file) => Kubeconfig::read_from(file),
-        None => match Kubeconfig::from_env() {
+        None => match environment::read() {
             Ok(None) => Kubeconfig::read_from(WRITTEN),
             Ok(Some(read)) => Ok(read),
             Err(error) => Err(error),

@@ -10,15 +10,15 @@ use kube::{
 };
 use tokio::time::timeout;
 
-use super::connect::WRITTEN;
+use super::{connect::WRITTEN, environment};
 use crate::cli::Up;
 
 /// How long a cloud that runs on this machine may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the files for the entries of `cloudsim up`: the given one, or else those of `$KUBECONFIG`, as for other commands.
-pub(super) fn of(up: &Up, environment: Option<OsString>) -> Destination {
-    let listed = environment.map(|list| Destination::list(&list)).unwrap_or_default();
+pub(super) fn of(up: &Up, listed: Option<OsString>) -> Destination {
+    let listed = environment::listed(listed);
     let files = match &up.kubeconfig {
         Some(file) => vec![file.clone()],
         None if listed.is_empty() => vec![WRITTEN.into()],

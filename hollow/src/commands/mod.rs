@@ -7,6 +7,7 @@ mod demo;
 mod destination;
 mod devices;
 mod directories;
+mod environment;
 mod faults;
 mod hollow;
 mod join_line;
