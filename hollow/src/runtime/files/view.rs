@@ -23,6 +23,8 @@ const DIRECTORIES: [&str; 13] = [
     "/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/tmp", "/usr", "/usr/bin",
     "/var",
 ];
+/// The directories in which images have programs and data.
+const IMAGE_DIRECTORIES: [&str; 8] = ["/app", "/bin", "/etc", "/lib", "/opt", "/sbin", "/srv", "/usr"];
 /// The permissions of a written file.
 const FILE: u32 = 0o644;
 /// The most bytes of a container's termination message, of which the node reads 4 KiB.
@@ -77,6 +79,13 @@ impl Files {
     pub(crate) fn with_read_only_root(mut self, is_read_only: bool) -> Self {
         self.is_root_read_only = is_read_only;
         self
+    }
+
+    /// Reports whether a path is where images have their programs and data, and no mount hides them.
+    pub(crate) fn may_be_of_image(&self, path: &str) -> bool {
+        let path = Path::new(path);
+        covering(&self.mounts, path).is_none()
+            && IMAGE_DIRECTORIES.iter().any(|above| path.starts_with(above))
     }
 
     /// Reports whether nothing can be written at a path.

@@ -99,6 +99,8 @@ async fn one_shot_commands_print_and_end() {
             0,
             "cat: /tmp/a: No such file or directory",
         ),
+        ("image", &["sh", "-c", "cp -n /usr/local/bin/tool /tmp && ls /tmp"], 0, "tool"),
+        ("mounted", &["cp", "/config/none", "/tmp/a"], 1, "cp: /config/none: No such file or directory"),
         ("break", &["sh", "-c", "while true; do echo once; break; done; exit 4"], 4, "once"),
     ] {
         let id = world.start(name, command, |config| mount(config, "/config", host.path(), true)).await;
