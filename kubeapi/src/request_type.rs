@@ -1,8 +1,12 @@
 //! The types of bodies that no collection stores: reviews, options, and what subresources take.
 
-use std::sync::OnceLock;
+use std::{collections::HashSet, sync::OnceLock};
 
-use crate::{builtin_schema::Schema, registry::TypeName, review_kind::ReviewKind};
+use crate::{
+    builtin_schema::Schema,
+    registry::{Registry, TypeName},
+    review_kind::ReviewKind,
+};
 
 /// A type of bodies that no collection stores.
 pub(crate) struct RequestType {
@@ -99,4 +103,16 @@ impl RequestType {
             Versions::Any => true,
         }
     }
+}
+
+/// Reports whether Kubernetes has a type of this `apiVersion` and kind, stored or not.
+pub(crate) fn is_registered(api_version: &str, kind: &str) -> bool {
+    static NAMES: OnceLock<HashSet<(String, String)>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let registry = Registry::builtin();
+        let stored = registry.kinds().iter().map(|kind| kind.type_name());
+        let others = ALL.iter().map(|other| other.name());
+        stored.chain(others).map(|name| (name.api_version(), name.kind.to_owned())).collect()
+    });
+    names.contains(&(api_version.to_owned(), kind.to_owned()))
 }

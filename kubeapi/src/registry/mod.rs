@@ -20,7 +20,7 @@ pub use defined::Convert;
 pub(crate) use defined::{PrinterColumn, ScalePaths};
 pub use kind::Kind;
 pub(crate) use kind::{KindSchema, SchemaSource};
-pub(crate) use type_name::{TypeName, is_registered};
+pub(crate) use type_name::TypeName;
 pub(crate) use version_priority::version_priority;
 
 /// The conversions of kinds from definitions, by group and plural.

@@ -1,10 +1,5 @@
 //! The group, version and kind of a type.
 
-use std::{collections::HashSet, sync::OnceLock};
-
-use super::kubernetes;
-use crate::request_type;
-
 /// The group, version and kind of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeName<'a> {
@@ -30,15 +25,4 @@ impl TypeName<'_> {
             group => group.split('.').next().unwrap_or_default(),
         }
     }
-}
-
-/// Reports whether Kubernetes has a type of this `apiVersion` and kind, stored or not.
-pub(crate) fn is_registered(api_version: &str, kind: &str) -> bool {
-    static NAMES: OnceLock<HashSet<(String, String)>> = OnceLock::new();
-    let names = NAMES.get_or_init(|| {
-        let stored = kubernetes::kinds().map(|kind| (kind.api_version(), kind.kind));
-        let others = request_type::ALL.iter().map(|other| other.name());
-        stored.chain(others.map(|name| (name.api_version(), name.kind.to_owned()))).collect()
-    });
-    names.contains(&(api_version.to_owned(), kind.to_owned()))
 }

@@ -15,8 +15,8 @@ use crate::{
     duplicates::{DuplicateFields, MAX_FIELD_ERRORS},
     object::{as_map, default_to, text_or_empty},
     query::Query,
-    registry::{Kind, KindSchema, TypeName, is_registered},
-    request_type::RequestType,
+    registry::{Kind, KindSchema, TypeName},
+    request_type::{RequestType, is_registered},
     status::StatusError,
     structural_schema::Structural,
 };
