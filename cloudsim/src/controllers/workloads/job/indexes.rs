@@ -86,9 +86,11 @@ impl fmt::Display for Indexes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (first, last)) in self.0.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            match first == last {
-                true => write!(f, "{comma}{first}")?,
-                false => write!(f, "{comma}{first}-{last}")?,
+            // two indexes are no range, as in Kubernetes
+            match last - first {
+                0 => write!(f, "{comma}{first}")?,
+                1 => write!(f, "{comma}{first},{last}")?,
+                _ => write!(f, "{comma}{first}-{last}")?,
             }
         }
         Ok(())
@@ -104,9 +106,9 @@ mod tests {
         for (text, completions, expected) in [
             ("", 5, ""),
             ("0-2,4", 5, "0-2,4"),
-            ("3,4", 5, "3-4"),
+            ("3-4", 5, "3,4"),
             ("0-2,4", 3, "0-2"),
-            ("0-2147483647", 2, "0-1"),
+            ("0-2147483647", 2, "0,1"),
             ("a,1,2-b,-3", 5, "1"),
             ("4-1", 5, ""),
             ("0-2147483646", i32::MAX, "0-2147483646"),

@@ -188,7 +188,7 @@ fn each_number_with_its_own_limit_rows() -> Vec<Row> {
         ("numbers wait each for itself", own(3, json!({"completions": 2, "parallelism": 2})), "sync; end 0 1; sync; wait 5; end 1 1; sync; made=2; wait 6; sync;
             made=3 indexes=0; wait 6; sync; made=4 indexes=0,1"),
         ("too many are given up", own(0, json!({"completions": 3, "parallelism": 3, "maxFailedIndexes": 1})), "sync; end 0 1; sync; failedIndexes=0 live=2;
-            end 1 1; sync; failedIndexes=0-1 live=0 conditions=FailureTarget:MaxFailedIndexesExceeded; gone 2; sync;
+            end 1 1; sync; failedIndexes=0,1 live=0 conditions=FailureTarget:MaxFailedIndexesExceeded; gone 2; sync;
             conditions=FailureTarget:MaxFailedIndexesExceeded,Failed:MaxFailedIndexesExceeded made=3"),
         ("the policy gives a number up", own(5, json!({"completions": 2, "parallelism": 2, "podFailurePolicy": policy("FailIndex")})), "sync; end 0 42; sync;
             failedIndexes=0 failed=1 made=2 indexes=1"),
