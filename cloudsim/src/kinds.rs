@@ -8,6 +8,7 @@ pub(crate) fn registry() -> Registry {
     Registry::builtin()
         .with_conversion("devices.kubeedge.io", "devices", v1alpha2::device)
         .with_conversion("devices.kubeedge.io", "devicemodels", v1alpha2::model)
+        .with_conversion("devices.kubeedge.io", "devicestatuses", v1alpha2::device_status)
         .with_crds(&crds::all())
 }
 

@@ -7,6 +7,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, CustomResourceValidation, JSONSchemaProps,
+    JSONSchemaPropsOrArray,
 };
 use kube::CustomResourceExt;
 
@@ -15,17 +16,22 @@ pub mod devices;
 pub mod operations;
 pub mod policy;
 pub mod reliablesyncs;
+mod requirements;
 pub mod rules;
 mod schema;
 
 /// Returns all definitions, ordered by group and kind.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![
+    let made = vec![
         apps::EdgeApplication::crd(),
         apps::NodeGroup::crd(),
         also(open_status(without_subresources(devices::Device::crd())), devices::v1alpha2::VERSION),
         also(devices::DeviceModel::crd(), devices::v1alpha2::VERSION),
-        without_subresources(devices::DeviceStatus::crd()),
+        older(
+            without_subresources(devices::DeviceStatus::crd()),
+            devices::v1alpha2::VERSION,
+            [("twins", list_of(open()))],
+        ),
         operations::ConfigUpdateJob::crd(),
         deprecated(also(operations::ImagePrePullJob::crd(), "v1alpha1")),
         deprecated(also(operations::NodeUpgradeJob::crd(), "v1alpha1")),
@@ -34,7 +40,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         reliablesyncs::ObjectSync::crd(),
         without_subresources(rules::Rule::crd()),
         rules::RuleEndpoint::crd(),
-    ]
+    ];
+    made.into_iter().map(requirements::relaxed).collect()
 }
 
 /// Removes the status subresource: KubeEdge writes the status of these kinds together with the object, and a subresource would drop that.
@@ -71,13 +78,34 @@ fn deprecated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 
 /// Adds an older version of the same kind, in which KubeEdge's samples and older manifests are written. Its schema accepts fields with
 /// other names, so that no object is refused for its age.
-fn also(mut crd: CustomResourceDefinition, older: &str) -> CustomResourceDefinition {
-    let open = JSONSchemaProps {
+fn also(crd: CustomResourceDefinition, name: &str) -> CustomResourceDefinition {
+    older(crd, name, [("spec", open()), ("status", open())])
+}
+
+/// Returns the schema of an arbitrary object.
+fn open() -> JSONSchemaProps {
+    JSONSchemaProps {
         type_: Some("object".into()),
         x_kubernetes_preserve_unknown_fields: Some(true),
         ..Default::default()
-    };
-    let properties = ["spec", "status"].map(|name| (name.to_owned(), open.clone()));
+    }
+}
+
+fn list_of(items: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        type_: Some("array".into()),
+        items: Some(JSONSchemaPropsOrArray::Schema(Box::new(items))),
+        ..Default::default()
+    }
+}
+
+/// Adds an older version whose objects have these fields.
+fn older<const N: usize>(
+    mut crd: CustomResourceDefinition,
+    name: &str,
+    properties: [(&str, JSONSchemaProps); N],
+) -> CustomResourceDefinition {
+    let properties = properties.map(|(name, schema)| (name.to_owned(), schema));
     let schema = JSONSchemaProps {
         type_: Some("object".into()),
         description: Some("The form of an older version.".into()),
@@ -86,7 +114,7 @@ fn also(mut crd: CustomResourceDefinition, older: &str) -> CustomResourceDefinit
     };
     crd.spec.versions.extend(crd.spec.versions.first().cloned().map(|newest| {
         CustomResourceDefinitionVersion {
-            name: older.into(),
+            name: name.into(),
             storage: false,
             schema: Some(CustomResourceValidation { open_api_v3_schema: Some(schema) }),
             ..newest

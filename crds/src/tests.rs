@@ -59,7 +59,7 @@ edgeapplications.apps.kubeedge.io v1alpha1 EdgeApplication Namespaced status eap
 nodegroups.apps.kubeedge.io v1alpha1 NodeGroup Cluster status ng
 devices.devices.kubeedge.io v1beta1,v1alpha2 Device Namespaced - \n\
 devicemodels.devices.kubeedge.io v1beta1,v1alpha2 DeviceModel Namespaced - \n\
-devicestatuses.devices.kubeedge.io v1beta1 DeviceStatus Namespaced - \n\
+devicestatuses.devices.kubeedge.io v1beta1,v1alpha2 DeviceStatus Namespaced - \n\
 configupdatejobs.operations.kubeedge.io v1alpha2 ConfigUpdateJob Cluster status \n\
 imageprepulljobs.operations.kubeedge.io v1alpha2,v1alpha1 ImagePrePullJob Cluster status \n\
 nodeupgradejobs.operations.kubeedge.io v1alpha2,v1alpha1 NodeUpgradeJob Cluster status \n\

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 
 mod model;
 mod protocol;
+mod status;
 
-pub use self::model::model;
+pub use self::{model::model, status::device_status};
 
 /// The version that is served besides the stored one.
 pub const VERSION: &str = "v1alpha2";

@@ -104,3 +104,19 @@ fn a_model_means_the_same_in_both_versions() {
     );
     assert_eq!(model("v1alpha2", beta), alpha);
 }
+
+#[test]
+fn a_status_means_the_same_in_both_versions() {
+    let twin = |wanted: &str| json!({"propertyName": "on", wanted: {"value": "true"}, "reported": {"value": "false"}});
+    let alpha = json!({
+        "apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "DeviceStatus", "metadata": {"name": "led"},
+        "twins": [{"propertyName": "on", "reported": {"value": "false"}, "desired": {"value": "true"}}],
+    });
+    let beta = device_status("v1beta1", alpha.clone());
+    assert_eq!(beta["apiVersion"], "devices.kubeedge.io/v1beta1");
+    assert_eq!(beta["status"], json!({"twins": [twin("observedDesired")]}));
+    assert!(beta.get("twins").is_none());
+    assert_eq!(device_status("v1alpha2", beta), alpha);
+    let bare = json!({"apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "DeviceStatus", "metadata": {}});
+    assert_eq!(device_status("v1alpha2", device_status("v1beta1", bare.clone())), bare);
+}
