@@ -36,6 +36,11 @@ impl Cause {
         Self { reason: "FieldValueInvalid", field: field.into(), message }
     }
 
+    /// `field: Invalid value: why`
+    pub(crate) fn invalid_without_value(field: impl Into<String>, why: &str) -> Self {
+        Self { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {why}") }
+    }
+
     /// `field: Forbidden: why`
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
@@ -87,12 +92,6 @@ impl Cause {
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
         let message = format!("Too long: may not be more than {limit} bytes");
         Self { reason: "FieldValueTooLong", field: field.into(), message }
-    }
-
-    /// The same, of a part that stands at `path`.
-    pub(crate) fn under(mut self, path: &str) -> Self {
-        self.field = format!("{path}.{}", self.field);
-        self
     }
 
     /// The same, of the part at `path` or within; a cause of the whole part has no field of its own.

@@ -17,7 +17,6 @@ pub(super) fn validating_policy(spec: &mut Map<String, Value>) {
 
 pub(super) fn mutating_policy(spec: &mut Map<String, Value>) {
     validating_policy(spec);
-    default_text(spec, "reinvocationPolicy", "Never");
 }
 
 pub(super) fn policy_binding(spec: &mut Map<String, Value>) {

@@ -2,9 +2,17 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::faults::{faults, required};
+use super::{
+    change::{Change, Kept, change},
+    engine::{
+        Row,
+        Rule::{Check, Labels},
+        row,
+    },
+    place::Place,
+};
 use crate::{
     cause::Cause,
     names,
@@ -14,44 +22,55 @@ use crate::{
 
 /// The most bytes of all annotations together.
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
+/// The finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-pub(super) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    match text_or_empty(object, "/metadata/name") {
+static CONTENT: &[Row] = &[
+    row("metadata.labels", Labels),
+    row("metadata.annotations", Check(annotations)),
+    row("metadata.ownerReferences[-]", Check(owner)),
+    row("metadata.ownerReferences", Check(controllers)),
+    row("metadata.finalizers[-]", Check(qualified_finalizer)),
+    row("metadata.finalizers", Check(exclusive_finalizers)),
+];
+static FINALIZERS: &[Row] = &[row("metadata.finalizers[*]", Check(standard_finalizer))];
+static CHANGES: &[Change] = &[
+    change("metadata.name", Kept::Same),
+    change("metadata.namespace", Kept::Same),
+    change("metadata.uid", Kept::Same),
+    change("metadata.creationTimestamp", Kept::Same),
+    change("metadata.deletionTimestamp", Kept::Same),
+    change("metadata.deletionGracePeriodSeconds", Kept::Same),
+];
+
+/// Adds the faults in a new object's metadata.
+pub(super) fn create(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
+    let metadata = object.child("metadata", "metadata");
+    let prefix = metadata.text("generateName");
+    if !prefix.is_empty() {
+        // one dash at the end is that before what is generated
+        let masked = match prefix.strip_suffix('-') {
+            Some(rest) if !rest.is_empty() => format!("{rest}a"),
+            _ => prefix.to_owned(),
+        };
+        let faults = name_faults(kind, object.value, &masked);
+        causes.extend(faults.iter().map(|why| metadata.invalid("generateName", &prefix.into(), why)));
+    }
+    match metadata.text("name") {
         "" => causes.push(Cause::required("metadata.name", "name or generateName is required")),
-        name => causes.extend(object_name(kind, name)),
-    }
-    match kind.builtin {
-        Some(Builtin::Event) => causes.extend(involved_namespace(object, "/involvedObject/namespace")),
-        Some(Builtin::NewEvent) => causes.extend(involved_namespace(object, "/regarding/namespace")),
-        _ => {}
-    }
-    causes.extend(content(object));
-    causes
-}
-
-/// Checks that an event is in the namespace of its object, or in `default` for a cluster-scoped object.
-fn involved_namespace(event: &Value, pointer: &str) -> Option<Cause> {
-    let own = text_or_empty(event, "/metadata/namespace");
-    let involved = text_or_empty(event, pointer);
-    let fits = own.is_empty() || own == involved || (involved.is_empty() && own == "default");
-    let field = "involvedObject.namespace";
-    (!fits).then(|| Cause::invalid(field, &involved.into(), "does not match event.namespace"))
-}
-
-pub(super) fn update(_kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
-    const FIXED: [&str; 6] =
-        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
-    let mut causes = Vec::new();
-    for name in FIXED {
-        let pointer = format!("/metadata/{name}");
-        if let Some(value) = new.pointer(&pointer).filter(|value| old.pointer(&pointer) != Some(value)) {
-            causes.push(Cause::invalid(format!("metadata.{name}"), value, "field is immutable"));
+        name => {
+            let faults = name_faults(kind, object.value, name);
+            causes.extend(faults.iter().map(|why| metadata.invalid("name", &name.into(), why)));
         }
     }
+    content(kind, object, causes);
+}
+
+/// Adds the faults in changed metadata.
+pub(super) fn update(kind: &Kind, old: &Value, new: &Place<'_>, causes: &mut Vec<Cause>) {
     let before: HashSet<_> = items(old, "/metadata/finalizers").iter().filter_map(Value::as_str).collect();
     let is_new = |item: &&Value| item.as_str().is_none_or(|name| !before.contains(name));
-    let added: Vec<_> = items(new, "/metadata/finalizers").iter().filter(is_new).collect();
+    let added: Vec<_> = items(new.value, "/metadata/finalizers").iter().filter(is_new).collect();
     if is_deleting(old) && !added.is_empty() {
         let added: Vec<_> = added.iter().map(ToString::to_string).collect();
         let why = format!(
@@ -60,72 +79,101 @@ pub(super) fn update(_kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
         );
         causes.push(Cause::forbidden("metadata.finalizers", &why));
     }
-    causes.extend(content(new));
-    causes
+    // what a client leaves out stays
+    let is_given = |cause: &Cause| !cause.message.starts_with("Invalid value: null");
+    let mut changed = Vec::new();
+    super::change::check(CHANGES, old, new.value, &mut changed);
+    causes.extend(changed.into_iter().filter(is_given));
+    content(kind, new, causes);
 }
 
-fn content(object: &Value) -> Vec<Cause> {
-    let mut causes = labels(object.pointer("/metadata/labels"), "metadata.labels");
-    causes.extend(annotations(object));
-    for finalizer in items(object, "/metadata/finalizers").iter().filter_map(Value::as_str) {
-        causes.extend(faults("metadata.finalizers", finalizer, names::qualified_name(finalizer)));
+fn content(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
+    super::engine::check(CONTENT, object, causes);
+    let is_of_core = !matches!(
+        kind.group.as_str(),
+        "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "coordination.k8s.io"
+    );
+    if kind.builtin.is_some() && is_of_core {
+        super::engine::check(FINALIZERS, object, causes);
     }
-    causes.extend(owners(object));
-    causes
 }
 
-/// Checks labels, or a selector that consists of labels.
-pub(super) fn labels(labels: Option<&Value>, field: &str) -> Vec<Cause> {
-    let labels = labels.and_then(Value::as_object).into_iter().flatten();
-    labels
-        .flat_map(|(key, value)| {
-            let value = value.as_str().unwrap_or_default();
-            faults(field, key, names::qualified_name(key)).chain(faults(
-                field,
-                value,
-                names::label_value(value),
-            ))
-        })
-        .collect()
+/// Checks annotations.
+pub(super) fn annotations(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
+    for (key, _) in annotations.entries() {
+        let faults = names::qualified_name(&key.to_lowercase());
+        causes.extend(faults.iter().map(|why| Cause::invalid(annotations.path(), &key.into(), why)));
+    }
+    let bytes = |(key, value): (&str, &Value)| key.len() + value.as_str().map_or(0, str::len);
+    if annotations.entries().map(bytes).sum::<usize>() > ANNOTATIONS_BYTES {
+        causes.push(Cause::too_long(annotations.path(), ANNOTATIONS_BYTES));
+    }
 }
 
-fn annotations(object: &Value) -> Vec<Cause> {
-    const FIELD: &str = "metadata.annotations";
-    let annotations =
-        || object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
-    let keys =
-        annotations().flat_map(|(key, _)| faults(FIELD, key, names::qualified_name(&key.to_lowercase())));
-    let size: usize = annotations().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    keys.chain((size > ANNOTATIONS_BYTES).then(|| Cause::too_long(FIELD, ANNOTATIONS_BYTES))).collect()
+/// Checks a finalizer: a standard one, or one with a domain.
+pub(super) fn finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
+    let before = causes.len();
+    qualified_finalizer(finalizer, causes);
+    if causes.len() == before {
+        standard_finalizer(finalizer, causes);
+    }
 }
 
-fn owners(object: &Value) -> Vec<Cause> {
-    let owners = items(object, "/metadata/ownerReferences");
-    let mut causes = Vec::new();
-    for (index, owner) in owners.iter().enumerate() {
-        let path = format!("metadata.ownerReferences[{index}]");
-        for key in ["apiVersion", "kind", "name", "uid"] {
-            if required(owner, &path, key).is_some() {
-                causes.push(Cause::invalid(format!("{path}.{key}"), &"".into(), "must not be empty"));
-            }
+fn qualified_finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
+    let faults = names::qualified_name(finalizer.value.as_str().unwrap_or_default());
+    causes.extend(faults.iter().map(|why| finalizer.refused(why)));
+}
+
+fn standard_finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
+    let name = finalizer.value.as_str().unwrap_or_default();
+    if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        causes.push(finalizer.refused(why));
+    }
+}
+
+fn exclusive_finalizers(finalizers: &Place<'_>, causes: &mut Vec<Cause>) {
+    let has = |name: &str| finalizers.list().iter().any(|finalizer| finalizer == name);
+    if has("orphan") && has("foregroundDeletion") {
+        causes.push(finalizers.refused("finalizer orphan and foregroundDeletion cannot be both set"));
+    }
+}
+
+fn owner(owner: &Place<'_>, causes: &mut Vec<Cause>) {
+    let (api_version, kind) = (owner.text("apiVersion"), owner.text("kind"));
+    if api_version.rsplit('/').next().is_none_or(str::is_empty) {
+        causes.push(owner.invalid("apiVersion", &api_version.into(), "version must not be empty"));
+    }
+    for key in ["kind", "name", "uid"] {
+        if owner.text(key).is_empty() {
+            causes.push(owner.invalid(key, &"".into(), "must not be empty"));
         }
     }
-    let is_controller = |owner: &&Value| owner.get("controller").and_then(Value::as_bool).unwrap_or(false);
-    let controllers: Vec<_> =
-        owners.iter().filter(is_controller).map(|owner| text_or_empty(owner, "/name")).collect();
-    if let [first, second, ..] = controllers.as_slice() {
-        let why = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
-        );
-        causes.push(Cause::invalid("metadata.ownerReferences", &"".into(), &why));
+    if (api_version, kind) == ("v1", "Event") {
+        causes.push(owner.refused("/v1, Kind=Event is disallowed from being an owner"));
     }
-    causes
 }
 
-/// Returns the fault of an object's name.
-pub(super) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
-    let faults = match kind.builtin {
-        Some(Builtin::Namespace) => names::dns_label(name),
+fn controllers(owners: &Place<'_>, causes: &mut Vec<Cause>) {
+    let is_controller = |owner: &&Value| owner.get("controller").and_then(Value::as_bool).unwrap_or(false);
+    let name = |owner: &Value| format!("{}/{}", text_or_empty(owner, "/kind"), text_or_empty(owner, "/name"));
+    let mut controllers = owners.list().iter().filter(is_controller).map(name);
+    let Some(first) = controllers.next() else { return };
+    for other in controllers {
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {other}"
+        );
+        causes.push(owners.refused(&why));
+    }
+}
+
+/// Returns the faults of an object's name.
+pub(super) fn name_faults(kind: &Kind, object: &Value, name: &str) -> Vec<String> {
+    match kind.builtin {
+        Some(Builtin::Namespace | Builtin::StatefulSet) => names::dns_label(name),
         Some(Builtin::Service) => names::dns_1035_label(name),
         // These kinds allow any name that fits into a path.
         Some(
@@ -133,14 +181,21 @@ pub(super) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
             | Builtin::RoleBinding
             | Builtin::ClusterRole
             | Builtin::ClusterRoleBinding
-            | Builtin::ApiService,
+            | Builtin::CertificateSigningRequest
+            | Builtin::Event,
         ) => names::path_segment(name),
+        Some(Builtin::ApiService) => of_api_service(object, name),
         Some(Builtin::IpAddress) => names::ip_address(name),
         _ => names::dns_subdomain(name),
-    };
-    fault("metadata.name", name, faults)
+    }
 }
 
-fn fault(field: &str, value: &str, faults: Vec<String>) -> Option<Cause> {
-    (!faults.is_empty()).then(|| Cause::invalid(field, &value.into(), &faults.join("; ")))
+fn of_api_service(object: &Value, name: &str) -> Vec<String> {
+    let wanted =
+        format!("{}.{}", text_or_empty(object, "/spec/version"), text_or_empty(object, "/spec/group"));
+    let faults = names::path_segment(name);
+    if !faults.is_empty() || name == wanted {
+        return faults;
+    }
+    vec![format!("must be `spec.version+\".\"+spec.group`: {}", json!(wanted))]
 }

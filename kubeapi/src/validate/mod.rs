@@ -7,33 +7,30 @@ use crate::{
     definitions::rules as definition_rules,
     registry::{Builtin, Kind},
     status::StatusError,
+    subresource::Subresource,
 };
 
+use place::Place;
+
 mod addresses;
-mod batch;
-mod config;
-mod container;
+mod change;
 mod decode;
+mod engine;
 mod ephemeral;
-mod event;
-mod faults;
-mod immutable;
-mod lease;
+mod formats;
+mod labels;
 mod metadata;
-mod network;
-mod node;
-mod pod;
+mod numbers;
+mod place;
 mod pod_update;
-mod policy;
 mod schedule;
 mod sysctl;
+mod tables;
 #[cfg(test)]
 mod tests;
-mod workload;
 
 pub use addresses::endpoint_address;
 pub(crate) use decode::{decode, decode_body, unknown_metadata};
-pub(crate) use ephemeral::ephemeral_containers;
 
 /// What happens to unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,67 +59,50 @@ impl FieldValidation {
 
 /// Returns the faults of a new object, which is complete except for what only the server sets.
 pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
-    let mut causes = metadata::create(kind, object);
-    match kind.builtin {
-        Some(Builtin::Pod) => causes.extend(pod::create(object)),
-        Some(Builtin::Event | Builtin::NewEvent) => causes.extend(event::create(object)),
-        builtin => causes.extend(content(builtin, object)),
-    }
-    causes.extend(kind.builtin.into_iter().flat_map(|builtin| addresses::check(builtin, None, object)));
-    causes
-}
-
-/// Returns the faults of a change from `old` to `new`.
-pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
-    let mut causes = metadata::update(kind, old, new);
-    match kind.builtin {
-        // The created spec was valid, and the rest of it cannot change.
-        Some(Builtin::Pod) => causes.extend(pod_update::update(old, new)),
-        Some(Builtin::ConfigMap | Builtin::Secret) => causes.extend(config::update(old, new)),
-        Some(Builtin::Service) => causes.extend(network::update_service(old, new)),
-        Some(Builtin::EndpointSlice) => causes.extend(network::update_slice(old, new)),
-        Some(Builtin::Job) => causes.extend(batch::update_job(old, new)),
-        Some(Builtin::CustomResourceDefinition) => causes.extend(definition_rules::update(old, new)),
-        Some(Builtin::RoleBinding | Builtin::ClusterRoleBinding) => {
-            causes.extend(policy::update_binding(old, new))
+    let (place, mut causes) = (Place::root(object), Vec::new());
+    let (mut own, mut of_content) = (Vec::new(), Vec::new());
+    metadata::create(kind, &place, &mut own);
+    if let Some(builtin) = kind.builtin {
+        if let Some(tables) = tables::of(builtin) {
+            let content = if builtin == Builtin::NewEvent { &[] } else { tables.content };
+            engine::check(content, &place, &mut of_content);
+            engine::check(tables.new, &place, &mut of_content);
         }
-        Some(
-            builtin @ (Builtin::Deployment
-            | Builtin::ReplicaSet
-            | Builtin::ReplicationController
-            | Builtin::DaemonSet
-            | Builtin::StatefulSet),
-        ) => causes.extend(workload::update(builtin, old, new)),
-        Some(builtin) => causes.extend(immutable::update(builtin, old, new)),
-        None => {}
+        of_content.extend(addresses::check(builtin, None, object));
     }
-    if !kind.is(Builtin::Pod) {
-        causes.extend(content(kind.builtin, new));
+    if kind.is(Builtin::Event) && !of_content.is_empty() {
+        // their own rules come first
+        return of_content;
     }
-    causes.extend(kind.builtin.into_iter().flat_map(|builtin| addresses::check(builtin, Some(old), new)));
+    causes.extend(own);
+    causes.extend(of_content);
     causes
 }
 
-/// Returns the faults in a kind's content, checked at every write; kinds that are only stored have no such rules.
-fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
-    let Some(builtin) = builtin else { return Vec::new() };
-    match builtin {
-        Builtin::ConfigMap => config::config_map(object),
-        Builtin::Secret => config::secret(object),
-        Builtin::Service => network::service(object),
-        Builtin::Endpoints => network::endpoints(object),
-        Builtin::EndpointSlice => network::slice(object),
-        Builtin::Lease => lease::lease(object),
-        Builtin::Node => node::node(object),
-        Builtin::Deployment
-        | Builtin::ReplicaSet
-        | Builtin::ReplicationController
-        | Builtin::DaemonSet
-        | Builtin::StatefulSet => workload::workload(builtin, object),
-        Builtin::Job => batch::job(object),
-        Builtin::CronJob => batch::cron_job(object),
-        Builtin::PodDisruptionBudget => policy::disruption_budget(object),
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding => policy::binding(object),
-        _ => Vec::new(),
+/// Returns the faults of a change from `old` to `new` by a subresource (`None`: of the whole object). What was wrong before may stay.
+pub(crate) fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subresource>) -> Vec<Cause> {
+    let (before, place, mut causes) = (Place::root(old), Place::root(new), Vec::new());
+    metadata::update(kind, old, &place, &mut causes);
+    let Some(builtin) = kind.builtin else { return causes };
+    let is_status = matches!(part, Some(Subresource::Status | Subresource::Approval));
+    if let Some(tables) = tables::of(builtin) {
+        let content = if is_status { tables.status } else { tables.content };
+        if !is_status || builtin == Builtin::CertificateSigningRequest {
+            change::check(tables.changes, old, new, &mut causes);
+        }
+        let (mut known, mut found) = (Vec::new(), Vec::new());
+        engine::check(content, &place, &mut found);
+        if !found.is_empty() {
+            engine::check(content, &before, &mut known);
+        }
+        causes.extend(found.into_iter().filter(|cause| !known.contains(cause)));
     }
+    match (builtin, part) {
+        (Builtin::Pod, Some(Subresource::EphemeralContainers)) => causes.extend(ephemeral::update(old, new)),
+        (Builtin::Pod, _) if !is_status => causes.extend(pod_update::update(old, new)),
+        (Builtin::CustomResourceDefinition, _) => causes.extend(definition_rules::update(old, new)),
+        _ => {}
+    }
+    causes.extend(addresses::check(builtin, Some(old), new));
+    causes
 }

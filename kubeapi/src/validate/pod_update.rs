@@ -13,6 +13,9 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
+/// The lists of requirements of a term.
+const LISTS: [&str; 2] = ["/matchExpressions", "/matchFields"];
+
 pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     let mirror = mirror(old, new);
     if !mirror.is_empty() {
@@ -32,7 +35,6 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     if !causes.is_empty() {
         return causes;
     }
-    causes.extend(images(&new));
     causes.extend(deadline(&old, &new));
     causes.extend(tolerations(&old, &new));
     causes.extend(gates(&old, &new));
@@ -40,8 +42,8 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     if !items(&old, "/schedulingGates").is_empty() {
         // No scheduler has handled the pod yet, so its selection of nodes may still be narrowed.
         causes.extend(node_selector(&old, &new));
-        before.remove("nodeSelector");
-        after.remove("nodeSelector");
+        causes.extend(node_affinity(&old, &new));
+        [&mut before, &mut after].into_iter().for_each(without_node_selection);
     }
     if before != after {
         causes.push(Cause::forbidden("spec", FIXED));
@@ -64,23 +66,6 @@ fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
     vec![Cause::forbidden(format!("metadata.annotations[{MIRROR}]"), why)]
 }
 
-fn images(spec: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for field in ["containers", "initContainers"] {
-        for (index, container) in items(spec, &format!("/{field}")).iter().enumerate() {
-            let path = format!("spec.{field}[{index}].image");
-            let image = text_or_empty(container, "/image");
-            if image.is_empty() {
-                causes.push(Cause::required(path, ""));
-            } else if image.trim() != image {
-                let why = "must not have leading or trailing whitespace";
-                causes.push(Cause::invalid(path, &image.into(), why));
-            }
-        }
-    }
-    causes
-}
-
 /// Checks that the deadline is only added or shortened.
 fn deadline(old: &Value, new: &Value) -> Option<Cause> {
     const FIELD: &str = "spec.activeDeadlineSeconds";
@@ -92,8 +77,8 @@ fn deadline(old: &Value, new: &Value) -> Option<Cause> {
         (Some(before), Some(after)) if after > before => {
             Some(Cause::invalid(FIELD, &after.into(), "must be less than or equal to previous value"))
         }
-        (_, Some(after)) if after < 1 => {
-            Some(Cause::invalid(FIELD, &after.into(), "must be between 1 and 2147483647, inclusive"))
+        (_, Some(after)) if after < 0 => {
+            Some(Cause::invalid(FIELD, &after.into(), "must be between 0 and 2147483647, inclusive"))
         }
         _ => None,
     }
@@ -129,8 +114,41 @@ fn node_selector(old: &Value, new: &Value) -> Option<Cause> {
     let of = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
     let (before, after) = (of(old), of(new));
     let kept = before.iter().all(|(label, value)| after.get(label) == Some(value));
-    let why = "additions only to spec.nodeSelector are allowed (no mutations or deletions)";
+    let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
     (!kept).then(|| Cause::invalid("spec.nodeSelector", &Value::Object(after), why))
+}
+
+/// Checks that the node affinity of a gated pod only gets more requirements in the terms that there are.
+fn node_affinity(old: &Value, new: &Value) -> Vec<Cause> {
+    const FIELD: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    const TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let (before, after) = (items(old, TERMS), items(new, TERMS));
+    if before.is_empty() {
+        return Vec::new();
+    }
+    if before.len() != after.len() {
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return vec![Cause::invalid(FIELD, &Value::from(after.to_vec()), why)];
+    }
+    let only_grows = |(old, new): (&Value, &Value)| {
+        let is_empty = |term: &Value| LISTS.iter().all(|list| items(term, list).is_empty());
+        (!is_empty(old) || is_empty(new))
+            && LISTS.iter().all(|list| items(new, list).starts_with(items(old, list)))
+    };
+    let pairs = before.iter().zip(after).enumerate();
+    let changed = pairs.filter(|(_, pair)| !only_grows(*pair));
+    let why = "only additions are allowed (no mutations or deletions)";
+    changed.map(|(index, (_, term))| Cause::invalid(format!("{FIELD}[{index}]"), term, why)).collect()
+}
+
+/// Removes what selects nodes for a pod that has not been scheduled.
+fn without_node_selection(spec: &mut Map<String, Value>) {
+    spec.remove("nodeSelector");
+    let Some(Value::Object(affinity)) = spec.get_mut("affinity") else { return };
+    affinity.remove("nodeAffinity");
+    if affinity.is_empty() {
+        spec.remove("affinity");
+    }
 }
 
 /// Returns the immutable part of the spec; an empty list counts as none, as in Go.

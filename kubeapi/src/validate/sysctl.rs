@@ -2,23 +2,18 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
-use crate::{
-    cause::Cause,
-    object::{items, text_or_empty},
-};
+use super::place::Place;
+use crate::{cause::Cause, object::text_or_empty};
 
 const LONGEST: usize = 253;
 /// The real server's message about the format of names.
 const RULE: &str = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// Returns the faults of the kernel settings in a pod's `spec`.
-pub(super) fn sysctls(spec: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+/// Adds the faults of the kernel settings of a pod.
+pub(super) fn sysctls(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
-    for (index, sysctl) in items(spec, "/securityContext/sysctls").iter().enumerate() {
-        let field = format!("spec.securityContext.sysctls[{index}].name");
+    for (index, sysctl) in list.list().iter().enumerate() {
+        let field = list.item(index, sysctl).field("name");
         match text_or_empty(sysctl, "/name") {
             "" => causes.push(Cause::required(field, "")),
             name if !is_name(name) => causes.push(Cause::invalid(field, &name.into(), RULE)),
@@ -26,7 +21,6 @@ pub(super) fn sysctls(spec: &Value) -> Vec<Cause> {
             _ => {}
         }
     }
-    causes
 }
 
 fn is_name(name: &str) -> bool {
@@ -55,14 +49,15 @@ mod tests {
             assert!(!is_name(name), "{name}");
         }
         let named = |name: &str| json!({"name": name, "value": "1"});
-        let sysctls = json!([named("foo-"), named("kernel.shmmax"), named("kernel.shmmax"), named("")]);
-        let causes = super::sysctls(&json!({"securityContext": {"sysctls": sysctls}}));
+        let list = json!([named("foo-"), named("kernel.shmmax"), named("kernel.shmmax"), named("")]);
+        let (object, mut causes) = (json!({"sysctls": list}), Vec::new());
+        sysctls(&Place::root(&object).child("sysctls", "sysctls"), &mut causes);
         assert_eq!(
             causes,
             [
-                Cause::invalid("spec.securityContext.sysctls[0].name", &json!("foo-"), RULE),
-                Cause::duplicate("spec.securityContext.sysctls[2].name", "kernel.shmmax"),
-                Cause::required("spec.securityContext.sysctls[3].name", ""),
+                Cause::invalid("sysctls[0].name", &json!("foo-"), RULE),
+                Cause::duplicate("sysctls[2].name", "kernel.shmmax"),
+                Cause::required("sysctls[3].name", ""),
             ]
         );
     }

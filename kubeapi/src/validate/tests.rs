@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-use super::{metadata::object_name, *};
+use super::{metadata::name_faults, *};
 use crate::{
     defaults,
     duplicates::DuplicateFields,
@@ -12,6 +12,8 @@ use crate::{
 };
 
 mod addresses;
+mod examples;
+mod rules;
 mod schedules;
 mod workloads;
 
@@ -123,7 +125,7 @@ fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
         defaults::fill(kind, &mut object).unwrap();
         object
     });
-    texts(update(kind, &old, &new))
+    texts(update(kind, &old, &new, None))
 }
 
 /// Returns one line for each object, then its faults.
@@ -170,13 +172,12 @@ fn names_have_the_rules_of_their_kind() {
     let registry = registry();
     let check = |plural: &str, name: &str| {
         let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-        object_name(kind, name).is_none()
+        name_faults(kind, &json!({}), name).is_empty()
     };
     let cases = [
         ("pods", "a.b", true),
         ("pods", "1-a", true),
         ("pods", "a_b", false),
-        ("pods", "", false),
         ("namespaces", "a-b", true),
         ("namespaces", "a.b", false),
         ("services", "a1", true),
@@ -267,7 +268,7 @@ fn containers_have_rules() {
     insta::assert_snapshot!(report);
     let mut host = container(json!({"ports": [{"containerPort": 80, "hostPort": 81}]}));
     host["spec"]["hostNetwork"] = true.into();
-    let why = "spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true";
+    let why = "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true";
     assert_eq!(created("pods", host), [why]);
 }
 
@@ -322,7 +323,7 @@ fn gates_of_scheduling_only_go_and_the_selector_of_a_gated_pod_only_grows() {
     let new =
         "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'x/c'";
     assert_eq!(changed(gated(&["x/a", "x/c"], json!({"disk": "fast"}))), [new]);
-    let why = "additions only to spec.nodeSelector are allowed (no mutations or deletions)";
+    let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
     let slow = changed(gated(&["x/a"], json!({"disk": "slow"})));
     assert_eq!(slow, [format!("spec.nodeSelector: Invalid value: {{\"disk\":\"slow\"}}: {why}")]);
     let free = updated("pods", gated(&[], json!({})), gated(&[], json!({"disk": "fast"})));
@@ -334,9 +335,9 @@ fn an_object_that_goes_takes_no_new_finalizers() {
     let old =
         json!({"metadata": {"name": "a", "deletionTimestamp": "2025-01-01T00:00:00Z", "finalizers": ["a"]}});
     let mut new = old.clone();
-    new["metadata"]["finalizers"] = json!(["b"]);
+    new["metadata"]["finalizers"] = json!(["x/b"]);
     let why = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new \
-               finalizers []string{\"b\"}";
+               finalizers []string{\"x/b\"}";
     assert_eq!(updated("configmaps", old.clone(), new.clone()), [why]);
     new["metadata"]["finalizers"] = json!([]);
     assert!(updated("configmaps", old, new).is_empty());

@@ -1,0 +1,75 @@
+//! Bounds of numbers, ports and percentages, with Kubernetes' messages.
+
+use serde_json::Value;
+
+use super::place::Place;
+use crate::cause::Cause;
+
+/// Of a number that is less than 0.
+pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
+const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex \
+    used for validation is '[0-9]+%')";
+/// The largest number of a port.
+pub(super) const LAST_PORT: i64 = 65_535;
+
+/// What a number must be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    /// At least this; an absent number is 0 if one is required.
+    Least { least: i64, why: &'static str, is_required: bool },
+    /// Between two numbers.
+    Range { from: i64, to: i64, is_required: bool },
+    /// Between two numbers, with another message.
+    Limited { from: i64, to: i64, why: &'static str },
+    /// Not negative, or a percentage.
+    IntOrPercent,
+}
+
+/// Returns the fault of the number at `place`.
+pub(super) fn fault(bound: Bound, place: &Place<'_>) -> Option<Cause> {
+    match bound {
+        Bound::Least { least, why, is_required } => {
+            let number = number(place, is_required)?;
+            (number < least).then(|| Cause::invalid(place.path(), &number.into(), why))
+        }
+        Bound::Range { from, to, is_required } => {
+            let number = number(place, is_required)?;
+            (!(from..=to).contains(&number))
+                .then(|| Cause::invalid(place.path(), &number.into(), &range(from, to)))
+        }
+        Bound::Limited { from, to, why } => {
+            let number = number(place, false)?;
+            (!(from..=to).contains(&number)).then(|| Cause::invalid(place.path(), &number.into(), why))
+        }
+        Bound::IntOrPercent => match place.value {
+            Value::String(text) => percent(place.value)
+                .is_none()
+                .then(|| Cause::invalid(place.path(), &text.as_str().into(), PERCENT)),
+            _ => fault(Bound::Least { least: 0, why: NEGATIVE, is_required: false }, place),
+        },
+    }
+}
+
+fn number(place: &Place<'_>, is_required: bool) -> Option<i64> {
+    place.value.as_i64().or(is_required.then_some(0))
+}
+
+/// `must be between 1 and 5, inclusive`.
+pub(super) fn range(from: i64, to: i64) -> String {
+    format!("must be between {from} and {to}, inclusive")
+}
+
+/// The number of a text such as `25%`.
+pub(super) fn percent(value: &Value) -> Option<u64> {
+    let digits = value.as_str()?.strip_suffix('%')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(u64::MAX))
+}
+
+/// Whether a number or percentage is 0; an absent one is.
+pub(super) fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::String(_) => percent(value).unwrap_or_default() == 0,
+        value => value.as_i64().unwrap_or_default() == 0,
+    }
+}

@@ -1,0 +1,320 @@
+//! The sources of volumes, which pods and persistent volumes have in common.
+
+use serde_json::Value;
+
+use crate::{
+    cause::Cause,
+    names,
+    validate::{
+        engine::{
+            Member, Row,
+            Rule::{
+                self, Always, Check, Choice, Format, Limited, MaxBytes, Name, OneOf, Present, Required,
+                Table, Union as OneMember,
+            },
+            Union, member, renamed, row,
+        },
+        formats,
+        place::Place,
+    },
+};
+
+use super::{claim, env, projected};
+
+/// The mode of a file.
+pub(super) const MODE: Rule =
+    Limited(0, 0o777, "must be a number between 0 and 0777 (octal), both inclusive");
+const PARTITION: Rule = Limited(0, 255, "must be between 1 and 255, inclusive");
+const LUN: Rule = Limited(0, 255, "must be between 0 and 255, inclusive");
+pub(super) const MANY: &str = "may not specify more than 1 volume type";
+pub(super) const NONE: &str = "must specify a volume type";
+
+/// `volumes[*]` of a pod.
+pub(super) static VOLUME: &[Row] =
+    &[row("", OneMember(&SOURCE)), row("", Check(iscsi_name)), row("name", Name(names::dns_label))];
+
+static SOURCE: Union = Union { members: MEMBERS, many: MANY, none: NONE };
+static MEMBERS: &[Member] = &[
+    member("emptyDir", &[row("sizeLimit", Check(size_limit))]),
+    member("hostPath", HOST_PATH),
+    member("gitRepo", &[row("repository", Required("")), row("directory", Format(formats::relative_path))]),
+    renamed("gcePersistentDisk", ["gcePersistentDisk", "persistentDisk"], GCE),
+    member("awsElasticBlockStore", AWS),
+    member(
+        "secret",
+        &[row("secretName", Required("")), row("defaultMode", MODE), row("items[*]", Table(KEY_TO_PATH))],
+    ),
+    member("nfs", NFS),
+    member("iscsi", ISCSI),
+    member("glusterfs", GLUSTER),
+    member("flocker", FLOCKER),
+    member("persistentVolumeClaim", &[row("claimName", Required(""))]),
+    member("rbd", RBD),
+    member("cinder", &[row("volumeID", Required("")), row("secretRef?.name", Required(""))]),
+    renamed("cephfs", ["cephFS", "cephfs"], CEPHFS),
+    member("quobyte", QUOBYTE),
+    renamed(
+        "downwardAPI",
+        ["downwarAPI", "downwardAPI"],
+        &[row("defaultMode", MODE), row("items>[-]", Table(env::FILE))],
+    ),
+    member("fc", FC),
+    member("flexVolume", FLEX),
+    member(
+        "configMap",
+        &[row("name", Required("")), row("defaultMode", MODE), row("items[*]", Table(KEY_TO_PATH))],
+    ),
+    member("azureFile", AZURE_FILE),
+    member("vsphereVolume", VSPHERE),
+    member("photonPersistentDisk", PHOTON),
+    member("portworxVolume", PORTWORX),
+    member("azureDisk", AZURE_DISK),
+    member("storageos", &[row("", Table(STORAGE_OS)), row("secretRef?.name", Required(""))]),
+    member("projected", projected::PROJECTED),
+    member("scaleIO", SCALE_IO),
+    member("csi", &[row("", Table(DRIVER)), row("nodePublishSecretRef?.name", Name(names::dns_subdomain))]),
+    member(
+        "ephemeral",
+        &[
+            row("volumeClaimTemplate", Present("")),
+            row("volumeClaimTemplate?.metadata.annotations", Check(crate::validate::metadata::annotations)),
+            row("volumeClaimTemplate?.metadata.labels", Rule::Labels),
+            row("volumeClaimTemplate?.metadata", Check(only_labels)),
+            row("volumeClaimTemplate?.spec", Table(claim::SPEC)),
+        ],
+    ),
+    member("image", &[row("reference", Check(image_reference)), row("pullPolicy", Check(pull_policy))]),
+];
+
+/// A key of a secret or config map, and the file for it.
+pub(super) static KEY_TO_PATH: &[Row] = &[
+    row("key", Required("")),
+    row("path", Required("")),
+    row("path", Format(formats::file_path)),
+    row("mode", MODE),
+];
+
+/// `hostPath`.
+pub(super) static HOST_PATH: &[Row] = &[
+    row("path", Required("")),
+    row("path", Format(formats::no_backsteps)),
+    row(
+        "type",
+        OneOf(&[
+            "",
+            "BlockDevice",
+            "CharDevice",
+            "Directory",
+            "DirectoryOrCreate",
+            "File",
+            "FileOrCreate",
+            "Socket",
+        ]),
+    ),
+];
+pub(super) static GCE: &[Row] = &[row("pdName", Required("")), row("partition", PARTITION)];
+pub(super) static AWS: &[Row] = &[row("volumeID", Required("")), row("partition", PARTITION)];
+pub(super) static NFS: &[Row] =
+    &[row("server", Required("")), row("path", Required("")), row("path", Always(absolute_path))];
+pub(super) static GLUSTER: &[Row] = &[row("endpoints", Required("")), row("path", Required(""))];
+pub(super) static FLOCKER: &[Row] = &[row("", Check(flocker))];
+pub(super) static RBD: &[Row] = &[row("monitors", Required("")), row("image", Required(""))];
+pub(super) static CEPHFS: &[Row] = &[row("monitors", Required(""))];
+pub(super) static FC: &[Row] = &[row("", Check(fibre_channel))];
+pub(super) static FLEX: &[Row] = &[row("driver", Required("")), row("options", Check(reserved_options))];
+pub(super) static VSPHERE: &[Row] = &[row("volumePath", Required(""))];
+pub(super) static PHOTON: &[Row] = &[row("pdID", Required(""))];
+pub(super) static PORTWORX: &[Row] = &[row("volumeID", Required(""))];
+pub(super) static AZURE_FILE: &[Row] = &[row("secretName", Required("")), row("shareName", Required(""))];
+pub(super) static AZURE_DISK: &[Row] = &[
+    row("diskName", Required("")),
+    row("diskURI", Required("")),
+    row("cachingMode", OneOf(&["None", "ReadOnly", "ReadWrite"])),
+    row("kind", OneOf(&["Dedicated", "Managed", "Shared"])),
+    row("", Check(disk_uri)),
+];
+pub(super) static SCALE_IO: &[Row] =
+    &[row("gateway", Required("")), row("system", Required("")), row("volumeName", Required(""))];
+pub(super) static STORAGE_OS: &[Row] =
+    &[row("volumeName", Name(names::dns_label)), row("volumeNamespace", Format(names::dns_label))];
+pub(super) static QUOBYTE: &[Row] = &[row("", Check(quobyte)), row("volume", Required(""))];
+pub(super) static ISCSI: &[Row] = &[
+    row("targetPortal", Required("")),
+    row("iqn", Name(iqn)),
+    row("lun", LUN),
+    row("", Check(chap_secret)),
+    row("initiatorName>initiatorname", Check(initiator)),
+];
+/// The name of a CSI driver.
+pub(super) static DRIVER: &[Row] = &[row("driver", Name(formats::driver)), row("driver", MaxBytes(63))];
+
+fn size_limit(limit: &Place<'_>, causes: &mut Vec<Cause>) {
+    let amount = limit.value.as_str().and_then(crate::quantity::Quantity::parse);
+    if amount.is_some_and(crate::quantity::Quantity::is_negative) {
+        causes.push(Cause::forbidden(limit.path(), "SizeLimit field must be a valid resource quantity"));
+    }
+}
+
+fn absolute_path(path: &str) -> Vec<String> {
+    let is_relative = !path.starts_with('/');
+    is_relative.then(|| "must be an absolute path".to_owned()).into_iter().collect()
+}
+
+fn flocker(source: &Place<'_>, causes: &mut Vec<Cause>) {
+    let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
+    if name.is_empty() && uuid.is_empty() {
+        causes.push(Cause::required(source.path(), "one of datasetName and datasetUUID is required"));
+    }
+    if !name.is_empty() && !uuid.is_empty() {
+        let why = "datasetName and datasetUUID can not be specified simultaneously";
+        causes.push(Cause::invalid(source.path(), &"resource".into(), why));
+    }
+    if name.contains('/') {
+        causes.push(source.invalid("datasetName", &name.into(), "must not contain '/'"));
+    }
+}
+
+fn fibre_channel(source: &Place<'_>, causes: &mut Vec<Cause>) {
+    let (targets, ids) = (source.items("targetWWNs"), source.items("wwids"));
+    if targets.is_empty() && ids.is_empty() {
+        let why = "must specify either targetWWNs or wwids, but not both";
+        causes.push(Cause::required(source.field("targetWWNs"), why));
+    }
+    if !targets.is_empty() && !ids.is_empty() {
+        let why = "targetWWNs and wwids can not be specified simultaneously";
+        causes.push(source.invalid("targetWWNs", source.get("targetWWNs"), why));
+    }
+    match source.number("lun") {
+        _ if targets.is_empty() => {}
+        None => {
+            causes.push(Cause::required(source.field("lun"), "lun is required if targetWWNs is specified"))
+        }
+        Some(lun) if !(0..=255).contains(&lun) => {
+            causes.push(source.invalid("lun", &lun.into(), "must be between 0 and 255, inclusive"));
+        }
+        Some(_) => {}
+    }
+}
+
+fn reserved_options(options: &Place<'_>, causes: &mut Vec<Cause>) {
+    for (key, _) in options.entries() {
+        let domain = format!(".{}", key.split('/').next().unwrap_or(key).to_lowercase());
+        if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
+            let field = format!("{}[{key}]", options.path());
+            let why = "kubernetes.io and k8s.io namespaces are reserved";
+            causes.push(Cause::invalid(field, &key.into(), why));
+        }
+    }
+}
+
+fn disk_uri(disk: &Place<'_>, causes: &mut Vec<Cause>) {
+    let uri = disk.text("diskURI");
+    let (start, form) = match disk.text("kind") {
+        "" => return,
+        "Managed" => (
+            "/subscriptions/",
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+        ),
+        _ => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
+    };
+    if !uri.starts_with(start) {
+        causes.push(Cause::unsupported(disk.field("diskURI"), &uri.into(), &[form]));
+    }
+}
+
+fn quobyte(source: &Place<'_>, causes: &mut Vec<Cause>) {
+    let why = "must be a host:port pair or multiple pairs separated by commas";
+    let registry = source.text("registry");
+    if registry.is_empty() {
+        return causes.push(Cause::required(source.field("registry"), why));
+    }
+    if source.text("tenant").len() >= 65 {
+        let why = "must be a UUID and may not exceed a length of 64 characters";
+        return causes.push(Cause::required(source.field("tenant"), why));
+    }
+    let wrong = registry.split(',').filter(|pair| pair.rsplit_once(':').is_none());
+    causes.extend(wrong.map(|_| source.invalid("registry", &registry.into(), why)));
+}
+
+/// The faults of the name of an iSCSI target or initiator.
+fn iqn(name: &str) -> Vec<String> {
+    let why = match name.get(..3) {
+        Some("iqn") if is_iqn(name) => return Vec::new(),
+        Some("eui") if is_hexadecimal(name, "eui.", 16) => return Vec::new(),
+        Some("naa") if is_hexadecimal(name, "naa.", 32) => return Vec::new(),
+        Some("iqn" | "eui" | "naa") => "must be valid format",
+        _ => "must be valid format starting with iqn, eui, or naa",
+    };
+    vec![why.to_owned()]
+}
+
+fn is_hexadecimal(name: &str, prefix: &str, length: usize) -> bool {
+    name.strip_prefix(prefix)
+        .is_some_and(|rest| rest.len() == length && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// Whether the name is such as `iqn.2001-04.com.example:storage`.
+fn is_iqn(name: &str) -> bool {
+    let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
+        return false;
+    };
+    let is_date = date.len() == 7
+        && date
+            .bytes()
+            .enumerate()
+            .all(|(at, byte)| if at == 4 { byte == b'-' } else { byte.is_ascii_digit() });
+    let (host, unit) = rest.split_once(':').unwrap_or((rest, ""));
+    is_date
+        && !host.is_empty()
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+        && !unit.contains(|char: char| char.is_whitespace() || ",;*&$|^".contains(char))
+        && rest.contains(':')
+        && !unit.is_empty()
+}
+
+fn chap_secret(source: &Place<'_>, causes: &mut Vec<Cause>) {
+    let needs_secret = source.is("chapAuthDiscovery") || source.is("chapAuthSession");
+    if needs_secret && !source.has("secretRef") {
+        causes.push(Cause::required(source.field("secretRef"), ""));
+    }
+}
+
+fn initiator(name: &Place<'_>, causes: &mut Vec<Cause>) {
+    if let Some(text) = name.value.as_str() {
+        causes.extend(iqn(text).iter().map(|why| name.refused(why)));
+    }
+}
+
+fn iscsi_name(volume: &Place<'_>, causes: &mut Vec<Cause>) {
+    let source = volume.child("iscsi", "iscsi");
+    let name = volume.text("name");
+    if source.has("initiatorName") && name.len() + 1 + source.text("targetPortal").len() > 64 {
+        let why = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+        causes.push(volume.invalid("name", &name.into(), why));
+    }
+}
+
+/// Checks the metadata of a claim's template.
+fn only_labels(metadata: &Place<'_>, causes: &mut Vec<Cause>) {
+    let others = metadata
+        .entries()
+        .filter(|(key, value)| !matches!(*key, "labels" | "annotations") && !matches!(value, Value::Null));
+    causes.extend(others.map(|(key, _)| Cause::forbidden(metadata.field(key), "cannot be set")));
+}
+
+fn image_reference(reference: &Place<'_>, causes: &mut Vec<Cause>) {
+    let is_pod = reference.nearest("template").is_null();
+    if is_pod && reference.value.as_str().is_none_or(str::is_empty) {
+        causes.push(Cause::required(reference.path(), ""));
+    }
+}
+
+fn pull_policy(policy: &Place<'_>, causes: &mut Vec<Cause>) {
+    if !policy.value.is_null() {
+        crate::validate::engine::check(
+            &[row("", Choice(&["Always", "IfNotPresent", "Never"]))],
+            policy,
+            causes,
+        );
+    }
+}

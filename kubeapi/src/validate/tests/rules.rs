@@ -1,0 +1,128 @@
+//! Tests the tables of rules: each file in `rules/` lists changes to a valid object, and the faults of what they make of it.
+//!
+//! A line is a change, or several, as `/json/pointer = value`; a line with `#` names the kind; the indented lines are the faults, in
+//! the words of Kubernetes.
+
+use serde_json::{Value, json};
+
+use super::{created, examples::example, updated};
+
+/// What objects are changed from has a little more than a new one.
+fn stored(plural: &str) -> Value {
+    let mut object = example(plural);
+    let more = match plural {
+        "services" => json!({"/spec/clusterIP": "10.0.0.1", "/spec/clusterIPs": ["10.0.0.1"], "/spec/ipFamilies": ["IPv4"]}),
+        "nodes" => json!({"/spec": {"providerID": "a", "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}}),
+        "configmaps" => json!({"/immutable": true, "/data": {"a": "b"}}),
+        "secrets" => json!({"/immutable": true, "/data": {"a": "QQ=="}}),
+        "jobs" => json!({"/spec/completions": 2}),
+        "persistentvolumes" => json!({"/spec/nodeAffinity":
+            {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}),
+        "certificatesigningrequests" => json!({"/status": {"conditions": [{"type": "Approved", "status": "True"}]}}),
+        "storageclasses" => json!({"/parameters": {"a": "b"}}),
+        _ => json!({}),
+    };
+    for (pointer, value) in more.as_object().unwrap() {
+        set(&mut object, pointer, value.clone());
+    }
+    object
+}
+
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let mut at = object;
+    for step in parent.split('/').skip(1) {
+        at = match step.parse::<usize>() {
+            Ok(index) => &mut at[index],
+            Err(_) => &mut at[step],
+        };
+    }
+    match (key.parse::<usize>(), value) {
+        (Ok(index), value) => at[index] = value,
+        (Err(_), Value::Null) => {
+            at.as_object_mut().unwrap().remove(key);
+        }
+        (Err(_), value) => at[key] = value,
+    }
+}
+
+fn changed(mut object: Value, line: &str) -> Value {
+    for change in line.split(" ; ") {
+        let (pointer, value) = change.split_once(" = ").unwrap();
+        set(&mut object, pointer, serde_json::from_str(value).unwrap_or_else(|error| panic!("{line}: {error}")));
+    }
+    object
+}
+
+/// Checks that each change in the table has the faults that are listed below it.
+fn check(table: &str, faults: impl Fn(&str, &str) -> Vec<String>) {
+    let (mut plural, mut lines) = ("", Vec::new());
+    for line in table.lines().filter(|line| !line.starts_with(' ')) {
+        lines.push(line.to_owned());
+        match line.strip_prefix("# ") {
+            Some(kind) => plural = kind,
+            None => {
+                let faults = faults(plural, line);
+                assert!(!faults.is_empty(), "{plural} {line}");
+                lines.extend(faults.iter().map(|fault| format!("    {}", fault.replace('\n', "\\n"))));
+            }
+        }
+    }
+    let (found, expected) = (lines.join("\n"), table.trim_end());
+    if let Ok(path) = std::env::var("TABLE") {
+        std::fs::write(path, found.clone() + "\n").unwrap();
+        return;
+    }
+    for (found, expected) in found.lines().zip(expected.lines()) {
+        assert_eq!(found, expected, "{plural}");
+    }
+    assert_eq!(found, expected);
+}
+
+fn new(plural: &str, line: &str) -> Vec<String> {
+    created(plural, changed(example(plural), line))
+}
+
+#[test]
+fn new_pods_have_rules() {
+    check(include_str!("rules/pods.txt"), new);
+}
+
+#[test]
+fn new_core_objects_have_rules() {
+    check(include_str!("rules/core.txt"), new);
+}
+
+#[test]
+fn new_workloads_have_rules() {
+    check(include_str!("rules/workloads.txt"), new);
+}
+
+#[test]
+fn new_objects_of_other_groups_have_rules() {
+    check(include_str!("rules/cluster.txt"), new);
+}
+
+#[test]
+fn some_of_an_object_stays() {
+    let change = |plural: &str, line: &str| {
+        let old = stored(plural);
+        updated(plural, old.clone(), changed(old, line))
+    };
+    check(include_str!("rules/changes.txt"), change);
+}
+
+#[test]
+fn valid_objects_are_accepted_and_may_stay_as_they_are() {
+    for table in [
+        include_str!("rules/pods.txt"),
+        include_str!("rules/core.txt"),
+        include_str!("rules/workloads.txt"),
+        include_str!("rules/cluster.txt"),
+    ] {
+        for plural in table.lines().filter_map(|line| line.strip_prefix("# ")) {
+            assert_eq!(created(plural, example(plural)), Vec::<String>::new(), "{plural}");
+            assert_eq!(updated(plural, stored(plural), stored(plural)), Vec::<String>::new(), "{plural}");
+        }
+    }
+}
