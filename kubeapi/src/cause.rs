@@ -29,13 +29,6 @@ impl Cause {
         }
     }
 
-    /// The same for a list of texts, which is written as Go writes it.
-    pub(crate) fn invalid_texts(field: impl Into<String>, values: &[&str], why: &str) -> Self {
-        let values: Vec<_> = values.iter().map(|value| format!("{value:?}")).collect();
-        let message = format!("Invalid value: []string{{{}}}: {why}", values.join(", "));
-        Self { reason: "FieldValueInvalid", field: field.into(), message }
-    }
-
     /// `field: Invalid value: why`
     pub(crate) fn invalid_without_value(field: impl Into<String>, why: &str) -> Self {
         Self { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {why}") }

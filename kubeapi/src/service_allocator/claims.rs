@@ -134,7 +134,7 @@ pub(super) async fn give_address(
         None => Ok(()),
         Some(why) => {
             let why = format!("failed to allocate IP {asked}: {why}");
-            Err(refuse(vec![Cause::invalid_texts("spec.clusterIPs", &[&asked], &why)]))
+            Err(refuse(vec![Cause::invalid("spec.clusterIPs", &json!([asked]), &why)]))
         }
     }
 }

@@ -120,8 +120,10 @@ fn node_selector(old: &Value, new: &Value) -> Option<Cause> {
 
 /// Checks that the node affinity of a gated pod only gets more requirements in the terms that there are.
 fn node_affinity(old: &Value, new: &Value) -> Vec<Cause> {
-    const FIELD: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
-    const TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    const FIELD: &str =
+        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    const TERMS: &str =
+        "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     let (before, after) = (items(old, TERMS), items(new, TERMS));
     if before.is_empty() {
         return Vec::new();

@@ -62,8 +62,8 @@ async fn each_service_gets_an_address_of_its_own() {
     for (name, spec, expected) in rows {
         world.expect(&format!("POST {SERVICES}"), service(name, spec), 201, json!({"spec": expected})).await;
     }
-    let taken = "Service \"b\" is invalid: spec.clusterIPs: Invalid value: []string{\"10.96.0.10\"}: failed to allocate IP 10.96.0.10: provided IP is already allocated";
-    let outside = "Service \"b\" is invalid: spec.clusterIPs: Invalid value: []string{\"192.168.1.1\"}: failed to allocate IP 192.168.1.1: the provided IP (192.168.1.1) is not in the valid range. The range of valid IPs is 10.96.0.0/16";
+    let taken = "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.96.0.10\"]: failed to allocate IP 10.96.0.10: provided IP is already allocated";
+    let outside = "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"192.168.1.1\"]: failed to allocate IP 192.168.1.1: the provided IP (192.168.1.1) is not in the valid range. The range of valid IPs is 10.96.0.0/16";
     let create = format!("POST {SERVICES}");
     for (ip, message) in [("10.96.0.10", taken), ("192.168.1.1", outside)] {
         let wanted = service("b", json!({"clusterIP": ip}));
@@ -122,7 +122,7 @@ async fn updates_keep_what_was_given_unless_the_type_changes() {
             json!({"spec": {"ports": [{"nodePort": given}]}}),
         )
         .await;
-    let message = "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: []string{\"10.96.0.77\"}: may not change once set";
+    let message = "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"10.96.0.77\"]: may not change once set";
     world
         .expect(
             &format!("MERGE {path}"),

@@ -66,7 +66,7 @@ pub(super) static STATEFUL_SET: &[Row] = &[
     row("spec.replicas", NonNegative),
     row("spec.minReadySeconds", NonNegative),
     row("spec.revisionHistoryLimit", NonNegative),
-    row("spec.ordinals?.start>ordinals.start", Check(ordinal)),
+    row("spec.ordinals?.start", NonNegative),
     row("spec.serviceName", Format(names::dns_label)),
     row("spec.selector", Present("")),
     row("spec.selector?", Selector),
@@ -143,13 +143,6 @@ pub(super) static REVISION_CHANGES: &[Change] = &[change("data", Kept::Same)];
 fn pod_management(policy: &str) -> Vec<String> {
     let is_known = matches!(policy, "OrderedReady" | "Parallel");
     (!is_known).then(|| "must be 'OrderedReady' or 'Parallel'".to_owned()).into_iter().collect()
-}
-
-fn ordinal(start: &Place<'_>, causes: &mut Vec<Cause>) {
-    if start.value.as_i64().is_some_and(|start| start < 0) {
-        let field = start.path().replace("ordinals.ordinals.", "ordinals.");
-        causes.push(Cause::invalid(field, start.value, crate::validate::numbers::NEGATIVE));
-    }
 }
 
 fn not_zero(amount: &Place<'_>, causes: &mut Vec<Cause>) {

@@ -30,11 +30,15 @@ fn core(plural: &str) -> Option<Value> {
             "volumes": [{"name": "v", "emptyDir": {}}]}}),
         "services" => json!({"spec": {"ports": [{"name": "web", "port": 80}], "selector": {"app": "a"}}}),
         "endpoints" => json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}),
-        "endpointslices" => json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]}),
+        "endpointslices" => {
+            json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]})
+        }
         "podtemplates" => json!({"template": template()}),
         "events" => json!({"involvedObject": {"kind": "Pod", "namespace": "n"}}),
         "resourcequotas" => json!({"spec": {"hard": {"pods": "10", "requests.cpu": "1"}}}),
-        "limitranges" => json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}}]}}),
+        "limitranges" => {
+            json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}}]}})
+        }
         "leases" => json!({"spec": {"holderIdentity": "me", "leaseDurationSeconds": 10}}),
         "priorityclasses" => json!({"value": 10}),
         "runtimeclasses" => json!({"handler": "runc"}),
@@ -47,7 +51,9 @@ fn workload(plural: &str) -> Option<Value> {
     jobs["spec"]["restartPolicy"] = json!("Never");
     let selector = json!({"matchLabels": {"app": "a"}});
     Some(match plural {
-        "deployments" | "replicasets" | "daemonsets" => json!({"spec": {"selector": selector, "template": template()}}),
+        "deployments" | "replicasets" | "daemonsets" => {
+            json!({"spec": {"selector": selector, "template": template()}})
+        }
         "statefulsets" => json!({"spec": {"selector": selector, "serviceName": "a", "template": template(),
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
                 "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]}}),
@@ -64,9 +70,13 @@ fn workload(plural: &str) -> Option<Value> {
 
 fn network(plural: &str) -> Option<Value> {
     Some(match plural {
-        "networkpolicies" => json!({"spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}], "ports": [{"port": 80}]}]}}),
-        "ingresses" => json!({"spec": {"rules": [{"host": "a.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix",
-            "backend": {"service": {"name": "a", "port": {"number": 80}}}}]}}]}}),
+        "networkpolicies" => {
+            json!({"spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}], "ports": [{"port": 80}]}]}})
+        }
+        "ingresses" => {
+            json!({"spec": {"rules": [{"host": "a.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "a", "port": {"number": 80}}}}]}}]}})
+        }
         "ingressclasses" => json!({"spec": {"controller": "example.com/ingress"}}),
         "ipaddresses" => json!({"metadata": {"name": "10.0.0.1"}, "spec": {
             "parentRef": {"resource": "services", "namespace": "n", "name": "a"}}}),
@@ -78,8 +88,12 @@ fn network(plural: &str) -> Option<Value> {
 fn policy(plural: &str) -> Option<Value> {
     let group = "rbac.authorization.k8s.io";
     Some(match plural {
-        "poddisruptionbudgets" => json!({"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}}),
-        "roles" | "clusterroles" => json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+        "poddisruptionbudgets" => {
+            json!({"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}})
+        }
+        "roles" | "clusterroles" => {
+            json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})
+        }
         "rolebindings" | "clusterrolebindings" => json!({
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "r"},
             "subjects": [{"kind": "User", "apiGroup": group, "name": "u"}]}),
@@ -98,7 +112,9 @@ fn storage(plural: &str) -> Option<Value> {
             "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
         "storageclasses" => json!({"provisioner": "example.com/disk"}),
         "volumeattributesclasses" => json!({"driverName": "example.com", "parameters": {"a": "b"}}),
-        "volumeattachments" => json!({"spec": {"attacher": "example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}}),
+        "volumeattachments" => {
+            json!({"spec": {"attacher": "example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
+        }
         "csinodes" => json!({"spec": {"drivers": [{"name": "example.com", "nodeID": "n"}]}}),
         "csistoragecapacities" => json!({"storageClassName": "a"}),
         _ => return None,
@@ -106,11 +122,14 @@ fn storage(plural: &str) -> Option<Value> {
 }
 
 fn admission(plural: &str) -> Option<Value> {
-    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     Some(match plural {
         "validatingadmissionpolicies" => json!({"spec": {
             "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}}),
-        "validatingadmissionpolicybindings" => json!({"spec": {"policyName": "a", "validationActions": ["Deny"]}}),
+        "validatingadmissionpolicybindings" => {
+            json!({"spec": {"policyName": "a", "validationActions": ["Deny"]}})
+        }
         "mutatingadmissionpolicies" => json!({"spec": {
             "matchConstraints": {"resourceRules": [rule]}, "reinvocationPolicy": "Never",
             "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}}),

@@ -11,14 +11,20 @@ use super::{created, examples::example, updated};
 fn stored(plural: &str) -> Value {
     let mut object = example(plural);
     let more = match plural {
-        "services" => json!({"/spec/clusterIP": "10.0.0.1", "/spec/clusterIPs": ["10.0.0.1"], "/spec/ipFamilies": ["IPv4"]}),
-        "nodes" => json!({"/spec": {"providerID": "a", "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}}),
+        "services" => {
+            json!({"/spec/clusterIP": "10.0.0.1", "/spec/clusterIPs": ["10.0.0.1"], "/spec/ipFamilies": ["IPv4"]})
+        }
+        "nodes" => {
+            json!({"/spec": {"providerID": "a", "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}})
+        }
         "configmaps" => json!({"/immutable": true, "/data": {"a": "b"}}),
         "secrets" => json!({"/immutable": true, "/data": {"a": "QQ=="}}),
         "jobs" => json!({"/spec/completions": 2}),
         "persistentvolumes" => json!({"/spec/nodeAffinity":
             {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}),
-        "certificatesigningrequests" => json!({"/status": {"conditions": [{"type": "Approved", "status": "True"}]}}),
+        "certificatesigningrequests" => {
+            json!({"/status": {"conditions": [{"type": "Approved", "status": "True"}]}})
+        }
         "storageclasses" => json!({"/parameters": {"a": "b"}}),
         _ => json!({}),
     };
@@ -49,7 +55,11 @@ fn set(object: &mut Value, pointer: &str, value: Value) {
 fn changed(mut object: Value, line: &str) -> Value {
     for change in line.split(" ; ") {
         let (pointer, value) = change.split_once(" = ").unwrap();
-        set(&mut object, pointer, serde_json::from_str(value).unwrap_or_else(|error| panic!("{line}: {error}")));
+        set(
+            &mut object,
+            pointer,
+            serde_json::from_str(value).unwrap_or_else(|error| panic!("{line}: {error}")),
+        );
     }
     object
 }
@@ -63,7 +73,7 @@ fn check(table: &str, faults: impl Fn(&str, &str) -> Vec<String>) {
             Some(kind) => plural = kind,
             None => {
                 let faults = faults(plural, line);
-                assert!(!faults.is_empty(), "{plural} {line}");
+                assert!(std::env::var("TABLE").is_ok() || !faults.is_empty(), "{plural} {line}");
                 lines.extend(faults.iter().map(|fault| format!("    {}", fault.replace('\n', "\\n"))));
             }
         }
