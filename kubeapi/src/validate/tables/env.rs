@@ -38,7 +38,7 @@ pub(super) static FILE: &[Row] = &[
     row("fieldRef?", Check(file_field)),
     row("resourceFieldRef?", Check(file_resource)),
     row("", Check(one_of_file)),
-    row("mode", super::volume::MODE),
+    row("mode", super::files::MODE),
 ];
 
 const VARIABLE_FIELDS: &[&str] = &[

@@ -15,6 +15,7 @@ mod endpoints;
 mod env;
 mod event;
 mod extensions;
+mod files;
 mod indexes;
 mod job;
 mod mounts;

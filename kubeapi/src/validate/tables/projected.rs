@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-use super::{env, signer, volume};
+use super::{env, files, signer};
 
 /// `projected`.
 pub(super) static PROJECTED: &[Row] =
-    &[row("defaultMode", volume::MODE), row("sources[*]", Check(source)), row("", Check(paths))];
+    &[row("defaultMode", files::MODE), row("sources[*]", Check(source)), row("", Check(paths))];
 
-static NAMED: &[Row] = &[row("name", Required("")), row("items[*]", Table(volume::KEY_TO_PATH))];
+static NAMED: &[Row] = &[row("name", Required("")), row("items[*]", Table(files::KEY_TO_PATH))];
 static FILES: &[Row] = &[row("items>[-]", Table(env::FILE))];
 static BUNDLE: &[Row] =
     &[row("", Check(bundle)), row("path", Required("")), row("path", Format(formats::file_path))];

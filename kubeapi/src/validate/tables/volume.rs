@@ -19,11 +19,12 @@ use crate::{
     },
 };
 
-use super::{claim, env, projected};
+use super::{
+    claim, env,
+    files::{KEY_TO_PATH, MODE},
+    projected,
+};
 
-/// The mode of a file.
-pub(super) const MODE: Rule =
-    Limited(0, 0o777, "must be a number between 0 and 0777 (octal), both inclusive");
 const PARTITION: Rule = Limited(0, 255, "must be between 1 and 255, inclusive");
 const LUN: Rule = Limited(0, 255, "must be between 0 and 255, inclusive");
 pub(super) const MANY: &str = "may not specify more than 1 volume type";
@@ -84,14 +85,6 @@ static MEMBERS: &[Member] = &[
         ],
     ),
     member("image", &[row("reference", Check(image_reference)), row("pullPolicy", Check(pull_policy))]),
-];
-
-/// A key of a secret or config map, and the file for it.
-pub(super) static KEY_TO_PATH: &[Row] = &[
-    row("key", Required("")),
-    row("path", Required("")),
-    row("path", Format(formats::file_path)),
-    row("mode", MODE),
 ];
 
 /// `hostPath`.
