@@ -427,7 +427,7 @@ fn services_endpoints_leases_and_nodes_have_rules() {
     ];
     insta::assert_snapshot!(all.join("\n\n"));
     let service = |ip: &str| named("spec", json!({"clusterIP": ip, "ports": [{"port": 80}]}));
-    let why = "spec.clusterIPs[0]: Invalid value: []string{\"10.0.0.2\"}: may not change once set";
+    let why = "spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set";
     assert_eq!(updated("services", service("10.0.0.1"), service("10.0.0.2")), [why]);
 }
 
