@@ -129,7 +129,8 @@ async fn too_large_object_is_refused_by_every_write() {
             answer.code,
             answer.body.to_string()
         );
-        assert!(took < Duration::from_secs(20), "{request}: {took:?}");
+        // hours and gigabytes, if defaults were filled in before they are counted
+        assert!(took < Duration::from_secs(120), "{request}: {took:?}");
     }
     let after = [world.get(&format!("{BOMBS}/there")).await, world.get(&format!("{WIDGETS}/there")).await];
     assert_eq!(before, after);
