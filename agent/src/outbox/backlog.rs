@@ -230,7 +230,7 @@ mod tests {
             // metadata, which the store adds, is not part of it
             let metadata = stored.len() * 200;
             assert!(bytes <= LIMIT + metadata && bytes > LIMIT / 2, "{content:?}: {bytes}");
-            assert_eq!(stored.len() + dropped, 200, "{content:?}");
+            assert_eq!(backlog.len() + dropped, 200, "{content:?}");
         }
     }
 }

@@ -213,7 +213,7 @@ fn fold(
         let at = second.id;
         let second = variable(helper, second)?;
         if second == iter_var {
-            return Err(helper.new_error(at, &format!("duplicate variable name: {second}")));
+            return Err(helper.new_error(at, format!("duplicate variable name: {second}")));
         }
         Ok(second)
     });

@@ -102,6 +102,38 @@ fn unescaped(value: &str) -> Result<String, String> {
     Ok(out)
 }
 
+/// The fields by which events of the core group are selected.
+const EVENT_FIELDS: [&str; 13] = [
+    "metadata.name",
+    "metadata.namespace",
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+/// The fields by which events of `events.k8s.io` are selected.
+const NEW_EVENT_FIELDS: [&str; 12] = [
+    "metadata.name",
+    "metadata.namespace",
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+
 /// Returns the pointers of the field `label` in objects of this kind.
 fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
     let known: Option<&[&str]> = match kind.builtin {
@@ -128,35 +160,8 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
         Some(Builtin::Service) => {
             Some(&["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"])
         }
-        Some(Builtin::Event) => Some(&[
-            "metadata.name",
-            "metadata.namespace",
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ]),
-        Some(Builtin::NewEvent) => Some(&[
-            "metadata.name",
-            "metadata.namespace",
-            "regarding.kind",
-            "regarding.namespace",
-            "regarding.name",
-            "regarding.uid",
-            "regarding.apiVersion",
-            "regarding.resourceVersion",
-            "regarding.fieldPath",
-            "reason",
-            "reportingController",
-            "type",
-        ]),
+        Some(Builtin::Event) => Some(&EVENT_FIELDS),
+        Some(Builtin::NewEvent) => Some(&NEW_EVENT_FIELDS),
         None if kind
             .defined
             .as_ref()

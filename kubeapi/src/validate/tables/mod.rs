@@ -56,7 +56,7 @@ const fn of_kind(kind: Builtin, content: &'static [Row]) -> Tables {
 }
 
 impl Tables {
-    const fn new(mut self, new: &'static [Row]) -> Self {
+    const fn with_new(mut self, new: &'static [Row]) -> Self {
         self.new = new;
         self
     }
@@ -82,11 +82,11 @@ use Builtin as B;
 static KINDS: &[Tables] = &[
     of_kind(B::Namespace, config::NAMESPACE),
     of_kind(B::Node, node::NODE).changes(node::CHANGES).status(node::STATUS),
-    of_kind(B::Pod, pod::POD).new(pod::NEW_POD),
+    of_kind(B::Pod, pod::POD).with_new(pod::NEW_POD),
     of_kind(B::ConfigMap, config::CONFIG_MAP).changes(config::CONFIG_MAP_CHANGES),
     of_kind(B::Secret, config::SECRET).changes(config::SECRET_CHANGES),
     of_kind(B::Event, event::EVENT),
-    of_kind(B::NewEvent, event::CHANGED_EVENT).new(event::NEW_EVENT).changes(event::CHANGES),
+    of_kind(B::NewEvent, event::CHANGED_EVENT).with_new(event::NEW_EVENT).changes(event::CHANGES),
     of_kind(B::Service, service::SERVICE).changes(service::CHANGES),
     of_kind(B::Endpoints, endpoints::ENDPOINTS),
     of_kind(B::EndpointSlice, endpoints::SLICE).changes(endpoints::SLICE_CHANGES),
@@ -106,14 +106,14 @@ static KINDS: &[Tables] = &[
         .status(status::STATEFUL_SET),
     of_kind(B::ControllerRevision, workload::CONTROLLER_REVISION).changes(workload::REVISION_CHANGES),
     of_kind(B::Job, job::JOB).changes(job::CHANGES).status(status::JOB),
-    of_kind(B::CronJob, job::CRON_JOB).new(job::NEW_CRON_JOB),
+    of_kind(B::CronJob, job::CRON_JOB).with_new(job::NEW_CRON_JOB),
     of_kind(B::HorizontalPodAutoscaler, autoscaling::AUTOSCALER).status(status::AUTOSCALER),
     of_kind(B::AutoscalerV1, autoscaling::AUTOSCALER_V1).status(status::AUTOSCALER),
     of_kind(B::CertificateSigningRequest, access::REQUEST)
         .changes(access::REQUEST_CHANGES)
         .status(access::CONDITIONS),
     of_kind(B::Lease, config::LEASE),
-    of_kind(B::Ingress, network::INGRESS).new(network::NEW_INGRESS),
+    of_kind(B::Ingress, network::INGRESS).with_new(network::NEW_INGRESS),
     of_kind(B::IngressClass, network::CLASS).changes(network::CLASS_CHANGES),
     of_kind(B::NetworkPolicy, network::POLICY),
     of_kind(B::IpAddress, network::ADDRESS).changes(network::ADDRESS_CHANGES),
