@@ -130,7 +130,12 @@ pub(super) const fn renamed(field: &'static str, names: [&'static str; 2], rows:
 /// Adds the faults of `place` by all rows.
 pub(super) fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
     for row in rows {
+        let before = causes.len();
         follow(row.at, &row.rule, place, causes);
+        // the rules that follow would look at each of too many, and some of them at all others for each
+        if matches!(row.rule, Rule::MaxItems(_)) && causes.len() > before {
+            return;
+        }
     }
 }
 

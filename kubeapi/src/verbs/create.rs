@@ -118,6 +118,7 @@ async fn create_object(
         }
         if api.is_full() {
             object = admission::mutate(api, call, &target, None, object).await?;
+            object_size::check(&object, None)?;
             let causes = validate::create(&target.kind, &object);
             let (checked, warnings) =
                 checks::check(&target.kind, &target.name, causes, (None, object)).await?;

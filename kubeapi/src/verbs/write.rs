@@ -231,6 +231,7 @@ pub(super) async fn modify(
 async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Value, StatusError> {
     let Target { kind, name, .. } = &call.target;
     let new = admission::mutate(api, call, &call.target, Some(old), new).await?;
+    object_size::check(&new, Some(old))?;
     let causes = validate::update(kind, old, &new, call.target.part);
     let (new, warnings) = checks::check(kind, name, causes, (Some(old), new)).await?;
     warnings.into_iter().for_each(|warning| call.warnings.add(warning));
