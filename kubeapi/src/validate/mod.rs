@@ -99,7 +99,8 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subreso
     }
     match (builtin, part) {
         (Builtin::Pod, Some(Subresource::EphemeralContainers)) => causes.extend(ephemeral::update(old, new)),
-        (Builtin::Pod, _) if !is_status => causes.extend(pod_update::update(old, new)),
+        (Builtin::Pod, _) if is_status => causes.extend(pod_update::mirror(old, new)),
+        (Builtin::Pod, _) => causes.extend(pod_update::update(old, new)),
         (Builtin::CustomResourceDefinition, _) => causes.extend(definition_rules::update(old, new)),
         _ => {}
     }

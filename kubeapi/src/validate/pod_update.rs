@@ -52,7 +52,7 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
 }
 
 /// Checks that a mirror pod stays one, and that no other pod becomes one.
-fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
+pub(super) fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
     let of = |pod: &Value| pod.pointer("/metadata/annotations").and_then(|all| all.get(MIRROR)).cloned();
     let (before, after) = (of(old), of(new));
     if before == after {
