@@ -67,7 +67,7 @@ async fn default_class(api: &Api) -> Result<Option<String>, StatusError> {
         };
         let created = text_or_empty(&class, "/metadata/creationTimestamp").to_owned();
         let is_newer = newest.as_ref().is_none_or(|(newest, _)| created > *newest);
-        if IS_DEFAULT.iter().any(|key| is_default(key)) && is_newer {
+        if IS_DEFAULT.iter().any(is_default) && is_newer {
             newest = Some((created, text_or_empty(&class, "/metadata/name").to_owned()));
         }
     }

@@ -53,14 +53,13 @@ async fn patches_and_selectors_have_the_names_of_their_group() {
     let world = World::new().await;
     world.create(NEW, new("a")).await;
     world.create(CORE, core("b")).await;
-    let series =
-        json!({"series": {"count": 2, "lastObservedTime": "2025-06-01T00:00:01.000000Z"}, "note": "again"});
-    world.expect(&format!("MERGE {NEW}/a"), series, 200, json!({"note": "again"})).await;
-    let expected = json!({"message": "again", "series": {"count": 2}});
-    world.expect(&format!("GET {CORE}/a"), Value::Null, 200, expected).await;
+    let series = json!({"series": {"count": 2, "lastObservedTime": "2025-06-01T00:00:01.000000Z"}});
+    world.expect(&format!("MERGE {NEW}/a"), series, 200, json!({"series": {"count": 2}})).await;
+    world.expect(&format!("GET {CORE}/a"), Value::Null, 200, json!({"series": {"count": 2}})).await;
     let mut replaced = new("a");
     replaced["note"] = json!("anew");
-    world.expect(&format!("PUT {NEW}/a"), replaced, 200, json!({"note": "anew"})).await;
+    let fixed = json!({"message": "Event.events.k8s.io \"a\" is invalid: message: Invalid value: \"anew\": field is immutable"});
+    world.expect(&format!("PUT {NEW}/a"), replaced, 422, fixed).await;
     let selected = async |query: &str| names(&world.get(query).await).join(",");
     assert_eq!(selected(&format!("{NEW}?fieldSelector=regarding.kind=Pod")).await, "a");
     assert_eq!(selected(&format!("{NEW}?fieldSelector=regarding.kind=Node,type=Normal")).await, "b");

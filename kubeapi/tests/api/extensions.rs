@@ -25,7 +25,7 @@ fn kinds() -> Vec<(&'static str, &'static str, Value)> {
         (
             "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
             "MutatingAdmissionPolicy",
-            json!({"spec": {"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}}),
+            json!({"spec": {"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": ["example.org"], "apiVersions": ["*"], "resources": ["*"]}]}, "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}}),
         ),
         (
             "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",

@@ -30,7 +30,6 @@ async fn impersonated_user_has_the_groups_and_attributes_that_kubernetes_gives_i
             "impersonate-user:ann impersonate-group:staff impersonate-group:system:authenticated",
             info("ann", &["staff", "system:authenticated"]),
         ),
-        ("impersonate-user:system:anonymous", info("system:anonymous", &["system:unauthenticated"])),
         ("impersonate-user:system:serviceaccount:default:robot", info(robot, &accounts)),
         (
             "impersonate-user:system:serviceaccount:default:robot impersonate-group:staff",
@@ -52,6 +51,14 @@ async fn impersonated_user_has_the_groups_and_attributes_that_kubernetes_gives_i
         assert_eq!(answer.body["status"]["userInfo"], expected, "{headers}");
     }
     world.expect(&format!("GET {PODS} impersonate-user:ann"), Value::Null, 403, json!({"code": 403})).await;
+    // nobody has no right to ask who it is
+    let anonymous = world.send(&format!("{WHO_AM_I} impersonate-user:system:anonymous"), json!({})).await;
+    assert_eq!(anonymous.code, 403);
+    assert!(
+        anonymous.body["message"].as_str().unwrap().contains("User \"system:anonymous\" cannot create"),
+        "{}",
+        anonymous.body
+    );
     for headers in [
         "impersonate-group:staff",
         "impersonate-uid:42",

@@ -88,6 +88,7 @@ async fn a_pod_has_its_accounts_token_unless_it_or_the_account_refuses() {
     assert_eq!(made["spec"]["containers"][0]["volumeMounts"], json!([{"name": "mine", "mountPath": PLACE}]));
     // a mirror pod runs as nobody
     let mut mirror = pod("mirror");
+    mirror["spec"]["nodeName"] = json!("edge-1");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     let made = world.create(PODS, mirror).await;
     assert!(made["spec"]["volumes"].is_null(), "{made}");

@@ -29,6 +29,9 @@ pub(crate) fn user(kind: &str, name: &str) -> Value {
     json!({"kind": kind, "name": name, "apiGroup": "rbac.authorization.k8s.io"})
 }
 
+/// A certificate request of the node edge-1, as PEM in base64.
+const CSR: &str = include_str!("edge-1.csr.b64");
+
 #[tokio::test]
 async fn roles_allow_what_is_bound_to_the_caller() {
     let world = World::strict().await;
@@ -97,13 +100,13 @@ async fn a_certificate_request_says_who_asks() {
     world.create(&format!("{RBAC}/clusterroles"), role).await;
     let bindings = format!("{RBAC}/clusterrolebindings");
     world.create(&bindings, binding("b", ("ClusterRole", "asks"), user("User", "ann"))).await;
-    let claimed = json!({"request": "", "signerName": "a/b", "username": "eve", "groups": ["system:masters"], "uid": "u", "extra": {"a": ["b"]}});
+    let claimed = json!({"request": CSR, "signerName": "example.com/b", "usages": ["client auth"], "username": "eve", "groups": ["system:masters"], "uid": "u", "extra": {"a": ["b"]}});
     let request = |name: &str| json!({"metadata": {"name": name}, "spec": claimed});
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let made = world.called_by(person("ann", &["staff"])).create(requests, request("hers")).await;
     assert_eq!(
         made["spec"],
-        json!({"request": "", "signerName": "a/b", "username": "ann", "groups": ["staff", "system:authenticated"]})
+        json!({"request": CSR, "signerName": "example.com/b", "usages": ["client auth"], "username": "ann", "groups": ["staff", "system:authenticated"]})
     );
     let made = world.create(requests, request("anybodys")).await;
     assert_eq!(made["spec"]["username"], "eve", "a master asks for whom it wants");
@@ -287,7 +290,7 @@ async fn certificate_requests_stay_their_askers_and_need_a_signers_approval() {
         world.create(&format!("{RBAC}/clusterrolebindings"), bound).await;
     }
     let (eve, ann) = (world.called_by(person("eve", &[])), world.called_by(person("ann", &[])));
-    let spec = |signer: &str| json!({"request": "AAAA", "signerName": signer, "usages": ["server auth"], "username": "system:node:edge-1", "groups": ["system:nodes"]});
+    let spec = |signer: &str| json!({"request": CSR, "signerName": signer, "usages": ["server auth"], "username": "system:node:edge-1", "groups": ["system:nodes"]});
     for (name, signer) in [("a", "kubernetes.io/kubelet-serving"), ("b", "example.com/robots")] {
         let made = eve.create(REQUESTS, json!({"metadata": {"name": name}, "spec": spec(signer)})).await;
         assert_eq!(made["spec"]["username"], "eve");

@@ -22,7 +22,7 @@ const REQUEST: &str = "
 apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
 metadata: {name: NAME}
-spec: {request: TUlJQg==, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}
+spec: {request: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlId01JR1dBZ0VBTURReEZUQVRCZ05WQkFvTURITjVjM1JsYlRwdWIyUmxjekViTUJrR0ExVUVBd3dTYzNsegpkR1Z0T201dlpHVTZaV1JuWlMweE1Ga3dFd1lIS29aSXpqMENBUVlJS29aSXpqMERBUWNEUWdBRWVSUk9KZFVrCmFTZ0s2QkEzbmxIWlZ1djhqZ0U1OFpaaDVVd082SzJPVE5LaXVDU2VGOWk0RTc4T2VJVlZ0R050YU82Zk1lbDgKS01NVTFWK1BYU01MdnFBQU1Bb0dDQ3FHU000OUJBTUNBMGtBTUVZQ0lRQ3daeEhKbS9EYXVYOUFTTUZzK1RiVgpqUW5Jb0xnMzJJNEcwZmh1cEZnNFpRSWhBS1RYcnd0b3BpdkNRcjQ4eFJYNEhlOHdYVUZQWXBHRDN1clBjOUh5CmxKOUcKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}
 ";
 
 const ROLE: &str = "

@@ -42,7 +42,7 @@ fn annotations(pod: &Place<'_>, field: &str, causes: &mut Vec<Cause>) {
                 let containers = pod.child("spec", "spec");
                 containers.items(list).iter().any(|item| text_or_empty(item, "/name") == container)
             };
-            if !LISTS.iter().any(|list| is_known(list)) {
+            if !LISTS.iter().any(is_known) {
                 causes.push(Cause::invalid(field.as_str(), &container.into(), "container not found"));
             }
             if !matches!(text, "" | "runtime/default" | "unconfined") && !text.starts_with("localhost/") {

@@ -124,8 +124,7 @@ fn spec_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         causes.push(Cause::forbidden("spec", why));
     }
-    let capacity =
-        old.pointer("/status/capacity/storage").and_then(parsed).unwrap_or(Quantity::ZERO);
+    let capacity = old.pointer("/status/capacity/storage").and_then(parsed).unwrap_or(Quantity::ZERO);
     if parsed(&new_size) < parsed(&old_size) && parsed(&new_size) <= Some(capacity) {
         let why = "field can not be less than status.capacity";
         causes.push(Cause::forbidden("spec.resources.requests.storage", why));
