@@ -127,7 +127,6 @@ impl Cloud {
 
         let faults = Faults::new(options.seed);
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
-        let stop = || shutdown.child_token();
         let events = backend.recorder(&tasks, &shutdown);
         let trust = trust(&options, &pki, (&faults, &certificates), (&client, &events), (&tasks, &shutdown))?;
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
@@ -160,7 +159,7 @@ impl Cloud {
             router: routing.address(),
         };
 
-        tasks.spawn("enrolment server", https.run(stop()));
+        tasks.spawn("enrolment server", https.run(shutdown.child_token()));
         run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);

@@ -51,7 +51,7 @@ impl Task {
     /// # Errors
     /// The internal broker's port is taken, or its disk has failed.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await
+        Box::pin(self.run_restartable(&Heartbeat::unmonitored(), shutdown)).await
     }
 
     /// Runs until `shutdown`. The future may be dropped at any point and the method called again: clients of the internal

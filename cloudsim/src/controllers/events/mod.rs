@@ -15,6 +15,8 @@ mod expire;
 pub(crate) mod token_bucket;
 mod write;
 
+/// The name of the provisioner of this cloud, by which it reports its events.
+pub(crate) const PROVISIONER: &str = "outrigger.dev/local-path";
 /// The capacity of the channel: a deployment of thousands of pods, or its nodes' failure, causes as many at once.
 const QUEUE_LENGTH: usize = 8192;
 
@@ -54,7 +56,7 @@ impl Component {
             Self::CronJob => "cronjob-controller",
             Self::Disruption => "controllermanager",
             Self::PersistentVolume => "persistentvolume-controller",
-            Self::Provisioner => super::volume_provisioner::PROVISIONER,
+            Self::Provisioner => PROVISIONER,
             Self::Device => "devicecontroller",
             Self::CloudHub => "cloudhub",
         }

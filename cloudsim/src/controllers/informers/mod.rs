@@ -102,7 +102,8 @@ where
         shutdown: CancellationToken,
     ) -> impl Future<Output = ()> + Send + use<K> {
         let inner = Arc::clone(&self.0);
-        async move { inner.watch(client, shutdown).await }
+        // boxed: some tasks run many of them side by side
+        async move { Box::pin(inner.watch(client, shutdown)).await }
     }
 
     /// Waits until everything has been listed, and returns the objects.

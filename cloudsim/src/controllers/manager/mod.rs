@@ -89,14 +89,14 @@ pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
             nodes: nodes.synced().await,
         };
         let missing = missing_nodes::run(shared.clone(), known.nodes.clone(), stop.child_token());
-        tokio::join!(policy::run(known, stop.child_token()), missing);
+        tokio::join!(Box::pin(policy::run(known, stop.child_token())), Box::pin(missing));
     };
     tokio::join!(
         pods.run(shared.client.clone(), stop.child_token()),
         nodes.run(shared.client.clone(), stop.child_token()),
         // ends with the token even if the lists never arrive
         async {
-            let _: Option<()> = stop.run_until_cancelled(controllers).await;
+            let _: Option<()> = stop.run_until_cancelled(Box::pin(controllers)).await;
         },
     );
 }

@@ -24,7 +24,8 @@ macro_rules! controllers {
     };
 }
 
-// The names are those of kube-controller-manager; `scheduler` and `persistentvolume-provisioner` are cloudsim's own, `serviceaccountaccess` CloudCore's policy controller.
+// The names are those of kube-controller-manager; `scheduler` and `persistentvolume-provisioner` are cloudsim's own,
+// `serviceaccountaccess` CloudCore's policy controller.
 controllers! {
     CronJob = "cronjob",
     CsrApproving = "csrapproving",

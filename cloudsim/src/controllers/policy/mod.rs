@@ -79,7 +79,7 @@ pub(crate) async fn run(PodsAndNodes { shared, pods, nodes }: PodsAndNodes, stop
     tokio::join!(
         // ends with the token even if the lists never arrive
         async {
-            let _: Option<()> = stop.run_until_cancelled(reconciling).await;
+            let _: Option<()> = stop.run_until_cancelled(Box::pin(reconciling)).await;
         },
         accounts.run(client.clone(), stop.child_token()),
         roles.run(client.clone(), stop.child_token()),

@@ -9,7 +9,10 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 
 use super::status::Status;
-use crate::controllers::{volume_binder, volume_provisioner::SELECTED_NODE, workloads::affinity};
+use crate::controllers::{
+    volume_binder::{self, SELECTED_NODE},
+    workloads::affinity,
+};
 
 /// The labels of volumes and nodes with their zone or region.
 const ZONES: [&str; 4] = [

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{preemption::Preemption, snapshot::priority};
 use crate::controllers::{
     events::{Component, NewEvent, Recorder},
-    volume_provisioner::SELECTED_NODE,
+    volume_binder::SELECTED_NODE,
 };
 
 /// Writes to the API, and records events.

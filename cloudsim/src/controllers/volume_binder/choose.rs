@@ -12,13 +12,15 @@ use kube::{
 };
 use kubeapi::quantity;
 
-use crate::controllers::{volume_provisioner::SELECTED_NODE, workloads::affinity};
+use crate::controllers::workloads::affinity;
 
 /// The annotation of the class that claims without a class get, and its older form.
 const IS_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 /// The older form of a claim's field `storageClassName`.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// The annotation of a claim with the node that the scheduler has selected for its first pod.
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The annotation of a claim with the provisioner that is to create its volume.
 pub(super) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 /// The prefix of in-tree provisioners, which do not exist here; others are external.

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 mod choose;
 mod unbound;
 
-pub(crate) use self::choose::{is_compatible, is_pending, users};
+pub(crate) use self::choose::{SELECTED_NODE, is_compatible, is_pending, users};
 use self::{
     choose::{STORAGE_PROVISIONER, Step, VolumeState},
     unbound::RecordedEvents,

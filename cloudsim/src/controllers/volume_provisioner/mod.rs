@@ -24,10 +24,10 @@ mod helper;
 mod plan;
 
 use self::plan::{FINALIZER, Step, StorageObjects};
-pub(crate) use self::plan::{PROVISIONER, SELECTED_NODE};
 use super::{
-    events::{Component, NewEvent},
+    events::{Component, NewEvent, PROVISIONER},
     informers::Failure,
+    volume_binder::SELECTED_NODE,
     workloads::{Cluster, or_null, pods::phase},
 };
 
@@ -81,7 +81,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             {}
         }
     };
-    let _: Option<()> = stop.run_until_cancelled(work).await;
+    let _: Option<()> = stop.run_until_cancelled(Box::pin(work)).await;
 }
 
 struct Provisioner {

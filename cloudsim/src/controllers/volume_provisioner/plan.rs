@@ -12,12 +12,11 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::controllers::volume_binder::{is_pending, users};
+use crate::controllers::{
+    events::PROVISIONER,
+    volume_binder::{SELECTED_NODE, is_pending, users},
+};
 
-/// The provisioner's name in classes.
-pub(crate) const PROVISIONER: &str = "outrigger.dev/local-path";
-/// The annotation of a claim with the node that the scheduler has selected for its first pod.
-pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The annotation of a Node with the directory of its volumes.
 const DIRECTORY: &str = "outrigger.dev/volumes-directory";
 /// The annotation of a volume with the name of its node.
