@@ -188,10 +188,10 @@ impl<'a, 'b> Reader<'a, 'b> {
                 self.rest.next();
                 if self.rest.next_if_eq(&'>').is_some() {
                     self.target(Which::Both)?;
-                } else {
-                    // A single `&` would start a background process, which is not supported.
-                    self.rest.next_if_eq(&'&').ok_or(Unsupported("processes in the background (&)"))?;
+                } else if self.rest.next_if_eq(&'&').is_some() {
                     self.end_pipeline(Joint::AfterSuccess)?;
+                } else {
+                    self.wait()?;
                 }
             }
             '>' => self.output(Which::Stdout)?,
@@ -241,6 +241,17 @@ impl<'a, 'b> Reader<'a, 'b> {
         Ok(true)
     }
 
+    /// Parses what follows a single `&`. With `wait` the shell does nothing else meanwhile, so that the command may as well run in the
+    /// foreground. Other processes in the background are not supported.
+    fn wait(&mut self) -> Result<(), Unreadable> {
+        while self.rest.next_if(|next| next.is_whitespace()).is_some() {}
+        let is_wait = "wait".chars().all(|letter| self.rest.next_if_eq(&letter).is_some());
+        if !is_wait || self.rest.peek().is_some_and(|next| !matches!(next, '\n' | ';' | ')')) {
+            return Err(Unsupported("processes in the background (&) without wait"));
+        }
+        self.end_pipeline(Joint::Always)
+    }
+
     /// Says what a bracket at this place belongs to.
     fn unsupported_bracket(&self) -> Unreadable {
         match self.command.words.first().map(Vec::as_slice) {
@@ -264,7 +275,9 @@ impl<'a, 'b> Reader<'a, 'b> {
         match first.as_str() {
             "case" | "esac" => return Err(Unsupported("case")),
             "function" => return Err(Unsupported("functions")),
-            "trap" => return Err(Unsupported("trap")),
+            // when it is stopped, a container with a trap exits with 0
+            "trap" if text(command.words.get(1)).starts_with("exit") => return Ok(false),
+            "trap" => return Err(Unsupported("trap with other actions than exit")),
             "do" | "done" | "elif" | "else" | "fi" | "then" | "}" | "!" => {
                 return Err(Unsupported("a reserved word at this place"));
             }

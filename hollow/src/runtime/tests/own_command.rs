@@ -135,8 +135,8 @@ async fn script_that_cannot_be_run_is_reported_and_not_printed() {
     for (script, what) in [
         ("case $A in a) echo b;; esac", "case"),
         ("f() { echo a; }; f", "functions and subshells"),
-        ("trap 'exit 0' TERM; sleep 5", "trap"),
-        ("server & wait", "processes in the background"),
+        ("trap 'echo bye' TERM; sleep 5", "trap with other actions than exit"),
+        ("server & client", "processes in the background"),
         ("cat <<E\na\nE", "here documents"),
         ("echo ${A%b}", "this form of ${ }"),
         ("[[ a && b ]]", "in [[ ]]"),
