@@ -21,6 +21,7 @@ use kube::{
 use kubeapi::store::Seal;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
+use testkit::eventually;
 use wire::enroll::{Ca, Csr, Usage};
 
 async fn run(path: &Path, statement: &str) {
@@ -125,9 +126,10 @@ async fn a_store_that_cannot_be_read_or_is_empty_is_no_new_cloud() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cloudsim.db");
         Cloud::start(options(directory.path())).await.unwrap().stop().await.unwrap();
-        for suffix in ["-wal", "-shm"] {
-            let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
-        }
+        // SQLite removes it when the last connection is closed, a moment after the cloud has stopped
+        let log = format!("{}-wal", path.display());
+        let closed = async || (!Path::new(&log).exists()).then_some(()).ok_or(&log);
+        eventually("the store is closed", closed).await;
         std::fs::write(&path, &bytes).unwrap();
         let refused = Cloud::start(options(directory.path())).await.unwrap_err();
         assert!(matches!(refused, StartError::Damaged { .. }), "{refused:?}");
