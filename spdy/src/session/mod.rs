@@ -2,7 +2,8 @@
 //!
 //! There is back-pressure in both directions and no unbounded buffer. A stream with a slow reader buffers some chunks. Then the connection
 //! is not read until the reader has taken one, because the protocol has no windows: streams that must not block each other need separate
-//! connections. The same holds while too many streams wait to be accepted. A writer waits until its earlier bytes were handed to the connection.
+//! connections. The same holds while too many streams wait to be accepted. A writer waits until its earlier bytes were handed to the
+//! connection.
 //!
 //! Reading ends as with spdystream: the peer's end of a stream and its reset are both a plain end of file. A broken connection is an error,
 //! so that truncated data cannot be taken for complete.
