@@ -84,7 +84,7 @@ async fn a_liveness_probe_that_fails_restarts_its_container() {
     world.apply(&with("sick", &[], json!({"livenessProbe": exec(&["false"])}))).await;
     let again = |pod: &Value| main_status(pod)["restartCount"] == 1;
     let pod = world.pod("sick").until("restarted", again).await;
-    assert_eq!(main_status(&pod)["lastState"]["terminated"]["exitCode"], 0);
+    assert_eq!(main_status(&pod)["lastState"]["terminated"]["exitCode"], 143);
     until_event(&world, "Unhealthy", "Liveness probe failed").await;
     until_event(&world, "Killing", "Container main failed liveness probe, will be restarted").await;
     until_event(&world, "Started", "Started container main (again)").await;

@@ -21,7 +21,6 @@ mod config;
 mod config_changes;
 mod crowds;
 mod damage;
-mod damaged_kinds;
 mod device_controller;
 mod disconnects;
 mod exits;

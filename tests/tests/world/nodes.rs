@@ -31,7 +31,7 @@ async fn a_node_whose_agent_is_gone_becomes_not_ready_and_comes_back_with_it() {
     let node = world.node("edge-1");
     let missed = node
         .until("NotReady", |node| {
-            condition(node, "Ready") == Some("Unknown") && !node["spec"]["taints"].is_null()
+            condition(node, "Ready") == Some("Unknown") && !node["spec"]["taints"][0].is_null()
         })
         .await;
     assert_eq!(missed["spec"]["taints"][0]["key"], "node.kubernetes.io/unreachable");
