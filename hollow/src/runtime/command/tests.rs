@@ -91,7 +91,9 @@ fn what_the_command_says_decides() {
         (vec!["sh", "-c", "echo begin; exec nginx -g 'daemon off;'"], None, "begin"),
         (vec!["sh", "-c", "while true; do echo x; sleep 1; done"], None, ""),
         (vec!["sh", "-c", "echo $(date)"], None, ""),
-        (vec!["sh", "-c", "sleep 5 & wait"], None, ""),
+        (vec!["sh", "-c", "sleep 5 & wait"], Some((5.0, 0)), ""),
+        (vec!["sh", "-c", "trap 'exit 0' TERM; sleep 5 & wait"], Some((5.0, 0)), ""),
+        (vec!["sh", "-c", "sleep 5 & date"], None, ""),
         (vec!["sh", "-c", "cat /etc/config/a; echo b"], None, ""),
         (vec!["tail", "-f", "/dev/null"], None, ""),
         (vec!["sh", "/run.sh"], None, ""),
@@ -139,7 +141,7 @@ fn what_has_to_do_with_files_or_the_time_is_run() {
             assert_eq!((run.end, run.live), (None, Some(Live::Own { guesses: ends })), "{script}");
         }
     }
-    for script in ["echo a", "sleep 5", "tail -f /dev/null", "serve", "sleep 5 & wait", "f() { date; }; f"] {
+    for script in ["echo a", "sleep 5", "tail -f /dev/null", "serve", "sleep 5 & date", "f() { date; }; f"] {
         assert_eq!(of(&["sh", "-c", script], "busybox", false).live, None, "{script}");
     }
 }
