@@ -75,11 +75,6 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
             },
             Case { name: "masked", spec: own(json!({"procMount": "Default"})), inside: vec![(masked, "1")] },
             Case {
-                name: "unmasked",
-                spec: own(json!({"procMount": "Unmasked"})),
-                inside: vec![(masked, "0")],
-            },
-            Case {
                 name: "devices",
                 spec: json!({
                     "volumes": [{"name": "kmsg", "hostPath": {"path": "/dev/kmsg", "type": "CharDevice"}}],
