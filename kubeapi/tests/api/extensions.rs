@@ -100,7 +100,11 @@ async fn each_is_listed_watched_and_stored() {
         )});
         object["metadata"]["name"] = json!("b");
         world.expect(&format!("POST {path}?fieldValidation=Strict"), object, 400, unknown).await;
-        assert_eq!(world.watch(&format!("{path}?watch=1")).await.ready(), [format!("ADDED {name}")], "{path}");
+        assert_eq!(
+            world.watch(&format!("{path}?watch=1")).await.ready(),
+            [format!("ADDED {name}")],
+            "{path}"
+        );
         world.expect(&format!("DELETE {path}/{name}"), Value::Null, 200, json!({})).await;
     }
 }

@@ -184,16 +184,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                     self.pipeline_goes_on()?;
                 }
             }
-            '&' => {
-                self.rest.next();
-                if self.rest.next_if_eq(&'>').is_some() {
-                    self.target(Which::Both)?;
-                } else if self.rest.next_if_eq(&'&').is_some() {
-                    self.end_pipeline(Joint::AfterSuccess)?;
-                } else {
-                    self.wait()?;
-                }
-            }
+            '&' => self.ampersand()?,
             '>' => self.output(Which::Stdout)?,
             '<' => {
                 self.rest.next();
@@ -239,6 +230,18 @@ impl<'a, 'b> Reader<'a, 'b> {
             }
         }
         Ok(true)
+    }
+
+    /// Parses `&&`, `&>` or `&`.
+    fn ampersand(&mut self) -> Result<(), Unreadable> {
+        self.rest.next();
+        if self.rest.next_if_eq(&'>').is_some() {
+            self.target(Which::Both)
+        } else if self.rest.next_if_eq(&'&').is_some() {
+            self.end_pipeline(Joint::AfterSuccess)
+        } else {
+            self.wait()
+        }
     }
 
     /// Parses what follows a single `&`. With `wait` the shell does nothing else meanwhile, so that the command may as well run in the
