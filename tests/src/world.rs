@@ -107,7 +107,7 @@ pub struct World {
 impl World {
     /// Creates a cloud in memory and this many nodes, which start to join it.
     pub async fn new(nodes: usize) -> Self {
-        Self::with(Setup { nodes, ..Setup::default() }).await
+        Box::pin(Self::with(Setup { nodes, ..Setup::default() })).await
     }
 
     /// Creates a world with these settings.

@@ -46,10 +46,12 @@ fn left(text: &[u8]) -> Vec<u8> {
 
 #[test]
 fn only_message_that_is_too_large_is_cut() {
+    /// What it is, the frames, those that are let through, and the messages that are cut.
+    type Row = (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<CutMessage>);
     let (small, large, huge) = (text(20_000), text(70_000), text(80_001));
     let cut = |number, size, is_text| CutMessage { size, is_text, number };
     let ping = frame(0x89, b"p");
-    let rows: Vec<(&str, Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<CutMessage>)> = vec![
+    let rows: Vec<Row> = vec![
         (
             "accepted",
             vec![frame(0x81, &small), frame(0x82, b"")],

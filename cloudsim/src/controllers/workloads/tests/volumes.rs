@@ -48,7 +48,8 @@ async fn until_volume(
     condition: impl Fn(Option<&PersistentVolume>) -> bool,
 ) -> Option<PersistentVolume> {
     let volumes = Api::<PersistentVolume>::all(world.client.clone());
-    let waited = tokio::time::timeout(WAIT_TIMEOUT, await_condition(volumes.clone(), name, condition)).await;
+    let condition = Box::pin(await_condition(volumes.clone(), name, condition));
+    let waited = tokio::time::timeout(WAIT_TIMEOUT, condition).await;
     match waited {
         Ok(volume) => volume.unwrap(),
         Err(_) => panic!("{name} is not {what}: {:?}", volumes.get_opt(name).await.unwrap()),
