@@ -17,7 +17,7 @@ pub(super) const SUFFIX: &str = ".reserve";
 /// The extension of the file while it is written.
 const UNFINISHED: &str = "reserving";
 /// How long to wait before the file is written again.
-const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// The bytes written at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// By how much a stored object may grow while the disk is full: a status that has a longer number in it.
@@ -99,7 +99,7 @@ impl Reserve {
         }
     }
 
-    /// Half as much again must be free, so that the next write does not need the reserve at once.
+    /// A quarter as much again must be free, so that the next write does not need the reserve at once.
     async fn write(&self, unfinished: &Path) -> std::io::Result<()> {
         let mut file = fs::OpenOptions::new()
             .create(true)
@@ -109,7 +109,7 @@ impl Reserve {
             .open(unfinished)
             .await?;
         let chunk = vec![0xa5; CHUNK_BYTES];
-        let mut left = self.bytes + self.bytes / 2;
+        let mut left = self.bytes + self.bytes / 4;
         while left > 0 {
             let part = &chunk[..left.min(CHUNK_BYTES)];
             file.write_all(part).await?;

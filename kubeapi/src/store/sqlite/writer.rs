@@ -7,16 +7,20 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use sqlx::SqliteConnection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use super::{
     Seal,
     fault::ErrorContext,
     recent::RecentObjects,
-    reserve::{Reserve, grows},
+    reserve::{RETRY_INTERVAL, Reserve, grows},
     result_code::{is_full, may_be_of_one},
     statements::{self, CurrentObjects},
     trim::IncrementalVacuum,
@@ -73,8 +77,15 @@ impl Writer {
         if self.reserve.is_released() {
             self.trim.now(&mut self.connection).await;
         }
-        while inbox.recv_many(&mut group, MAX_COMMITS_PER_TRANSACTION).await > 0 {
-            self.settle(&mut group).await;
+        loop {
+            // cancel-safe: jobs stay in the channel
+            let received = inbox.recv_many(&mut group, MAX_COMMITS_PER_TRANSACTION);
+            match self.unless_full_for(RETRY_INTERVAL, received).await {
+                Some(0) => return,
+                Some(_) => self.settle(&mut group).await,
+                // nobody writes, but there may be room again
+                None => {}
+            }
             if self.reserve.is_released() {
                 self.trim.now(&mut self.connection).await;
                 self.reserve.refill().await;
@@ -83,6 +94,11 @@ impl Writer {
                 self.trim.after_commit(&mut self.connection).await;
             }
         }
+    }
+
+    /// Awaits `future`; while the disk is full no longer than `time`, and then returns `None`.
+    async fn unless_full_for<T>(&self, time: Duration, future: impl Future<Output = T>) -> Option<T> {
+        if self.reserve.is_released() { timeout(time, future).await.ok() } else { Some(future.await) }
     }
 
     /// Executes a group and answers its commits.
