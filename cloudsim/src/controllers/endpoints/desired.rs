@@ -23,6 +23,9 @@ use crate::controllers::{
 
 /// The label of a slice with its service's name.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The label of Endpoints that this controller writes, and its value.
+pub(super) const ENDPOINTS_MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+pub(super) const ENDPOINTS_MANAGER: &str = "endpoint-controller";
 /// The label of a slice with its manager.
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -237,6 +240,7 @@ pub(super) fn endpoints(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
         list.get_or_insert_default().push(address);
     }
     let mut labels = service.labels().clone();
+    labels.insert(ENDPOINTS_MANAGED_BY.into(), ENDPOINTS_MANAGER.into());
     if is_headless(service) {
         labels.insert(HEADLESS.into(), String::new());
     }

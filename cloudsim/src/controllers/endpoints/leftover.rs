@@ -13,6 +13,7 @@ use kube::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::desired::{ENDPOINTS_MANAGED_BY, ENDPOINTS_MANAGER};
 use crate::controllers::{
     informers::{Change, Failure, Triggers, work},
     workloads::Cluster,
@@ -40,7 +41,10 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
         Some(ObjectRef::from_obj(&*left))
     };
     let triggers = Triggers::none().and(&cluster.services, of_service);
-    for left in cluster.endpoints.all() {
+    let is_managed = |one: &Arc<Endpoints>| {
+        one.labels().get(ENDPOINTS_MANAGED_BY).is_some_and(|manager| manager == ENDPOINTS_MANAGER)
+    };
+    for left in cluster.endpoints.all().iter().filter(|one| is_managed(one)) {
         let (namespace, name) = (left.namespace().unwrap_or_default(), left.name_any());
         if cluster.services.get(&namespace, &name).is_none() {
             ended.lock().insert((namespace, name));

@@ -93,12 +93,13 @@ async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), F
     let there = cluster.endpoints.get(&desired.namespace().unwrap_or_default(), &desired.name_any());
     match there {
         Some(old)
-            if old.subsets.clone().unwrap_or_default() == desired.subsets.clone().unwrap_or_default() =>
+            if old.subsets.clone().unwrap_or_default() == desired.subsets.clone().unwrap_or_default()
+                && old.labels().contains_key(desired::ENDPOINTS_MANAGED_BY) =>
         {
             Ok(())
         }
         Some(old) => {
-            let patch = json!({"subsets": desired.subsets});
+            let patch = json!({"metadata": {"labels": desired.metadata.labels}, "subsets": desired.subsets});
             cluster.patch(&cluster.endpoints, &*old, &patch).await
         }
         None => match cluster.create(&cluster.endpoints, desired).await {
