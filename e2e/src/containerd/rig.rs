@@ -108,8 +108,12 @@ impl RealRig {
         }
         for container in spec["containers"].as_array().into_iter().flatten() {
             if container["command"].to_string().contains("trap ") {
-                let id = Self::container_id(&pod, container["name"].as_str().unwrap_or_default())?;
-                until(&format!("trap in {name}"), || self.containerd.cri.handles_termination(&id))?;
+                let container = container["name"].as_str().unwrap_or_default();
+                until(&format!("trap in {name}"), || {
+                    // one that has ended has a successor
+                    let pod = self.pod(name)?.context("the pod is not there")?;
+                    self.containerd.cri.handles_termination(&Self::container_id(&pod, container)?)
+                })?;
             }
         }
         Ok(pod)

@@ -28,15 +28,19 @@ fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
     command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
     command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
     let mut cloud = Process::start(CLOUDSIM, command, directory)?;
+    let line = join_line(&mut cloud, &directory.join("kubeconfig"))?;
+    Ok((cloud, line))
+}
+
+/// The line by which machines join a cloud that prints it with `TOKEN` in place of its token.
+pub(crate) fn join_line(cloud: &mut Process, kubeconfig: &Path) -> anyhow::Result<String> {
     cloud.wait_for("edge-agent join ")?;
     let log = cloud.log();
     let line = log.lines().map(str::trim).find(|line| line.starts_with("edge-agent join "));
-    // the token is not in the log: a command prints it
     let mut token = Command::new(binary(CLOUDSIM)?);
-    let token =
-        run(token.arg("token").arg("--kubeconfig").arg(directory.join("kubeconfig")))?.success()?.text();
+    let token = run(token.args(["token", "--kubeconfig"]).arg(kubeconfig))?.success()?.text();
     ensure!(!log.contains(token.trim()), "the token was printed");
-    Ok((cloud, line.context("no line")?.replace("TOKEN", token.trim())))
+    Ok(line.context("no line")?.replace("TOKEN", token.trim()))
 }
 
 /// What systemd is asked for is written down, and nothing is done.
@@ -132,7 +136,10 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
         ensure!(!machine.path(file).exists(), "{file} is left");
     }
     let mounts = machine.run(&["cat", "/proc/mounts"])?;
-    let left: Vec<_> = mounts.lines().filter(|mount| mount.contains("/var/lib/kubelet/")).collect();
+    // those of other machines, which run meanwhile, are elsewhere
+    let is_own =
+        |mount: &&str| mount.split(' ').nth(1).is_some_and(|place| place.starts_with("/var/lib/kubelet/"));
+    let left: Vec<_> = mounts.lines().filter(is_own).collect();
     ensure!(left.is_empty(), "{left:?}");
 
     // the cloud has the name still

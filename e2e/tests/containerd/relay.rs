@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::pod,
+    join::join_line,
     own_network::{in_network_namespace, ip},
 };
 
@@ -126,10 +127,8 @@ fn cloud(directory: &Path, kubeconfig: &Path) -> anyhow::Result<(Process, String
     command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
     command.args(["--relay-port", &ports.node.to_string()]);
     let mut cloud = Process::start(CLOUDSIM, command, directory)?;
-    cloud.wait_for("edge-agent join ")?;
-    let log = cloud.log();
-    let line = log.lines().map(str::trim).find(|line| line.starts_with("edge-agent join "));
-    Ok((cloud, line.context("no line")?.to_owned(), ports.node))
+    let line = join_line(&mut cloud, kubeconfig)?;
+    Ok((cloud, line, ports.node))
 }
 
 /// Joins a machine, and runs its agent with EdgeMesh.
