@@ -54,10 +54,10 @@ fn cloud_whose_disk_is_full_deletes_and_starts() -> anyhow::Result<()> {
     cloud.process.wait_for("is ready")?;
     let reading = cloud.kubectl.json(&["get", "configmap", "fill-1", "-o", "json"])?;
     ensure!(reading["data"]["a"].as_str().is_some_and(|text| text.len() == 700_000), "it is not whole");
+    cloud.kubectl.output(&["get", "--raw", "/readyz"])?.failure()?;
     for number in 1..10 {
         delete(&cloud, number)?;
     }
-    cloud.kubectl.output(&["get", "--raw", "/readyz"])?.failure()?;
 
     fs::remove_file(full)?;
     until("the store is well again", || cloud.kubectl.run(&["get", "--raw", "/readyz"]).map(drop))?;
