@@ -28,7 +28,7 @@ pub(crate) fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> 
         return Ok(object);
     }
     let value = served_value(kind, object.value()?);
-    Ok(Object { json: Bytes::from(value.to_string()), ..object })
+    Ok(object.with_json(Bytes::from(value.to_string())))
 }
 
 fn served_value(kind: &Kind, mut value: Value) -> Value {

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::registry::{Builtin, Kind};
+use crate::{
+    registry::{Builtin, Kind},
+    store::{Object, StoreError},
+};
 
 /// One requirement of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +22,31 @@ pub(super) struct FieldRequirement {
 
 impl FieldRequirement {
     pub(super) fn matches(&self, object: &Value) -> bool {
-        let found = self.pointers.iter().map(|pointer| text(object, pointer)).find(|text| !text.is_empty());
-        (found.as_deref().unwrap_or(self.absent()) == self.value) != self.negated
+        let found =
+            self.pointers.iter().map(|pointer| text(object.pointer(pointer))).find(|text| !text.is_empty());
+        self.wants(found.as_deref().unwrap_or(self.absent()))
+    }
+
+    /// Reports whether a stored object matches; parses no more of it than it must.
+    pub(super) fn selects(&self, object: &Object) -> Result<bool, StoreError> {
+        match self.label.as_str() {
+            "metadata.name" => return Ok(self.wants(&object.key.name)),
+            "metadata.namespace" => return Ok(self.wants(&object.key.namespace)),
+            _ => {}
+        }
+        for pointer in &self.pointers {
+            let path: Vec<_> = pointer.split('/').skip(1).collect();
+            let found: Option<Value> = object.part(&path)?;
+            let found = text(found.as_ref());
+            if !found.is_empty() {
+                return Ok(self.wants(&found));
+            }
+        }
+        Ok(self.wants(self.absent()))
+    }
+
+    fn wants(&self, found: &str) -> bool {
+        (found == self.value) != self.negated
     }
 
     /// Returns the value of an absent field.
@@ -33,8 +59,8 @@ impl FieldRequirement {
     }
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> Cow<'a, str> {
-    match object.pointer(pointer) {
+fn text(value: Option<&Value>) -> Cow<'_, str> {
+    match value {
         Some(Value::String(text)) => text.into(),
         Some(Value::Bool(true)) => "true".into(),
         Some(Value::Bool(false)) => "false".into(),

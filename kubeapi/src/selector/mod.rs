@@ -12,11 +12,9 @@ use crate::{
 mod fields;
 mod labels;
 mod lexer;
-mod stored_labels;
 
 use fields::FieldRequirement;
 use labels::LabelRequirement;
-use stored_labels::stored_labels;
 
 /// Which objects of a collection a request asks for; by default all of them.
 #[derive(Clone, Debug, Default)]
@@ -72,17 +70,18 @@ impl Selection {
     /// Reports whether a stored object is selected; parses no more of it than it must.
     pub(crate) fn selects(&self, object: &Object) -> Result<bool, StoreError> {
         if !self.labels.is_empty() {
-            let labels = stored_labels(object)?;
+            let labels = object.labels()?;
             let label = |key: &str| labels.get(key).map(String::as_str);
             if !self.labels.iter().all(|requirement| requirement.matches(label(requirement.key()))) {
                 return Ok(false);
             }
         }
-        if self.fields.is_empty() {
-            return Ok(true);
+        for requirement in &self.fields {
+            if !requirement.selects(object)? {
+                return Ok(false);
+            }
         }
-        let value = object.value()?;
-        Ok(self.fields.iter().all(|requirement| requirement.matches(&value)))
+        Ok(true)
     }
 
     /// Reports whether every object is selected.

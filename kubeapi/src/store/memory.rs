@@ -15,6 +15,7 @@ use super::{
     Event, EventKind, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch,
     Write,
     log::Log,
+    parts::KnownLabels,
     plan::{FIRST_REVISION, plan},
 };
 
@@ -30,9 +31,21 @@ struct Objects(HashMap<Resource, Collection>);
 
 type Collection = BTreeMap<(Box<str>, Box<str>), StoredObject>;
 
+/// An [`Object`] without its key.
 struct StoredObject {
     revision: u64,
     json: Bytes,
+    labels: KnownLabels,
+}
+
+impl StoredObject {
+    fn of(object: &Object) -> Self {
+        Self { revision: object.revision, json: object.json.clone(), labels: object.labels.clone() }
+    }
+
+    fn at(&self, key: Key) -> Object {
+        Object { key, revision: self.revision, json: self.json.clone(), labels: self.labels.clone() }
+    }
 }
 
 impl MemoryStore {
@@ -89,16 +102,16 @@ impl Store for MemoryStore {
 impl Objects {
     fn get(&self, key: &Key) -> Option<Object> {
         let stored = self.0.get(&key.resource)?.get(&place(&key.namespace, &key.name))?;
-        Some(Object { key: key.clone(), revision: stored.revision, json: stored.json.clone() })
+        Some(stored.at(key.clone()))
     }
 
     fn apply(&mut self, event: &Event) {
-        let Object { key, revision, json } = &event.object;
+        let key = &event.object.key;
         let collection = self.0.entry(key.resource.clone()).or_default();
         let place = place(&key.namespace, &key.name);
         match event.kind {
             EventKind::Added | EventKind::Modified => {
-                collection.insert(place, StoredObject { revision: *revision, json: json.clone() });
+                collection.insert(place, StoredObject::of(&event.object));
             }
             EventKind::Deleted => {
                 collection.remove(&place);
@@ -118,10 +131,8 @@ impl Objects {
         let covered = |namespace: &str| scope.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
         let mut rest =
             collection.range((start, Bound::Unbounded)).take_while(|((namespace, _), _)| covered(namespace));
-        let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &StoredObject)| Object {
-            key: Key::new(scope.resource.clone(), &**namespace, &**name),
-            revision: stored.revision,
-            json: stored.json.clone(),
+        let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &StoredObject)| {
+            stored.at(Key::new(scope.resource.clone(), &**namespace, &**name))
         };
         let items = rest.by_ref().take(page.limit.unwrap_or(usize::MAX)).map(object).collect();
         (items, rest.count())

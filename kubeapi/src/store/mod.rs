@@ -14,6 +14,7 @@ mod damage;
 mod lock;
 mod log;
 mod memory;
+mod parts;
 mod plan;
 mod sqlite;
 mod watch;
@@ -97,7 +98,7 @@ pub struct Scope {
 }
 
 /// An object as stored: raw JSON in which `metadata.resourceVersion` is `revision` in decimal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Object {
     /// The object's key.
     pub key: Key,
@@ -105,9 +106,28 @@ pub struct Object {
     pub revision: u64,
     /// The whole object.
     pub json: Bytes,
+    labels: parts::KnownLabels,
 }
 
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.key, self.revision, &self.json) == (&other.key, other.revision, &other.json)
+    }
+}
+
+impl Eq for Object {}
+
 impl Object {
+    /// Makes an object.
+    pub fn new(key: Key, revision: u64, json: Bytes) -> Self {
+        Self { key, revision, json, labels: parts::KnownLabels::default() }
+    }
+
+    /// Returns the object with other content.
+    pub(crate) fn with_json(self, json: Bytes) -> Self {
+        Self::new(self.key, self.revision, json)
+    }
+
     /// Parses the object. Fails only where the stored bytes are damaged.
     pub fn value(&self) -> Result<Value, StoreError> {
         serde_json::from_slice(&self.json).map_err(|error| self.not_json(&error))
@@ -115,7 +135,7 @@ impl Object {
 
     /// Makes an object of which only the key and the revision could be read: what a commit finds in place of a damaged one.
     fn unreadable(key: Key, revision: u64) -> Self {
-        Self { key, revision, json: Bytes::new() }
+        Self::new(key, revision, Bytes::new())
     }
 
     /// Reports whether the object could not be read. A JSON object has at least two bytes.

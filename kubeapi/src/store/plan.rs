@@ -57,7 +57,7 @@ fn change(write: &mut Write, revision: u64, previous: Option<Object>) -> Result<
         (None, None) => return Err(StoreError::Missing(key.clone())),
     };
     let previous = previous.filter(|previous| !previous.is_unreadable());
-    Ok(Event { kind, object: Object { key: key.clone(), revision, json }, previous })
+    Ok(Event { kind, object: Object::new(key.clone(), revision, json), previous })
 }
 
 /// Sets the revision and writes the object out; `None` where it has no metadata.

@@ -114,11 +114,11 @@ mod tests {
             r#"{"kind":"Node","metadata":{"name":"a \"}{ b","labels":{"x":"ü"}},"status":{"metadata":{"name":"no"}}}"#,
             r#"{"status":[{"metadata":1}]}"#,
         ] {
-            let object = Object { key: key.clone(), revision: 1, json: Bytes::from(text) };
+            let object = Object::new(key.clone(), 1, Bytes::from(text));
             let read = metadata_of(&object.value().unwrap());
             assert_eq!(serde_json::from_str::<Value>(&metadata_alone(&object).unwrap()).unwrap(), read);
         }
-        let damaged = Object { key, revision: 1, json: Bytes::from_static(b"{\"metadata\":{\"name\"") };
+        let damaged = Object::new(key, 1, Bytes::from_static(b"{\"metadata\":{\"name\""));
         assert!(matches!(metadata_alone(&damaged), Err(StoreError::Damaged { .. })));
     }
 }

@@ -249,7 +249,7 @@ fn placed(kind: &Kind, object: Object) -> Result<Object, StatusError> {
     let map = as_map(&mut value);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
-    Ok(Object { json: Bytes::from(value.to_string()), ..object })
+    Ok(object.with_json(Bytes::from(value.to_string())))
 }
 
 fn error_line(error: &StatusError) -> Bytes {

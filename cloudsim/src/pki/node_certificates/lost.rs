@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn left(key: Key, value: &Value) -> Object {
-        Object { key, revision: 1, json: Bytes::from(value.to_string()) }
+        Object::new(key, 1, Bytes::from(value.to_string()))
     }
 
     fn authority() -> Key {

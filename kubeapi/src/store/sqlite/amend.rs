@@ -76,7 +76,7 @@ pub(super) async fn write(
         revision = revision.saturating_add(1);
         let no_object = || sqlx::Error::Encode(format!("{key} has no metadata").into());
         let json = stamp(&mut value, revision).ok_or_else(no_object)?;
-        put(connection, seal, &Object { key, revision, json }).await?;
+        put(connection, seal, &Object::new(key, revision, json)).await?;
     }
     Ok(revision)
 }
@@ -87,7 +87,7 @@ pub(super) async fn put(
     seal: Option<&Seal>,
     object: &Object,
 ) -> Result<(), sqlx::Error> {
-    let Object { key, revision, json } = object;
+    let Object { key, revision, json, .. } = object;
     let value = closed(seal, key, *revision, json)?;
     let checksum = checksum(key, *revision, &value);
     let put = sqlx::query(

@@ -228,7 +228,7 @@ pub(super) fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<R
     };
     let revision = revision.cast_unsigned();
     Ok(match json(seal, &key, revision, value, found)? {
-        Ok(json) => Ok(Object { key, revision, json: Bytes::from(json) }),
+        Ok(json) => Ok(Object::new(key, revision, Bytes::from(json))),
         Err(damage) => Err(DamagedObject { key, revision, damage }),
     })
 }

@@ -91,7 +91,7 @@ mod tests {
 
     fn event(kind: EventKind, name: &str, revision: u64) -> Event {
         let key = Key::new(Resource::new("", "pods"), "default", name);
-        Event { kind, object: Object { key, revision, json: Bytes::from(vec![b' '; 100]) }, previous: None }
+        Event { kind, object: Object::new(key, revision, Bytes::from(vec![b' '; 100])), previous: None }
     }
 
     #[test]

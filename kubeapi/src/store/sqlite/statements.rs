@@ -115,7 +115,7 @@ fn writings<'a>(
         let last = (left == 0).then_some(COMMIT);
         let mut query = text(repeat_n(statement, part.len()).chain(last));
         for event in *part {
-            let Object { key, revision, json } = &event.object;
+            let Object { key, revision, json, .. } = &event.object;
             query = at(query, key);
             if !is_deletion(event) {
                 let value = closed(seal, key, *revision, json)?;
