@@ -9,6 +9,7 @@ mod admin;
 mod admission;
 mod clock;
 mod cloud;
+mod component_statuses;
 pub mod controllers;
 mod delivery;
 mod enrolment;

@@ -18,7 +18,7 @@ use crate::{
     health::StoreCheckCache,
     metrics::{Metrics, MetricsSource},
     node_streams::NodeStreams,
-    registry::{Kind, Registry},
+    registry::{ComputedKind, Kind, Registry},
     store::Store,
     streams::slots::Slots,
     token::TokenIssuer,
@@ -54,7 +54,7 @@ struct Inner {
     admission_configuration: ConfigurationCache,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
-    computed: Option<Arc<dyn ComputedObjects>>,
+    computed: Vec<Arc<dyn ComputedObjects>>,
     slots: Slots,
     rbac: bool,
     stored_only: Vec<(String, String)>,
@@ -76,7 +76,7 @@ impl Api {
             admission: None,
             webhooks: Arc::new(HttpsTransport),
             node_streams: None,
-            computed: None,
+            computed: Vec::new(),
             rbac: false,
             stored_only: Vec::new(),
             metrics: None,
@@ -146,8 +146,10 @@ impl Api {
         self.0.node_streams.as_ref()
     }
 
-    pub(crate) fn computed(&self) -> Option<&Arc<dyn ComputedObjects>> {
-        self.0.computed.as_ref()
+    /// Returns what computes the objects of `kind`.
+    pub(crate) fn computed(&self, kind: &Kind) -> Option<&Arc<dyn ComputedObjects>> {
+        let has = |own: &ComputedKind| own.plural == kind.plural && own.group == kind.group;
+        self.0.computed.iter().find(|source| source.kinds().iter().any(has))
     }
 
     /// Returns the slots for streams to nodes.
@@ -198,7 +200,7 @@ pub struct Builder {
     admission: Option<Arc<dyn Admission>>,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
-    computed: Option<Arc<dyn ComputedObjects>>,
+    computed: Vec<Arc<dyn ComputedObjects>>,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     metrics: Option<MetricsSource>,
@@ -241,10 +243,11 @@ impl Builder {
         Self { node_streams: Some(streams), ..self }
     }
 
-    /// Sets the provider of computed objects, whose kinds are served besides those of the registry.
+    /// Adds a provider of computed objects, whose kinds are served besides those of the registry.
     #[must_use]
-    pub fn computed(self, source: Arc<dyn ComputedObjects>) -> Self {
-        Self { computed: Some(source), ..self }
+    pub fn computed(mut self, source: Arc<dyn ComputedObjects>) -> Self {
+        self.computed.push(source);
+        self
     }
 
     /// Enforces RBAC: callers are allowed what stored roles and bindings grant. Without it, only `system:masters` is served.
@@ -281,7 +284,7 @@ impl Builder {
             stored_only,
             metrics,
         } = self;
-        let kinds = computed.as_ref().map(|source| source.kinds()).unwrap_or_default();
+        let kinds = computed.iter().flat_map(|source| source.kinds()).collect();
         let registry = registry.with_computed(kinds);
         Api(Arc::new(Inner {
             store,

@@ -1,5 +1,5 @@
-//! Kinds whose objects are stored nowhere: they are computed when somebody asks for them, as those of `metrics.k8s.io` are. Discovery,
-//! OpenAPI and roles know them as they know other kinds; they can be got and listed, and nothing else.
+//! Kinds whose objects are stored nowhere: they are computed when somebody asks for them, as component statuses and those of
+//! `metrics.k8s.io` are. Discovery, OpenAPI and roles know them as they know other kinds; they can be got and listed, and nothing else.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -12,8 +12,13 @@ use crate::{
 /// Computes the objects of some kinds.
 #[async_trait]
 pub trait ComputedObjects: Send + Sync + 'static {
-    /// The kinds that it has. They are asked for once, when the API is built.
+    /// The kinds that it has, always the same.
     fn kinds(&self) -> Vec<ComputedKind>;
+
+    /// What every caller is warned of, if anything.
+    fn warning(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The objects of `kind`, whole, in the order of namespace and name: those in `namespace` (where it is empty, all of them), and of
     /// these, where `name` is not empty, at most the one that is called so.

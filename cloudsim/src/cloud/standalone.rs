@@ -18,6 +18,7 @@ use super::{DATABASE, Options, StartError, metrics::Metrics};
 use crate::{
     admin::{Admin, ApiWithAdmin},
     admission,
+    component_statuses::ComponentStatuses,
     controllers::{
         api_services,
         certificates::{self, Approver, Signer},
@@ -127,7 +128,8 @@ fn api(
 ) -> Builder {
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
     let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::KubeEdgeAdmission));
-    api.metrics(metrics.source()).rbac(options.rbac)
+    let components = Arc::new(ComponentStatuses::new(Arc::clone(store)));
+    api.computed(components).metrics(metrics.source()).rbac(options.rbac)
 }
 
 /// Makes the required namespaces, keys and tokens.

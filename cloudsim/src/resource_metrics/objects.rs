@@ -71,6 +71,8 @@ pub(super) fn kinds() -> Vec<ComputedKind> {
         version: VERSION,
         kind,
         plural,
+        singular: "",
+        short_names: &[],
         namespaced: kind != NODE,
         schema,
         columns,

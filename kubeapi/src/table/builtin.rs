@@ -60,6 +60,21 @@ pub(super) const DEFINITION: Printer = Printer {
     cells: |object, _| vec![name(object), text_or_empty(object, "/metadata/creationTimestamp").into()],
 };
 
+pub(super) const COMPONENT_STATUS: Printer = Printer {
+    columns: &[NAME, shown("Status"), shown("Message"), shown("Error")],
+    cells: |object, _| {
+        let conditions = items(object, "/conditions");
+        let healthy = conditions.iter().find(|condition| text_or_empty(condition, "/type") == "Healthy");
+        let text = |pointer| healthy.map_or("", |condition| text_or_empty(condition, pointer));
+        let status = match healthy {
+            Some(_) if text("/status") == "True" => "Healthy",
+            Some(_) => "Unhealthy",
+            None => "Unknown",
+        };
+        vec![name(object), status.into(), text("/message").into(), text("/error").into()]
+    },
+};
+
 /// The printer of both event kinds, whose fields have different names.
 pub(super) const EVENT: Printer = Printer { columns: EVENT_COLUMNS, cells: event };
 

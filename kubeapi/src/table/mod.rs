@@ -66,7 +66,7 @@ pub(crate) fn table(
     with_columns: bool,
     now: Timestamp,
 ) -> Value {
-    let printer = kind.builtin.and_then(printer);
+    let printer = printer(kind);
     let cells = |object: &Value| match printer {
         Some(printer) => (printer.cells)(object, now),
         None => custom::cells(&kind.columns, object, now),
@@ -87,9 +87,10 @@ pub(crate) fn table(
 }
 
 /// Returns the printer of a kind; `None` where its definition has the columns.
-fn printer(builtin: Builtin) -> Option<&'static Printer> {
+fn printer(kind: &Kind) -> Option<&'static Printer> {
     use Builtin as B;
-    Some(match builtin {
+    Some(match kind.builtin? {
+        B::Computed if kind.kind == "ComponentStatus" => &builtin::COMPONENT_STATUS,
         B::Computed => return None,
         B::Namespace => &builtin::NAMESPACE,
         B::Node => &node::PRINTER,

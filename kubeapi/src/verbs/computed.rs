@@ -21,7 +21,8 @@ use crate::{
 /// Answers with the request's objects, or the one that it names.
 pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let target = &call.target;
-    let source = api.computed().ok_or_else(StatusError::no_resource)?;
+    let source = api.computed(&target.kind).ok_or_else(StatusError::no_resource)?;
+    source.warning().into_iter().for_each(|warning| call.warnings.add(warning.to_owned()));
     let selection = selection(call)?;
     let computed = source.list(&target.kind, &target.namespace, &target.name).await;
     let mut items = computed.map_err(|error| StatusError::internal(error.to_string()))?;
