@@ -125,8 +125,7 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     let status = match kind.builtin {
         Some(B::Pod) => pod::status(object),
         Some(B::Namespace) => {
-            // whoever empties namespaces takes it away
-            child(as_map(object), "spec").insert("finalizers".into(), json!(["kubernetes"]));
+            namespace_finalizer(object);
             json!({"phase": "Active"})
         }
         Some(B::Service | B::Ingress) => json!({"loadBalancer": {}}),
@@ -175,6 +174,17 @@ fn namespace(namespace: &mut Map<String, Value>) {
     let name = text_at(metadata, "name").to_owned();
     if !name.is_empty() {
         child(metadata, "labels").insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
+/// Adds the finalizer that whoever empties namespaces takes away.
+fn namespace_finalizer(namespace: &mut Value) {
+    const OWN: &str = "kubernetes";
+    let finalizers = child(as_map(namespace), "spec").entry("finalizers").or_insert_with(|| json!([]));
+    match finalizers {
+        Value::Array(list) if list.iter().any(|known| known == OWN) => {}
+        Value::Array(list) => list.push(OWN.into()),
+        other => *other = json!([OWN]),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    fields::{default_number, default_text, map_at, maps, text_at},
+    fields::{default_text, map_at, maps, text_at},
     pod, storage,
 };
 use crate::object::{child, default_to};
@@ -34,9 +34,7 @@ pub(super) fn deployment(spec: &mut Map<String, Value>) {
 
 pub(super) fn replica_set(spec: &mut Map<String, Value>) {
     default_to(spec, "replicas", 1);
-    if let Some(template) = map_at(spec, "template") {
-        pods(template);
-    }
+    pods(child(spec, "template"));
 }
 
 /// Fills in a replication controller, which also takes its labels and selector from its template.
@@ -87,7 +85,7 @@ pub(super) fn stateful_set(spec: &mut Map<String, Value>) {
 }
 
 pub(super) fn autoscaler(spec: &mut Map<String, Value>) {
-    default_number(spec, "minReplicas", 1);
+    default_to(spec, "minReplicas", 1);
     let utilization = json!([{
         "type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
     }]);

@@ -20,13 +20,8 @@ pub(crate) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
         return stored_versions(definition);
     }
     let text = |pointer| text_or_empty(definition, pointer);
-    let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+    let group = text("/spec/group");
     let mut causes = Vec::new();
-    let name = text("/metadata/name");
-    if !name.is_empty() && name != format!("{plural}.{group}") {
-        let why = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", &name.into(), why));
-    }
     if group.is_empty() {
         causes.push(Cause::required("spec.group", ""));
     } else if !dns_subdomain(group).is_empty() {

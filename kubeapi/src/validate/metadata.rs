@@ -173,8 +173,7 @@ fn controllers(owners: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Returns the faults of an object's name.
 pub(super) fn name_faults(kind: &Kind, object: &Value, name: &str) -> Vec<String> {
     match kind.builtin {
-        Some(Builtin::Namespace | Builtin::StatefulSet) => names::dns_label(name),
-        Some(Builtin::Service) => names::dns_1035_label(name),
+        Some(Builtin::Namespace | Builtin::StatefulSet | Builtin::Service) => names::dns_label(name),
         // These kinds allow any name that fits into a path.
         Some(
             Builtin::Role
@@ -182,12 +181,24 @@ pub(super) fn name_faults(kind: &Kind, object: &Value, name: &str) -> Vec<String
             | Builtin::ClusterRole
             | Builtin::ClusterRoleBinding
             | Builtin::CertificateSigningRequest
+            | Builtin::PodDisruptionBudget
             | Builtin::Event,
         ) => names::path_segment(name),
+        Some(Builtin::CustomResourceDefinition) => of_definition(object, name),
         Some(Builtin::ApiService) => of_api_service(object, name),
         Some(Builtin::IpAddress) => names::ip_address(name),
         _ => names::dns_subdomain(name),
     }
+}
+
+fn of_definition(object: &Value, name: &str) -> Vec<String> {
+    let part = |pointer| text_or_empty(object, pointer);
+    let wanted = format!("{}.{}", part("/spec/names/plural"), part("/spec/group"));
+    let mut faults = names::dns_subdomain(name);
+    if name != wanted {
+        faults.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+    }
+    faults
 }
 
 fn of_api_service(object: &Value, name: &str) -> Vec<String> {

@@ -181,7 +181,10 @@ fn names_have_the_rules_of_their_kind() {
         ("namespaces", "a-b", true),
         ("namespaces", "a.b", false),
         ("services", "a1", true),
-        ("services", "1a", false),
+        ("services", "1a", true),
+        ("services", "a.b", false),
+        ("poddisruptionbudgets", "A_b", true),
+        ("poddisruptionbudgets", "a/b", false),
         ("widgets", "a.b", true),
         ("widgets", ".a", false),
     ];

@@ -50,7 +50,9 @@ pub(super) async fn check(
 
 /// Returns 422 for causes, if there are any.
 fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
-    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
+    // the API server checks events of both groups as those of the core group
+    let group = if kind.is(Builtin::NewEvent) { "" } else { &kind.group };
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(group, &kind.kind, name, causes)) }
 }
 
 /// Compiles the schema of a defined kind, unless it is compiled.

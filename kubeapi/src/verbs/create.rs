@@ -90,6 +90,11 @@ async fn create_object(
     let mut target = call.target.clone();
     target.name = text_or_empty(&object, "/metadata/name").to_owned();
     let generates = target.name.is_empty() && !generate.is_empty();
+    if target.kind.is(Builtin::LimitRange) && target.name.is_empty() && !generates {
+        // a name of its own, which only this kind gets
+        target.name = Uuid::new_v4().to_string();
+        metadata(&mut object).insert("name".into(), target.name.as_str().into());
+    }
     check_namespace(api, &target).await?;
     if api.is_full() {
         node::admit(&target, &mut object);

@@ -262,3 +262,59 @@ async fn a_pod_has_the_priority_of_its_class() {
         (&json!(7), &json!("usual"))
     );
 }
+
+/// Answers that a kube-apiserver 1.36 gave to the same bodies.
+#[tokio::test]
+async fn new_objects_are_answered_in_the_words_of_the_api_server() {
+    const RANGES: &str = "/api/v1/namespaces/default/limitranges";
+    let world = World::new().await;
+    let replica_set = "ReplicaSet.apps \"x\" is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: \
+                       null: `selector` does not match template `labels`, spec.template.spec.containers: Required value]";
+    let event = "Event \"\" is invalid: [metadata.name: Required value: name or generateName is required, eventTime: Required \
+                 value, type: Invalid value: \"\": has invalid value: ]";
+    let definition = json!({"message": "CustomResourceDefinition.apiextensions.k8s.io \"x\" is invalid: [metadata.name: Invalid value: \
+                       \"x\": must be spec.names.plural+\".\"+spec.group, metadata.labels: Invalid value: \"-\": a valid label must be an \
+                       empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+                       character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+                       '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'), spec.group: Required value, spec.scope: Required value, \
+                       spec.versions: Invalid value: null: must have exactly one version marked as storage version, spec.names.plural: \
+                       Required value, spec.names.singular: Required value, spec.names.kind: Required value, spec.names.listKind: \
+                       Required value, status.storedVersions: Invalid value: null: must have at least one stored version]"});
+    let kept = json!({"spec": {"finalizers": ["example.com/a", "kubernetes"]}});
+    world
+        .expect_all(vec![
+            (
+                "POST /apis/apps/v1/namespaces/default/replicasets?dryRun=All",
+                named("x"),
+                422,
+                refusal("Invalid", replica_set),
+            ),
+            (
+                "POST /apis/events.k8s.io/v1/namespaces/default/events?dryRun=All",
+                json!({}),
+                422,
+                refusal("Invalid", event),
+            ),
+            (
+                "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All",
+                json!({"metadata": {"name": "x", "labels": {"a": "-"}}}),
+                422,
+                definition,
+            ),
+            (
+                "POST /apis/policy/v1/namespaces/default/poddisruptionbudgets?dryRun=All",
+                named("A_b"),
+                201,
+                named("A_b"),
+            ),
+            (
+                "POST /api/v1/namespaces?dryRun=All",
+                json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["example.com/a"]}}),
+                201,
+                kept,
+            ),
+        ])
+        .await;
+    let made = world.create(RANGES, json!({})).await;
+    assert_eq!(made["metadata"]["name"].as_str().unwrap().len(), 36);
+}

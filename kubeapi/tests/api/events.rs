@@ -58,7 +58,8 @@ async fn patches_and_selectors_have_the_names_of_their_group() {
     world.expect(&format!("GET {CORE}/a"), Value::Null, 200, json!({"series": {"count": 2}})).await;
     let mut replaced = new("a");
     replaced["note"] = json!("anew");
-    let fixed = json!({"message": "Event.events.k8s.io \"a\" is invalid: message: Invalid value: \"anew\": field is immutable"});
+    let fixed =
+        json!({"message": "Event \"a\" is invalid: message: Invalid value: \"anew\": field is immutable"});
     world.expect(&format!("PUT {NEW}/a"), replaced, 422, fixed).await;
     let selected = async |query: &str| names(&world.get(query).await).join(",");
     assert_eq!(selected(&format!("{NEW}?fieldSelector=regarding.kind=Pod")).await, "a");

@@ -43,11 +43,6 @@ fn a_good_definition_passes() {
 fn definitions_are_held_against_their_rules() {
     let rows = [
         (
-            "/metadata/name",
-            json!("widgets"),
-            r#"metadata.name: Invalid value: "widgets": must be spec.names.plural+"."+spec.group"#,
-        ),
-        (
             "/spec/scope",
             json!("Universe"),
             r#"spec.scope: Unsupported value: "Universe": supported values: "Cluster", "Namespaced""#,

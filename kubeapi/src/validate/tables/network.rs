@@ -216,7 +216,7 @@ fn backend(backend: &Place<'_>, causes: &mut Vec<Cause>) {
     match service.text("name") {
         "" => causes.push(Cause::required(service.field("name"), "")),
         name => {
-            let faults = names::dns_1035_label(name);
+            let faults = names::dns_label(name);
             causes.extend(faults.iter().map(|why| service.invalid("name", &name.into(), why)));
         }
     }
