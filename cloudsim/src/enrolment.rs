@@ -127,9 +127,10 @@ impl Enrolment {
                 info!(node = name, "enrolled: a certificate was issued");
                 Ok(signed)
             }
-            other => Err(refused(format!(
-                "the certificate request is for {other:?}, the header NodeName says {name:?}"
+            Ok(other) => Err(refused(format!(
+                "the certificate request is for {other}, the header NodeName says {name:?}"
             ))),
+            Err(error) => Err(refused(format!("the certificate request names nobody: {error}"))),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt,
     ops::Deref,
     sync::Arc,
 };
@@ -74,6 +75,15 @@ pub struct ObjectPath {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
+}
+
+impl fmt::Display for ObjectPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind.kind(), self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind.kind(), self.name),
+        }
+    }
 }
 
 impl ObjectPath {

@@ -42,6 +42,22 @@ pub enum Verb {
     Patch,
 }
 
+impl Verb {
+    /// Returns the verb as it is written in a call.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::Update => "update",
+            Self::UpdateStatus => "updatestatus",
+            Self::Patch => "patch",
+        }
+    }
+}
+
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
@@ -232,11 +248,10 @@ impl Application {
     }
 
     fn checksum(&self) -> String {
-        let verb = json!(self.verb);
         let parts = [
             self.nodename.as_bytes(),
             self.key.as_bytes(),
-            verb.as_str().unwrap_or_default().as_bytes(),
+            self.verb.as_str().as_bytes(),
             &self.option,
             &self.req_body,
             self.subresource.as_bytes(),

@@ -99,6 +99,17 @@ pub enum Path {
     Unreached,
 }
 
+impl Path {
+    /// Returns the path in a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Relayed => "relayed",
+            Self::Unreached => "unreached",
+        }
+    }
+}
+
 /// The paths to other nodes that a node's connections have found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

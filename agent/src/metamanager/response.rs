@@ -1,5 +1,7 @@
 //! Responses in the form of a Kubernetes API server.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -11,6 +13,12 @@ use serde_json::{Value, json};
 pub(super) struct ApiError {
     code: StatusCode,
     status: Value,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
 }
 
 impl ApiError {

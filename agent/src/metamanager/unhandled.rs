@@ -34,7 +34,7 @@ impl Unhandled {
                 | Downstream::UploadAnswer { .. }
         );
         if is_late {
-            debug!(?body, "an answer that nobody waits for");
+            debug!(kind = body.kind(), "an answer that nobody waits for");
             return None;
         }
         let (key, name) = (key(&body).to_owned(), name(&body));

@@ -78,7 +78,7 @@ impl Admin {
             AdminRequest::Mesh => Ok(json!(self.sessions.relays().state())),
             AdminRequest::Faults => Ok(json!(self.faults.active())),
             AdminRequest::Command(order) => {
-                info!(?order, "ordered");
+                info!(order = order.as_str(), "ordered");
                 self.carry_out(order).await
             }
         }

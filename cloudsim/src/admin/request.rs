@@ -48,6 +48,23 @@ pub(super) enum Command {
     Message(String, RuleMessage),
 }
 
+impl Command {
+    /// Returns what changes, in words.
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Set(..) => "set conditions of links",
+            Self::Clear(_) => "remove conditions of links",
+            Self::Hostile(..) => "send a hostile message",
+            Self::Certificate(_) => "set the certificate that servers show",
+            Self::Answers(_) => "set the answers to enrolment",
+            Self::Reset(_) => "revoke a node's certificates",
+            Self::ResetLost => "free all names whose records were lost",
+            Self::Token(_) => "issue a join token",
+            Self::Message(..) => "send a message through a rule",
+        }
+    }
+}
+
 /// A message through a rule.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]

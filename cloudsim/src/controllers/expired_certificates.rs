@@ -32,8 +32,12 @@ pub(crate) async fn run(
         let object = match timeout(GET_TIMEOUT, nodes.get_metadata_opt(&node)).await {
             Ok(Ok(Some(object))) => object,
             Ok(Ok(None)) => continue,
-            failure => {
-                debug!(node, ?failure, "failed to read the Node of an expired certificate");
+            Ok(Err(error)) => {
+                debug!(node, %error, "failed to read the Node of an expired certificate");
+                continue;
+            }
+            Err(_) => {
+                debug!(node, "the Node of an expired certificate was not read in time");
                 continue;
             }
         };

@@ -60,6 +60,18 @@ enum GcReason {
     OutOfService,
 }
 
+impl GcReason {
+    /// Returns the reason in words.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::NodeGone => "its node is gone",
+            Self::TooMany => "too many pods have ended",
+            Self::NeverScheduled => "it is being deleted and never had a node",
+            Self::OutOfService => "its node is out of service",
+        }
+    }
+}
+
 /// The taint by which an administrator says that a node was shut down, so that its pods run no more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -122,7 +134,7 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube
         let failed = Patch::Strategic(failed(pod, why));
         ignore_not_found(api.patch_status(&name, &PatchParams::default(), &failed).await.map(drop))?;
     }
-    info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, ?why, "a pod that nobody else would delete");
+    info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, why = why.as_str(), "a pod that nobody else would delete");
     let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::background().grace_period(0) };
     ignore_not_found(api.delete(&name, &params).await.map(drop))

@@ -5,7 +5,11 @@
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, and those of namespaced objects are in the object's
 //! namespace.
 
-use std::{collections::HashMap, fmt::Debug, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt::{self, Debug},
+    sync::Arc,
+};
 
 use crds::reliablesyncs::{ClusterObjectSync, ClusterObjectSyncSpec, ObjectSync, ObjectSyncSpec};
 use kube::{
@@ -41,6 +45,16 @@ pub enum Record {
     Holds(ObjectRef, u64),
     /// The node has acknowledged the deletion of the object.
     Dropped(ObjectRef),
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sent(object) => write!(f, "is sent {}", object.path),
+            Self::Holds(object, revision) => write!(f, "has {} at revision {revision}", object.path),
+            Self::Dropped(object) => write!(f, "has dropped {}", object.path),
+        }
+    }
 }
 
 /// Reads and writes the records of all nodes.

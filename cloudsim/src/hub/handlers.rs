@@ -127,7 +127,7 @@ async fn write(node: &str, records: &SyncRecords, record: &Record) -> bool {
     let written = records.write(node, record).await;
     if let Err(error) = &written {
         let error = error as &dyn std::error::Error;
-        warn!(node, ?record, error, "the bookkeeping could not be written");
+        warn!(node, %record, error, "the bookkeeping could not be written");
     }
     written.is_ok()
 }

@@ -262,10 +262,10 @@ impl Session<'_> {
                     }
                 }
                 Err(error) => {
-                    if let Some(times) = self.unread.count(&format!("{path:?}"), now()) {
+                    if let Some(times) = self.unread.count(&path.to_string(), now()) {
                         warn!(
                             node = self.node,
-                            ?path,
+                            %path,
                             times,
                             error = &error as &dyn std::error::Error,
                             "an object could not be read; the node keeps what it has of it"

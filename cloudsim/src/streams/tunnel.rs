@@ -225,7 +225,7 @@ impl Inbound<'_> {
             }
             Kind::RemoveConnect => self.streams.end(id, End::Closed),
             Kind::Logs | Kind::Exec | Kind::Metrics | Kind::Attach | Kind::CloseConnect => {
-                debug!(id, ?kind, "a node has nothing to ask for in a tunnel");
+                debug!(id, kind = kind.number(), "a node has nothing to ask for in a tunnel");
             }
         }
     }

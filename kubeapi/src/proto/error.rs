@@ -58,7 +58,7 @@ pub(crate) enum Fault {
     #[error("{0:#x} is not the tag of a field")]
     Tag(u64),
     /// A field of another type.
-    #[error("a value is of wire type {found:?} instead of {expected:?}")]
+    #[error("a value is of wire type {found} instead of {expected}")]
     WireType {
         /// What came.
         found: WireType,

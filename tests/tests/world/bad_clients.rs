@@ -46,7 +46,7 @@ async fn a_person_is_no_node() {
     let caller = Caller::admin(&world).await;
     let (status, said) = refused(&caller, &world, &[("node_id", "rogue"), ("connectionuse", "msg")]).await;
     assert_eq!(status, 403);
-    assert!(said.contains("not a node's"), "{said}");
+    assert!(said.contains("is that of administrator ") && said.contains("not a node's"), "{said}");
 }
 
 #[tokio::test]

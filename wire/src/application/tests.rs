@@ -81,3 +81,11 @@ fn what_is_no_application_is_refused_by_name() {
     assert!(with("Nodename", json!(1)).contains("no Application"));
     assert!(Application::read(&Value::Null).is_err());
 }
+
+#[test]
+fn verbs_are_logged_as_they_are_sent() {
+    for verb in ["get", "list", "watch", "create", "delete", "update", "updatestatus", "patch"] {
+        let read: Verb = serde_json::from_value(json!(verb)).unwrap();
+        assert_eq!(read.as_str(), verb);
+    }
+}

@@ -1,6 +1,9 @@
 //! Reads the identity, validity and key of a certificate.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use x509_parser::{certificate::X509Certificate, prelude::FromDer, x509::X509Name};
 
@@ -23,6 +26,15 @@ pub enum Identity {
     Node(String),
     /// An administrator of the API, by common name.
     Admin(String),
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "node {name}"),
+            Self::Admin(name) => write!(f, "administrator {name}"),
+        }
+    }
 }
 
 /// Returns the owner of a certificate. The signature is not checked, because TLS has done that.

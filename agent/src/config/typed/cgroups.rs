@@ -24,3 +24,13 @@ pub enum CgroupDriver {
     /// systemd, as slices and scopes.
     Systemd,
 }
+
+impl CgroupDriver {
+    /// Returns the name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cgroupfs => "cgroupfs",
+            Self::Systemd => "systemd",
+        }
+    }
+}

@@ -212,7 +212,7 @@ impl Cgroups {
         let result = inner.driver.get_or_try_init(|| async {
             let reported = inner.runtime.cgroup_driver().await?;
             let driver = reported.unwrap_or(inner.config.driver);
-            tracing::debug!(?driver, reported = reported.is_some(), "control groups");
+            tracing::debug!(driver = driver.as_str(), reported = reported.is_some(), "control groups");
             Ok::<_, super::runtime::CallError>(driver)
         });
         // A runtime that does not answer creates nothing now; it is asked again later.

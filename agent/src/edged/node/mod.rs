@@ -135,8 +135,8 @@ impl Reporter<'_> {
     async fn sync_status(&mut self) -> Result<bool, kube::Error> {
         if self.addresses.refresh() {
             self.description.addresses = self.addresses.of_status(self.description.name);
-            let addresses = self.addresses.ips();
-            tracing::info!(node = self.description.name, ?addresses, "the node has other addresses");
+            let addresses = self.addresses.ips().join(", ");
+            tracing::info!(node = self.description.name, addresses, "the node has other addresses");
             // If the channel is full, each pod is synced a little later anyway.
             let _ = self.triggers.try_send(Trigger::All);
         }

@@ -52,7 +52,7 @@ pub(super) enum NotServed {
     Certificates(#[from] CertificateError),
     #[error("no TLS with the other node: {0}")]
     Tls(std::io::Error),
-    #[error("the relay says that it is node {said}, and its certificate that it is {shown:?}")]
+    #[error("the relay says that it is node {said}, and its certificate that it is {}", .shown.as_deref().unwrap_or("no node"))]
     OtherNode { said: String, shown: Option<String> },
     #[error("node {0} asks for an endpoint that it may not reach: {1}")]
     NotAllowed(String, NotAllowed),

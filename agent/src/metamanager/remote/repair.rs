@@ -43,7 +43,7 @@ enum RepairOutcome {
 /// Why an object is not repaired yet.
 #[derive(Debug, thiserror::Error)]
 enum RepairError {
-    #[error("the cloud does not tell: {0:?}")]
+    #[error("the cloud does not tell: {0}")]
     Cloud(ApiError),
     #[error("the store failed")]
     Store(#[from] StoreError),
@@ -151,7 +151,7 @@ impl Remote {
                     && let Err(refusal) = self.fetch_pod(&place).await
                     && !refusal.is_not_found()
                 {
-                    warn!(pod = %place, ?refusal, "what the cloud wants of a pod that had ended is not known");
+                    warn!(pod = %place, %refusal, "what the cloud wants of a pod that had ended is not known");
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Calls that the cloud carries out.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,6 +31,15 @@ pub(super) enum CallError {
     Unavailable(Unavailable),
     /// The cloud has refused the call.
     Refused(ApiError),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(away) => f.write_str(away.message()),
+            Self::Refused(refusal) => refusal.fmt(f),
+        }
+    }
 }
 
 /// Why the cloud cannot be called.
@@ -125,13 +135,13 @@ impl Cloud {
         let (key, verb) = (call.key.clone(), call.verb);
         let content = match self.request(Upstream::Application(call.write())).await?.body {
             Downstream::Application(content) => content,
-            other => return Err(unexpected_answer(&format!("{other:?}"))),
+            other => return Err(unexpected_answer(other.kind())),
         };
         let answer = Application::read(&content).map_err(|why| unexpected_answer(&why))?;
         match answer.status {
             Status::Approved => Ok(answer.resp_body),
             _ => {
-                debug!(key, ?verb, reason = answer.reason, "the cloud has refused a call");
+                debug!(key, verb = verb.as_str(), reason = answer.reason, "the cloud has refused a call");
                 Err(CallError::Refused(match answer.refusal() {
                     Some(status) => ApiError::of(status.clone()),
                     None => {

@@ -68,7 +68,7 @@ impl Kinds {
                     warn!(error = &error as &dyn std::error::Error, "the definitions cannot be read");
                 }
             }
-            Err(failure) => debug!(?failure, "the cloud does not tell its definitions"),
+            Err(failure) => debug!(%failure, "the cloud does not tell its definitions"),
         }
         *asked = Some((link, Instant::now()));
     }

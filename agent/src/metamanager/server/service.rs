@@ -96,7 +96,7 @@ impl ApiServer {
             return Ok(object_response(StatusCode::CREATED, &answer));
         }
         authenticator.authorize(&caller, &request).await?;
-        debug!(verb = ?request.verb, target = %request.target, part = request.part, "MetaServer is asked");
+        debug!(verb = request.verb.as_str(), target = %request.target, part = request.part, "MetaServer is asked");
         if request.is_stream() {
             return self
                 .stream(&request, parts, identity(authenticator, &caller, parts, self.cloud.node()))

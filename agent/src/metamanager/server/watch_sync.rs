@@ -27,7 +27,7 @@ pub(super) async fn run(api_server: &ApiServer, watches: &ClientWatches) {
                 && !api_server.is_watched(&collection)
                 && let Err(failure) = api_server.subscribe(&collection).await
             {
-                debug!(?collection, ?failure, "the cloud does not tell of a collection that is watched here");
+                debug!(collection = %collection.target, %failure, "the cloud does not tell of a collection that is watched here");
             }
         }
         // Cancel-safe: each only shortens the wait for the next check.
@@ -48,7 +48,7 @@ async fn send_watches(api_server: &ApiServer, watches: &ClientWatches) -> bool {
     match api_server.cloud.send_watches(&watches).await {
         Ok(()) => true,
         Err(failure) => {
-            warn!(?failure, "the cloud was not told which watches there are");
+            warn!(%failure, "the cloud was not told which watches there are");
             false
         }
     }

@@ -76,7 +76,8 @@ impl Devices {
         let mut status = current.status.clone().unwrap_or_default();
         let unknown = status::merge(&mut status, properties, report.clone());
         if !unknown.is_empty() {
-            debug!(device = device.name, ?unknown, "properties that the device does not have are left out");
+            let unknown = unknown.join(", ");
+            debug!(device = device.name, unknown, "properties that the device does not have are left out");
         }
         if current.status.as_ref() == Some(&status) {
             return Ok(());

@@ -77,7 +77,7 @@ impl Devices {
         let device: Device = match object.try_parse() {
             Ok(device) => device,
             Err(error) => {
-                return warn!(device = ?key, %error, "a device cannot be read; apply it anew");
+                return warn!(namespace = key.0, device = key.1, %error, "a device cannot be read; apply it anew");
             }
         };
         let nodes = self.index.write().applied(&device);

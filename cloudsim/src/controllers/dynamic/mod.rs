@@ -210,7 +210,13 @@ impl Session {
             Err(refused) => refuse(&mut application, refused),
         }
         application.req_body.clear();
-        debug!(node = self.node, key = application.key, verb = ?application.verb, status = ?application.status, "a call");
+        debug!(
+            node = self.node,
+            key = application.key,
+            verb = application.verb.as_str(),
+            approved = application.status == Status::Approved,
+            "a call"
+        );
         Some(direct(Downstream::Application(application.write()), header))
     }
 

@@ -36,13 +36,13 @@ fn an_envelope_is_needed() {
 fn faults_say_where_they_are() {
     assert_eq!(
         fault_of(&number(1, 1)),
-        "ConfigMap.metadata: a value is of wire type Varint instead of Bytes"
+        "ConfigMap.metadata: a value is of wire type varint instead of length-delimited"
     );
     assert_eq!(fault_of(&bytes(1, &[0x0a, 0x05, b'x'])), "ObjectMeta: it ends within a value");
     assert_eq!(fault_of(&bytes(1, &bytes(1, &[0xff]))), "ObjectMeta.name: a string is not UTF-8");
     assert_eq!(
         fault_of(&bytes(1, &text(7, "x"))),
-        "ObjectMeta.generation: a value is of wire type Bytes instead of Varint"
+        "ObjectMeta.generation: a value is of wire type length-delimited instead of varint"
     );
     assert_eq!(
         fault_of(&bytes(1, &bytes(17, &bytes(7, &text(1, "{"))))).split(": ").next(),
@@ -54,7 +54,7 @@ fn faults_say_where_they_are() {
     );
     assert_eq!(
         fault_of(&bytes(2, &number(1, 1))),
-        "ConfigMap.data: a value is of wire type Varint instead of Bytes"
+        "ConfigMap.data: a value is of wire type varint instead of length-delimited"
     );
     assert_eq!(fault_of(&[0]), "ConfigMap: 0x0 is not the tag of a field");
     assert_eq!(fault_of(&[0x0b]), "ConfigMap: 0xb is not the tag of a field");
