@@ -73,6 +73,21 @@ pub(super) enum Decision {
     Orphan(Vec<Node>),
 }
 
+impl Decision {
+    /// Returns the name for the log.
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Verify(_) => "verify owners",
+            Self::Delete(_) => "delete",
+            Self::Unblock => "unblock",
+            Self::Disown(_) => "remove owner references",
+            Self::Release(_) => "remove finalizer",
+            Self::Orphan(_) => "orphan dependents",
+        }
+    }
+}
+
 /// All objects that own or are owned.
 #[derive(Debug, Default)]
 pub(super) struct Graph {

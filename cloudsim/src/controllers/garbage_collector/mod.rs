@@ -236,7 +236,7 @@ impl Collector {
             self.queued.remove(&uid);
             let decision = self.graph.decide(&uid, &self.absent);
             let Some(node) = self.graph.get(&uid).filter(|_| decision != Decision::Nothing) else { continue };
-            debug!(name = %node.name, ?decision, "an object's owners changed");
+            debug!(name = %node.name, decision = decision.as_str(), "an object's owners changed");
             self.busy.insert(uid);
             let (actor, node) = (self.actor.clone(), node.clone());
             self.tasks.spawn(async move { actor.act(&node, decision).await });
