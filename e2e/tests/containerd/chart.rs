@@ -92,7 +92,7 @@ fn the_chart_is_installed_tested_upgraded_and_uninstalled() -> anyhow::Result<()
         &said,
         &[
             "STATUS: deployed",
-            "2 cloudsim serve edge nodes",
+            "2 cloudsim replica(s) serve edge nodes",
             "edge-agent join --cloud cloudsim.kubeedge.svc:10000",
         ],
     )?;
@@ -105,7 +105,7 @@ fn the_chart_is_installed_tested_upgraded_and_uninstalled() -> anyhow::Result<()
     let hollow = json!({"replicas": 2, "hollow": {"nodes": 3, "hostAliases": aliases}, "test": {"hostAliases": aliases}});
     let begun = Instant::now();
     let said = chart.helm("upgrade", &hollow, &["--wait", "--timeout", "110s"])?;
-    ensure_says(&said, &["REVISION: 2", "3 edge nodes of the simulated runtime"])?;
+    ensure_says(&said, &["REVISION: 2", "3 simulated edge node(s) will join"])?;
     let names = ["hollow-1", "hollow-2", "hollow-3"];
     wait_nodes(cloud, &names)?;
     println!("three hollow nodes are Ready after {:?}", begun.elapsed());
