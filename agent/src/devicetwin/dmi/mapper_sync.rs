@@ -147,7 +147,7 @@ impl MapperSync {
                     self.synced.forget(step);
                 }
                 if self.refused.insert(step.id().clone()) {
-                    warn!(mapper, object = %step.id(), %failure, "a device or model waits for its mapper");
+                    warn!(mapper, object = %step.id(), %failure, "failed to send device or model to mapper");
                 }
                 false
             }

@@ -151,7 +151,7 @@ impl Remote {
                     && let Err(refusal) = self.fetch_pod(&place).await
                     && !refusal.is_not_found()
                 {
-                    warn!(pod = %place, %refusal, "what the cloud wants of a pod that had ended is not known");
+                    warn!(pod = %place, %refusal, "failed to fetch the desired state of a terminated pod");
                 }
             }
         }

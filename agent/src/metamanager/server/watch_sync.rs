@@ -48,7 +48,7 @@ async fn send_watches(api_server: &ApiServer, watches: &ClientWatches) -> bool {
     match api_server.cloud.send_watches(&watches).await {
         Ok(()) => true,
         Err(failure) => {
-            warn!(%failure, "the cloud was not told which watches there are");
+            warn!(%failure, "failed to send the list of watches to the cloud");
             false
         }
     }
