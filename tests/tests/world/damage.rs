@@ -1,6 +1,9 @@
 //! A node whose database is damaged.
 
+use std::path::Path;
+
 use serde_json::json;
+use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tests::{
     Setup, World, eventually,
     manifests::{config_map, pod},
@@ -57,14 +60,17 @@ async fn pods_come_back_also_where_the_node_was_started_anew() {
     .await;
 }
 
+/// Opens a node's or a cloud's file.
+pub(super) async fn by_hand(file: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(file).connect().await.unwrap()
+}
+
 /// Does this to a node's or a cloud's file that nobody has open.
-async fn damage(file: &std::path::Path, statement: &'static str) {
-    use sqlx::ConnectOptions;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
-    let mut hand = options.connect().await.unwrap();
+async fn damage(file: &Path, statement: &'static str) {
+    let mut hand = by_hand(file).await;
     let done = sqlx::raw_sql(statement).execute(&mut hand).await.unwrap();
     assert!(done.rows_affected() > 0, "{statement}");
-    sqlx::Connection::close(hand).await.unwrap();
+    hand.close().await.unwrap();
 }
 
 #[tokio::test]

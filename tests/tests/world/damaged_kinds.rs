@@ -6,13 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubeapi::store::{Key, Page, Scope};
+use kubeapi::store::{Key, Page, Resource, Scope};
 use serde_json::{Value, json};
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{Connection, Row};
 use tests::{
     Setup, World, eventually,
     manifests::{config_map, device, device_model, pod, secret},
 };
+
+use crate::damage::by_hand;
 
 /// Collections whose objects come and go, or are recreated with another uid.
 const TRANSIENT: [&str; 7] = [
@@ -48,23 +50,14 @@ const NEEDED: [&str; 3] =
 /// A row of a store.
 #[derive(Clone, Debug)]
 struct StoredRow {
-    resource: String,
-    namespace: String,
-    name: String,
+    key: Key,
     value: Vec<u8>,
 }
 
 impl StoredRow {
     fn title(&self) -> String {
-        match self.namespace.as_str() {
-            "" => format!("{} {}", self.resource, self.name),
-            namespace => format!("{} {namespace}/{}", self.resource, self.name),
-        }
+        self.key.to_string()
     }
-}
-
-async fn by_hand(file: &Path) -> SqliteConnection {
-    SqliteConnectOptions::new().filename(file).connect().await.unwrap()
 }
 
 /// All objects of a store.
@@ -74,9 +67,8 @@ async fn all_rows(file: &Path) -> Vec<StoredRow> {
     let rows = sqlx::query(query).fetch_all(&mut hand).await.unwrap();
     hand.close().await.unwrap();
     let row = |row: &sqlx::sqlite::SqliteRow| StoredRow {
-        resource: row.get(0),
-        namespace: row.get(1),
-        name: row.get(2),
+        // the notation of a resource, which has its group in it
+        key: Key::new(Resource::new("", row.get(0)), row.get::<String, _>(1), row.get::<String, _>(2)),
         value: row.get(3),
     };
     rows.iter().map(row).collect()
@@ -86,7 +78,7 @@ async fn all_rows(file: &Path) -> Vec<StoredRow> {
 async fn one_of_each(file: &Path) -> Vec<StoredRow> {
     let mut seen = BTreeSet::new();
     let mut rows = all_rows(file).await;
-    rows.retain(|row| row.namespace == "kubeedge" || seen.insert(row.resource.clone()));
+    rows.retain(|row| row.key.namespace == "kubeedge" || seen.insert(row.key.resource.clone()));
     rows
 }
 
@@ -102,7 +94,8 @@ async fn current(file: &Path, rows: &[StoredRow]) -> Vec<StoredRow> {
 async fn write(file: &Path, row: &StoredRow, value: &[u8]) {
     let mut hand = by_hand(file).await;
     let update = "UPDATE objects SET value = ?1 WHERE resource = ?2 AND namespace = ?3 AND name = ?4";
-    let update = sqlx::query(update).bind(value).bind(&row.resource).bind(&row.namespace).bind(&row.name);
+    let Key { resource, namespace, name } = &row.key;
+    let update = sqlx::query(update).bind(value).bind(resource.as_str()).bind(namespace).bind(name);
     assert_eq!(update.execute(&mut hand).await.unwrap().rows_affected(), 1, "{}", row.title());
     hand.close().await.unwrap();
 }
@@ -205,7 +198,8 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
     let rows = one_of_each(&file).await;
     assert!(rows.len() > 30, "{rows:?}");
     let rows = rows.into_iter().filter(|row| !NEEDED.contains(&row.title().as_str()));
-    let (alone, together): (Vec<_>, Vec<_>) = rows.partition(|row| ALONE.contains(&row.resource.as_str()));
+    let (alone, together): (Vec<_>, Vec<_>) =
+        rows.partition(|row| ALONE.contains(&row.key.resource.as_str()));
     assert!(alone.len() >= ALONE.len(), "{alone:?}");
     let groups = alone.into_iter().map(|row| vec![row]).chain([together]);
     for group in groups {
@@ -241,7 +235,7 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
         let named: BTreeSet<_> = store.damaged().now().keys().map(Key::to_string).collect();
         let healed: BTreeSet<_> = after.keys().map(Key::to_string).collect();
         for row in &group {
-            let is_healed = healed.contains(&row.title()) || TRANSIENT.contains(&row.resource.as_str());
+            let is_healed = healed.contains(&row.title()) || TRANSIENT.contains(&row.key.resource.as_str());
             assert!(named.contains(&row.title()) != is_healed, "{} is neither healed nor named", row.title());
         }
         drop(store);
@@ -262,7 +256,7 @@ async fn damaged_object_of_any_kind_of_a_node_takes_nothing_with_it() {
     world.nodes[0].stop().await;
     let mut rows = one_of_each(&file).await;
     // that the store has all pods is written again after two quiet minutes
-    rows.retain(|row| row.resource != "stores.records.outrigger.dev");
+    rows.retain(|row| row.key.resource.as_str() != "stores.records.outrigger.dev");
     assert!(rows.len() > 8, "{rows:?}");
     for (count, row) in rows.iter().enumerate() {
         println!("damaging {}", row.title());
