@@ -1,6 +1,6 @@
 //! [`Api`]: a store, the kinds that it serves, and rules.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::RwLock;
@@ -18,7 +18,7 @@ use crate::{
     health::StoreCheckCache,
     metrics::{Metrics, MetricsSource},
     node_streams::NodeStreams,
-    registry::{ComputedKind, Kind, Registry},
+    registry::{Kind, Registry},
     store::Store,
     streams::slots::Slots,
     token::TokenIssuer,
@@ -54,7 +54,8 @@ struct Inner {
     admission_configuration: ConfigurationCache,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
-    computed: Vec<Arc<dyn ComputedObjects>>,
+    /// By group and plural name of the kind.
+    computed: HashMap<(&'static str, &'static str), Arc<dyn ComputedObjects>>,
     slots: Slots,
     rbac: bool,
     stored_only: Vec<(String, String)>,
@@ -147,9 +148,8 @@ impl Api {
     }
 
     /// Returns what computes the objects of `kind`.
-    pub(crate) fn computed(&self, kind: &Kind) -> Option<&Arc<dyn ComputedObjects>> {
-        let has = |own: &ComputedKind| own.plural == kind.plural && own.group == kind.group;
-        self.0.computed.iter().find(|source| source.kinds().iter().any(has))
+    pub(crate) fn computed(&self, kind: &Kind) -> Option<Arc<dyn ComputedObjects>> {
+        self.0.computed.get(&(kind.group.as_str(), kind.plural.as_str())).cloned()
     }
 
     /// Returns the slots for streams to nodes.
@@ -284,7 +284,14 @@ impl Builder {
             stored_only,
             metrics,
         } = self;
-        let kinds = computed.iter().flat_map(|source| source.kinds()).collect();
+        let mut kinds = Vec::new();
+        let mut sources = HashMap::new();
+        for source in computed {
+            for kind in source.kinds() {
+                sources.insert((kind.group, kind.plural), Arc::clone(&source));
+                kinds.push(kind);
+            }
+        }
         let registry = registry.with_computed(kinds);
         Api(Arc::new(Inner {
             store,
@@ -299,7 +306,7 @@ impl Builder {
             admission_configuration: ConfigurationCache::default(),
             webhooks,
             node_streams,
-            computed,
+            computed: sources,
             slots: Slots::default(),
             rbac,
             stored_only,

@@ -12,10 +12,10 @@ use crate::{
 /// Computes the objects of some kinds.
 #[async_trait]
 pub trait ComputedObjects: Send + Sync + 'static {
-    /// The kinds that it has, always the same.
+    /// The kinds that it has. They are asked for once, when the API is built.
     fn kinds(&self) -> Vec<ComputedKind>;
 
-    /// What every caller is warned of, if anything.
+    /// Returns the text of the `Warning` header of every answer, such as that the kinds are deprecated; `None` for no header.
     fn warning(&self) -> Option<&'static str> {
         None
     }

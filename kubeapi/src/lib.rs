@@ -79,6 +79,7 @@ pub use api::{Api, Builder, Rules};
 pub use body::{Body, BoxError, ReadBodyError, gather, object_of};
 pub use client::{client_of, is_damaged};
 pub use computed::ComputedObjects;
+pub use health::StoreCheckCache;
 pub use identity::Identity;
 pub use manifest::complete_pod;
 pub use metrics::MetricsSource;

@@ -18,14 +18,8 @@ use super::{Object, StoreError};
 pub(crate) type Labels = HashMap<String, String>;
 
 /// The labels of an object, read once for all clones of it.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct KnownLabels(Arc<OnceLock<Labels>>);
-
-impl fmt::Debug for KnownLabels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl Object {
     /// Returns the labels.
@@ -42,7 +36,7 @@ impl Object {
     pub(crate) fn part<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, StoreError> {
         let mut found = None;
         let mut json = serde_json::Deserializer::from_slice(&self.json);
-        match (UpTo { path, found: &mut found }.deserialize(&mut json), found) {
+        match (json.deserialize_map(UpTo { path, found: &mut found }), found) {
             // what ended the reading is the end of the part
             (_, Some(part)) => Ok(Some(part)),
             (Ok(()), None) => Ok(None),
@@ -144,7 +138,7 @@ mod tests {
         for json in [r#"{"metadata":{"labels":null}}"#, r#"{"metadata":null}"#, "{}", r#"{"metadata":{}}"#] {
             assert_eq!(*object(json).labels().unwrap(), Labels::default(), "{json}");
         }
-        for json in [r#"{"metadata":{"labels":"#, r#"{"metadata":{"labels":{"a":1}}}"#] {
+        for json in ["[]", r#"{"metadata":{"labels":"#, r#"{"metadata":{"labels":{"a":1}}}"#] {
             assert!(matches!(object(json).labels(), Err(StoreError::Damaged { .. })), "{json}");
         }
     }

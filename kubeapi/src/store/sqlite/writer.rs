@@ -7,7 +7,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use sqlx::SqliteConnection;
@@ -80,10 +79,14 @@ impl Writer {
         loop {
             // cancel-safe: jobs stay in the channel
             let received = inbox.recv_many(&mut group, MAX_COMMITS_PER_TRANSACTION);
-            match self.unless_full_for(RETRY_INTERVAL, received).await {
+            let received = match self.reserve.is_released() {
+                // although nobody writes, there may be room again
+                true => timeout(RETRY_INTERVAL, received).await.ok(),
+                false => Some(received.await),
+            };
+            match received {
                 Some(0) => return,
                 Some(_) => self.settle(&mut group).await,
-                // nobody writes, but there may be room again
                 None => {}
             }
             if self.reserve.is_released() {
@@ -94,11 +97,6 @@ impl Writer {
                 self.trim.after_commit(&mut self.connection).await;
             }
         }
-    }
-
-    /// Awaits `future`; while the disk is full no longer than `time`, and then returns `None`.
-    async fn unless_full_for<T>(&self, time: Duration, future: impl Future<Output = T>) -> Option<T> {
-        if self.reserve.is_released() { timeout(time, future).await.ok() } else { Some(future.await) }
     }
 
     /// Executes a group and answers its commits.
