@@ -182,7 +182,7 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
         let aside = SqliteStore::set_aside(path, SET_ASIDE_SUFFIX).await?;
         warn!(
             before = %aside.display(),
-            "EdgeCore has run on this node since this agent did: what the agent had stored is set aside, and EdgeCore's data is taken over anew"
+            "EdgeCore has run on this node meanwhile; database set aside, EdgeCore's data taken over again"
         );
     }
     let opened = SqliteStore::open_or_begin_anew(path, options).await?;
@@ -190,7 +190,7 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
     if let Some(damaged) = &opened.set_aside {
         warn!(
             damaged = %damaged.display(),
-            "the database was damaged and is set aside; what the cloud still wants of this node it sends again"
+            "database was damaged and is set aside; the cloud resends the desired objects of this node"
         );
     }
     // EdgeCore's database is older than the damaged file: pods could come back that the cloud has long deleted

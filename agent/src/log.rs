@@ -86,7 +86,7 @@ pub async fn report_left_out(throttle: LogThrottle) {
     loop {
         ticks.tick().await;
         for (at, lines) in throttle.left_out() {
-            tracing::warn!(at, lines, "lines of the log were left out");
+            tracing::warn!(at, lines, "log lines suppressed");
         }
     }
 }

@@ -81,7 +81,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     match start(&config, throttle, &mut lock) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_hang(&error) => {
-            error!(error = &*error as &dyn std::error::Error, "restarting the agent");
+            error!(error = &*error as &dyn std::error::Error, "agent hangs; restarting the agent");
             failed(
                 &anyhow::Error::new(restart(&arguments(cli, &config)))
                     .context("the agent cannot be restarted"),
@@ -135,7 +135,7 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
         warn!(file = %path.display(), "{warning}");
     }
     if let Err(error) = limits::raise_open_files() {
-        warn!(%error, "no more files can be open than this process was given");
+        warn!(%error, "failed to raise the limit of open files");
     }
     environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
     // rustls takes the one provider that is compiled in; a second call changes nothing
@@ -193,6 +193,9 @@ async fn wipe_token(given: bool, path: std::path::PathBuf, mut link: tokio::sync
         return;
     }
     if let Err(error) = config::remove_token(&path) {
-        warn!(error = &error as &dyn std::error::Error, "the join token stays in the configuration");
+        warn!(
+            error = &error as &dyn std::error::Error,
+            "failed to remove the join token from the configuration"
+        );
     }
 }

@@ -69,7 +69,7 @@ async fn open_copies(path: &Path, options: SqliteOptions) -> Result<Arc<dyn Stor
     if let Some(damaged) = opened.set_aside {
         warn!(
             damaged = %damaged.display(),
-            "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
+            "database of MetaServer's copies was damaged and is set aside; copies are fetched again on demand"
         );
     }
     let copies: Arc<dyn Store> = opened.store;

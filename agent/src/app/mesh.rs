@@ -61,7 +61,7 @@ pub(super) fn remove_leftovers(config: &Config) {
         ),
         Err(error) => warn!(
             error = &error as &dyn std::error::Error,
-            "EdgeMesh is switched off, and addresses of Services are still delivered to this machine; ip route flush table local proto 77"
+            "failed to remove Service addresses of disabled EdgeMesh; ip route flush table local proto 77"
         ),
     }
 }
@@ -84,8 +84,8 @@ pub(super) fn start_dns(
             error!(
                 error = &*error,
                 address = %settings.address,
-                "EdgeMesh answers no DNS, and pods resolve names as the node does; free the address's port 53 of other servers, or set \
-                 modules.edgeMesh.dns.listenAddress, and start the agent again"
+                "failed to start EdgeMesh's DNS server; pods resolve names as the node does. Free port 53 of \
+                 the address or set modules.edgeMesh.dns.listenAddress, then restart the agent"
             );
             None
         }

@@ -88,7 +88,10 @@ fn in_cluster(config: &Config, tls: &TlsFiles) -> Option<InCluster> {
         }
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            warn!(error, "pods do not reach MetaServer at the address of the Service default/kubernetes");
+            warn!(
+                error,
+                "failed to load the CA for pods; pods cannot reach MetaServer at default/kubernetes"
+            );
             None
         }
     }

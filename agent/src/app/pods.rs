@@ -51,9 +51,7 @@ pub(super) fn start(
 /// Warns of settings that have no effect on a node that runs no pods.
 pub(super) fn warn_without(config: &Config) {
     if config.edge_stream.is_some() {
-        warn!(
-            "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
-        );
+        warn!("stream tunnel not started: modules.edgeStream is enabled, but modules.edged is disabled");
     }
 }
 

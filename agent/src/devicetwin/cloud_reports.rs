@@ -45,7 +45,11 @@ pub(super) async fn report(hub: EdgeHub, id: DeviceId, due: PendingReport) -> (D
                 ReportOutcome::Confirmed(due)
             }
             other => {
-                warn!(device = %id, answer = other.kind(), "the cloud does not take a device's report; it is reported again in {REFUSED_RETRY_DELAY:?}");
+                warn!(
+                    device = %id,
+                    answer = other.kind(),
+                    "cloud rejected a device's report; retrying in {REFUSED_RETRY_DELAY:?}"
+                );
                 ReportOutcome::RetryAfter(REFUSED_RETRY_DELAY)
             }
         },

@@ -251,7 +251,11 @@ impl Core {
     fn notify_mappers(&mut self, batch: &mut Batch, id: &DeviceId, event: &Event, outcome: &Outcome) {
         let Some(known) = self.devices.get_mut(id) else { return };
         for property in &outcome.undeclared {
-            warn!(device = %id, property, "the device's object does not name this property: it is kept on this node, and the cloud does not show it; name it in spec.properties");
+            warn!(
+                device = %id,
+                property,
+                "property not in spec.properties of the device; value stored on this node only"
+            );
         }
         batch.past.extend(history_entries(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);

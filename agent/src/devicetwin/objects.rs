@@ -79,7 +79,7 @@ impl Objects {
                 Err(error) => {
                     error!(
                         error = &error as &dyn std::error::Error,
-                        "what the cloud wants of devices cannot be read"
+                        "failed to read the desired state of devices; retrying"
                     );
                     self.restart_after(STORE_RETRY_DELAY);
                 }
@@ -160,7 +160,7 @@ fn read<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
     let id = id(object)?;
     let read = serde_json::from_slice(&object.json);
     read.inspect_err(
-        |error| warn!(object = %object.key, %error, "this object is not what its kind says, and is left out"),
+        |error| warn!(object = %object.key, %error, "cannot decode a device object or model; object ignored"),
     )
     .ok()
     .map(|read| (id, read))

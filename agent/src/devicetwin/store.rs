@@ -49,7 +49,7 @@ impl DeviceStore {
                 Ok(stored) => devices.push((stored.id, stored.device)),
                 // another version of this program wrote it; the cloud and the mapper send it again
                 Err(error) => {
-                    warn!(object = %object.key, %error, "a stored device cannot be read and is left out")
+                    warn!(object = %object.key, %error, "cannot decode a stored device; device ignored")
                 }
             }
         }

@@ -97,7 +97,7 @@ impl Task {
         }
         // messages about a batch that is being written would not be sent after a restart
         if timeout(SHUTDOWN_TIMEOUT, worker.write_remaining()).await.is_err() {
-            warn!("not all that devices have said was written; what was not acknowledged is said again");
+            warn!("failed to write all device messages in time; unacknowledged messages are sent again");
         }
     }
 }
@@ -117,7 +117,7 @@ async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
                 return (Core::new(node, devices, Message::new_id), History::new(chunks));
             }
             Err(failure) => {
-                error!(error = &failure as &dyn std::error::Error, "the stored devices cannot be read");
+                error!(error = &failure as &dyn std::error::Error, "failed to read stored devices; retrying");
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
         }
@@ -256,7 +256,7 @@ impl Worker<'_> {
             Err(failure) => {
                 warn!(
                     error = &failure as &dyn std::error::Error,
-                    "what the cloud has confirmed cannot be written"
+                    "failed to write the cloud's confirmations of device reports"
                 );
             }
         }
@@ -266,7 +266,7 @@ impl Worker<'_> {
     async fn write_history(&mut self) {
         while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
-                warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");
+                warn!(error = &failure as &dyn std::error::Error, "failed to write the history of devices");
                 return;
             }
             self.history.written(&chunk, &over);

@@ -246,17 +246,13 @@ impl Relister<'_> {
             return tracing::debug!(error = error as &dyn std::error::Error, "the runtime is not listed");
         }
         if let Some(times) = self.faults.count("away", now()) {
-            tracing::warn!(
-                times,
-                error = error.message(),
-                "the container runtime is away, and all pods wait for it"
-            );
+            tracing::warn!(times, error = error.message(), "container runtime not responding; all pods wait");
         }
     }
 
     fn log_reachable(&mut self) {
         if self.faults.recover() {
-            tracing::warn!("the container runtime answers again");
+            tracing::warn!("container runtime responding again");
         }
     }
 }

@@ -136,7 +136,7 @@ fn reject(config: &Config, queue: &Queue, TooLarge { size, head }: TooLarge) {
         resource = printable_short(resource),
         bytes = size,
         limit = config.max_message,
-        "rejected a message of the cloud: it is too large; the node keeps what it has of the object"
+        "message from the cloud is too large; message rejected, stored object unchanged"
     );
     if let Some(head) = head.filter(needs_ack) {
         // without room it comes again

@@ -152,7 +152,11 @@ impl Connector<'_> {
                 Ok(identity) => return Ok(Some(identity)),
                 Err(error) if error.is_retryable() => {
                     if let Some(times) = faults.count(&error.to_string(), now()) {
-                        warn!(times, error = &error as &dyn std::error::Error, "not enrolled yet");
+                        warn!(
+                            times,
+                            error = &error as &dyn std::error::Error,
+                            "failed to enroll the node; retrying"
+                        );
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -182,7 +186,7 @@ impl Connector<'_> {
     ) -> Option<(Identity, CloudConnection)> {
         let Task { config, endpoints, .. } = self.task;
         if self.redial.take_outage() {
-            warn!(cloud = %server, "connected again");
+            warn!(cloud = %server, "connected to CloudHub again");
         } else {
             info!(cloud = %server, "connected");
         }
@@ -212,7 +216,7 @@ impl Connector<'_> {
         self.redial.ended(begun, Instant::now(), endpoints.traffic.received() > received);
         self.redial.record_cause(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
-            warn!(error = &ended as &dyn std::error::Error, "disconnected");
+            warn!(error = &ended as &dyn std::error::Error, "connection to CloudHub lost");
             self.redial.record_outage();
         }
         renewed
@@ -249,7 +253,7 @@ async fn renew(
                 log_renewal(enroll::keep(config, &renewed));
                 return (renewed, dialled);
             }
-            Err(_) => warn!("no connection with the new certificate; the old one stays"),
+            Err(_) => warn!("failed to connect with the new certificate; old certificate stays in use"),
         }
     }
 }
@@ -259,7 +263,10 @@ fn log_renewal(written: Result<(), EnrollError>) {
     match written {
         Ok(()) => info!("the node's certificate was renewed"),
         Err(error) => {
-            warn!(error = &error as &dyn std::error::Error, "the new certificate could not be kept")
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to store the new certificate; certificate is renewed again after a restart"
+            )
         }
     }
 }

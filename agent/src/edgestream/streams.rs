@@ -101,7 +101,7 @@ impl Streams {
         let Some(entry) = self.all.lock().get(&id).cloned() else { return };
         let Some(credit) = entry.credit else { return };
         if bytes.is_none_or(|bytes| !credit.add(bytes)) {
-            tracing::warn!(id, "the cloud takes more of a stream than can be, which is ended");
+            tracing::warn!(id, "peer exceeded the stream window; stream closed");
             entry.ended.cancel();
         }
     }
@@ -119,14 +119,14 @@ impl Streams {
                 return;
             }
             if entry.credit.is_some() {
-                tracing::warn!(id, "the cloud sends more than a stream takes, which is ended");
+                tracing::warn!(id, "cloud sent more data than the stream window; stream closed");
                 return entry.ended.cancel();
             }
             tokio::select! {
                 // cancel-safe, both: the stream has ended, and its buffer with it
                 () = entry.ended.cancelled() => return,
                 has_space = timeout(STALL_TIMEOUT, entry.inbox.has_space()) => if has_space.is_err() {
-                    tracing::warn!(id, "a stream takes no bytes of the cloud, and is ended");
+                    tracing::warn!(id, "stream stalled: data from the cloud not read in time; stream closed");
                     return entry.ended.cancel();
                 },
             }

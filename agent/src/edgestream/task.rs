@@ -68,7 +68,7 @@ impl<A: RequestHandler> Task<A> {
                     match ended {
                         TunnelEnd::Shutdown => return,
                         TunnelEnd::Closed(why) => {
-                            warn!(why, "the cloud closed the stream tunnel");
+                            warn!(why, "stream tunnel closed by the cloud");
                             is_closed = true;
                         }
                         TunnelEnd::Lost(error) => info!(%error, "the stream tunnel has ended"),
@@ -93,7 +93,7 @@ fn log_failure(error: &DialError, faults: &mut Repeated) {
     if error.is_not_enrolled_yet() {
         debug!(error = error as &dyn std::error::Error, "no stream tunnel before the node has joined");
     } else if let Some(times) = faults.count(&error.to_string(), now()) {
-        warn!(times, error = error as &dyn std::error::Error, "no stream tunnel yet");
+        warn!(times, error = error as &dyn std::error::Error, "failed to open the stream tunnel; retrying");
     }
 }
 

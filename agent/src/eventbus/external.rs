@@ -118,7 +118,7 @@ impl Broker {
                 };
                 match given {
                     Ok(()) => MessageCounts::count(&message_counts.published),
-                    Err(error) => warn!(%error, "not published"),
+                    Err(error) => warn!(%error, "failed to publish an MQTT message"),
                 }
             }
         };
@@ -186,7 +186,7 @@ impl Connection<'_> {
                     if self.is_outage_logged {
                         debug!(broker = %self.server, %error, "the MQTT broker is not reached");
                     } else {
-                        warn!(broker = %self.server, %error, "the MQTT broker is not reached; it is tried again until it is");
+                        warn!(broker = %self.server, %error, "cannot reach the MQTT broker; retrying");
                     }
                     self.is_outage_logged = true;
                     tokio::time::sleep(backoff.next(rand::random())).await;
@@ -208,7 +208,7 @@ impl Connection<'_> {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
                 if std::mem::take(&mut self.is_outage_logged) {
-                    warn!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker again");
+                    warn!(broker = %self.server, resumed = ack.session_present, "MQTT connection restored");
                 } else {
                     info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
                 }
@@ -228,7 +228,10 @@ impl Connection<'_> {
                     .iter()
                     .filter(|code| matches!(code, rumqttc::SubscribeReasonCode::Failure));
                 if refused.count() > 0 {
-                    warn!(broker = %self.server, "the MQTT broker refuses a subscription; allow this client the topics of devices");
+                    warn!(
+                        broker = %self.server,
+                        "MQTT broker refused a subscription; allow this client the topics of devices"
+                    );
                 }
                 false
             }
@@ -299,7 +302,11 @@ impl Subscriptions {
             asked = asked.and(self.client.try_unsubscribe(old.clone()));
         }
         if let Err(error) = asked {
-            warn!(broker = %self.server, %error, "not subscribed; it is tried again with the next connection");
+            warn!(
+                broker = %self.server,
+                %error,
+                "failed to subscribe to MQTT topics; retrying at the next connection"
+            );
         }
         *done = wanted;
     }

@@ -175,7 +175,7 @@ async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
             MessageCounts::count(&message_counts.published);
         }
         if let Err((topic, error)) = outcome {
-            warn!(topic, error = &error as &dyn std::error::Error, "not published");
+            warn!(topic, error = &error as &dyn std::error::Error, "failed to publish an MQTT message");
         }
     }
     std::future::pending().await
@@ -207,7 +207,7 @@ async fn subscribe(
         }
         // the broker has ended before, as with the agent; a failure is reported by the broker itself
         Err(PublishError::Stopped) => {}
-        Err(error) => warn!(error = &error as &dyn std::error::Error, "not subscribed"),
+        Err(error) => warn!(error = &error as &dyn std::error::Error, "failed to subscribe to MQTT topics"),
     }
     let _rest = heartbeat.idle();
     std::future::pending().await
@@ -230,7 +230,7 @@ async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>,
         match done {
             Ok(()) | Err(PublishError::Stopped) => {}
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "not subscribed to all topics of rules");
+                warn!(error = &error as &dyn std::error::Error, "failed to subscribe to topics of rules");
             }
         }
         heard = wanted;

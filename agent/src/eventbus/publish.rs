@@ -38,7 +38,7 @@ impl<'a> Publisher<'a> {
         let published = match payload(&topic, content) {
             Ok(payload) => Ok(self.bus.begin_publish(topic.clone(), payload).await),
             Err(why) => {
-                warn!(topic = short(&topic), why, "a rule of the cloud publishes what cannot be published");
+                warn!(topic = short(&topic), why, "cannot publish a message of a cloud rule");
                 Err(why)
             }
         };

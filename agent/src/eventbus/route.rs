@@ -41,7 +41,7 @@ impl Sinks {
             }
             Topic::Other(topic) if Topic::is_of_devices(&topic) => {
                 // as in EdgeCore it is for DeviceTwin, whatever its subscribers, and is no request that DeviceTwin knows
-                warn!(topic, "nothing is asked on this topic; the message is dropped");
+                warn!(topic, "cannot handle messages on this topic; message dropped");
                 receipt.acknowledge();
                 Routed::Accepted
             }

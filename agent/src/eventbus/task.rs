@@ -125,7 +125,7 @@ async fn load(store: &Arc<dyn Store>, promises: &Promises) -> BTreeSet<String> {
 }
 
 async fn failed(failure: &StoreError) {
-    error!(error = failure as &dyn std::error::Error, "the topics of rules cannot be read or written");
+    error!(error = failure as &dyn std::error::Error, "failed to access topics of rules; retrying");
     tokio::time::sleep(STORE_RETRY_DELAY).await;
 }
 
@@ -142,17 +142,14 @@ impl RuleTopics<'_> {
     /// Subscribes to a topic, or unsubscribes. A repetition, as with each connection to the cloud, changes nothing.
     async fn subscribe(&self, topic: String, terms: Option<Terms>) {
         if let (Some(_), Err(fault)) = (terms, check_subscription(&topic)) {
-            warn!(topic = short(&topic), %fault, "a rule of the cloud listens to what it may not");
+            warn!(topic = short(&topic), %fault, "cannot subscribe to the topic of a rule; topic ignored");
             return;
         }
         if terms.is_some()
             && self.topics.borrow().len() >= MAX_TOPICS
             && !self.topics.borrow().contains(&topic)
         {
-            warn!(
-                topic,
-                "rules listen to {MAX_TOPICS} topics already; this one is left out, delete rules that nobody needs"
-            );
+            warn!(topic, "cannot subscribe to more than {MAX_TOPICS} topics of rules; delete unused rules");
             return;
         }
         while let Err(failure) = TOPICS.set_detail(self.store, &topic, terms.map(Terms::content)).await {
@@ -178,7 +175,7 @@ async fn listen(messages: &mut RouterMessages, rules: RuleTopics<'_>, heartbeat:
                 rules.subscribe(topic, on.then(|| Terms::read(&content))).await;
             }
             Downstream::Publish { topic, payload } => publisher.publish(&header, topic, &payload).await,
-            other => warn!(what = other.kind(), "this is not about topics"),
+            other => warn!(what = other.kind(), "message is not about topics; message ignored"),
         }
     }
     // the cloud's messages have ended, as everything else will soon

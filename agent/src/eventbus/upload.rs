@@ -75,7 +75,7 @@ pub(super) fn deliver(hub: EdgeHub, promises: Promises, dropped: Arc<DroppedCoun
                 Err(Unreachable::Timeout(_)) if promises.record_missed(&topic) => {
                     warn!(
                         topic,
-                        "the cloud does not answer for messages, though it has said so; they are sent without that from now on"
+                        "cloud did not confirm a message as announced; sending without confirmation"
                     );
                     Err(Unreachable::Offline)
                 }
@@ -104,11 +104,7 @@ impl DroppedCounts {
     /// Counts a dropped message, and logs it at intervals.
     pub(super) fn count_upload(&self, topic: &str, now: Instant) {
         if let Some(count) = self.count(now) {
-            warn!(
-                topic,
-                count,
-                "messages come faster than they can be kept for the cloud; this one and others are dropped"
-            );
+            warn!(topic, count, "message queue for the cloud is full; this message and others dropped");
         }
     }
 
@@ -129,7 +125,7 @@ impl DroppedCounts {
             warn!(
                 topic,
                 count,
-                "a message is no UTF-8 text, and this cloud takes nothing else; it is dropped: send text, or base64 in it"
+                "message is not UTF-8 text, which this cloud requires; message dropped, send text or base64"
             );
         }
     }
@@ -138,7 +134,7 @@ impl DroppedCounts {
     fn count_refused(&self, topic: &str, why: &str, now: Instant) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.due_warning(now) {
-            warn!(topic, count, why, "the cloud does not take a message of a rule");
+            warn!(topic, count, why, "cloud rejected a message of a rule");
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) async fn remove_unrecoverable(store: &Arc<dyn Store>) -> Result<(), S
         let scope = Scope { resource: Resource::new("", plural), namespace: None };
         for object in store.list(&scope, &Page::default()).await?.items {
             if let Some(fault) = object.value().map_or(None, |value| schema_error(&object.key, &value)) {
-                warn!(object = %object.key, "a stored object is forgotten: {fault}");
+                warn!(object = %object.key, "invalid stored object removed: {fault}");
                 write(store, &object.key, None).await?;
                 write(store, &super::record::record_key(&object.key), None).await?;
             }
@@ -44,7 +44,7 @@ pub(crate) async fn remove_unrecoverable(store: &Arc<dyn Store>) -> Result<(), S
     for key in store.damaged().now().keys() {
         let group = key.resource.as_str().split_once('.').map_or("", |(_, group)| group);
         let Some((_, meaning)) = LOCAL_COLLECTIONS.iter().find(|(own, _)| *own == group) else { continue };
-        warn!(object = %key, "a damaged object is forgotten: {meaning}");
+        warn!(object = %key, "damaged stored object removed: {meaning}");
         let value = (group == TOPICS).then(|| json!({"metadata": {"name": key.name}}));
         write(store, key, value).await?;
     }

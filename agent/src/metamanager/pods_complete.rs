@@ -103,7 +103,7 @@ impl CompletenessTracker {
         while let Err(error) = self.check().await {
             error!(
                 error = &error as &dyn std::error::Error,
-                "whether all pods are here is unknown; what seems to be an orphan is kept"
+                "failed to check whether all pods are known; possible orphans are kept, retrying"
             );
             tokio::time::sleep(STORE_RETRY_DELAY).await;
         }

@@ -75,7 +75,7 @@ impl Task {
         } = self;
         heartbeat.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
-            warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
+            warn!(error = &error as &dyn std::error::Error, "failed to store the API address for new pods");
         }
         let receive = async {
             loop {
@@ -226,13 +226,13 @@ fn is_stored(stored: Result<(), ApplyError>) -> bool {
         Ok(()) => true,
         // without an acknowledgement it would be sent for ever and block everything behind it
         Err(refused @ ApplyError::Malformed(_)) => {
-            warn!(why = printable_short(&refused), "a message of the cloud was left out");
+            warn!(why = printable_short(&refused), "message from the cloud is malformed; message ignored");
             true
         }
         Err(refused) => {
             error!(
                 error = &refused as &dyn std::error::Error,
-                "not stored and not acknowledged; the cloud sends it again"
+                "failed to store a message from the cloud; the cloud resends the message"
             );
             false
         }

@@ -47,7 +47,7 @@ impl Unhandled {
         if let Some(times) = self.0.lock().count(key, now()) {
             warn!(
                 what = name,
-                times, is_answered, "a message of the cloud is of a kind that this agent does not handle"
+                times, is_answered, "message from the cloud skipped: this agent does not handle its kind"
             );
         }
     }

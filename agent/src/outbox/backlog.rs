@@ -183,7 +183,7 @@ impl Backlog {
             Ok(None) => Value::Null,
             // its messages are lost, and must not block the others
             Err(StoreError::Damaged { key, .. }) => {
-                warn!(chunk = %key, "messages that waited for the cloud are damaged and lost");
+                warn!(chunk = %key, "queued messages for the cloud are damaged and lost");
                 Value::Null
             }
             Err(error) => return Err(error),
@@ -191,7 +191,7 @@ impl Backlog {
         let texts = value["messages"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let messages = texts.filter_map(|text| {
             let read = wire::json::decode(text.as_bytes(), MAX_MESSAGE_BYTES);
-            read.inspect_err(|error| warn!(%error, "a message that waited for the cloud cannot be read")).ok()
+            read.inspect_err(|error| warn!(%error, "cannot decode a queued message; message skipped")).ok()
         });
         Ok(messages.collect())
     }

@@ -195,11 +195,11 @@ impl<T: Into<Item>> Outbox<T> {
                 error!(
                     what,
                     error = &failure as &dyn std::error::Error,
-                    "what waited for the cloud is not on disk"
+                    "failed to write queued messages for the cloud to disk"
                 );
             }
             Err(_) => {
-                error!(what = self.config.what, "what waited for the cloud is not on disk: it took too long")
+                error!(what = self.config.what, "failed to write queued messages to disk in time")
             }
         }
     }
@@ -340,14 +340,14 @@ impl<T: Into<Item>> Outbox<T> {
         self.config.dropped.fetch_add(count as u64, Ordering::Relaxed);
         if self.dropped.said.count("full", now()).is_some() {
             let (what, dropped) = (self.config.what, self.dropped.count);
-            warn!(what, dropped, "too much waits for the cloud: the oldest are dropped");
+            warn!(what, dropped, "queue for the cloud is full; oldest messages dropped");
         }
     }
 
     async fn failed(&mut self, failure: &StoreError) {
         if let Some(times) = self.faults.count(&failure.to_string(), now()) {
             let (what, error) = (self.config.what, failure as &dyn std::error::Error);
-            error!(what, times, error, "what waits for the cloud cannot be read or written");
+            error!(what, times, error, "failed to read or write queued messages for the cloud; retrying");
         }
         tokio::time::sleep(STORE_RETRY_DELAY).await;
     }

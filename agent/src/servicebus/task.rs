@@ -83,7 +83,7 @@ impl Task {
         while let Err(failure) = handler.targets.load().await {
             error!(
                 error = &failure as &dyn std::error::Error,
-                "the URLs that rules have registered cannot be read"
+                "failed to read the registered URLs of rules; retrying"
             );
             tokio::time::sleep(STORE_RETRY_DELAY).await;
             heartbeat.beat();
@@ -122,7 +122,7 @@ async fn listen(
             message = messages.next(), if calls.len() < MAX_TASKS => message,
             Some(ended) = calls.join_next() => {
                 if let Err(failure) = ended {
-                    error!(error = &failure as &dyn std::error::Error, "a call of the cloud has failed");
+                    error!(error = &failure as &dyn std::error::Error, "call from the cloud failed");
                 }
                 continue;
             }
@@ -141,7 +141,7 @@ async fn listen(
                     }
                 }
             }
-            other => warn!(what = other.kind(), "this is not for ServiceBus"),
+            other => warn!(what = other.kind(), "message is not for ServiceBus; message ignored"),
         }
     }
     // the cloud's messages have ended, as everything else will soon
@@ -156,12 +156,12 @@ async fn register(handler: &RequestHandler, url: &str, on: bool) {
             Err(TargetError::Store(failure)) => {
                 error!(
                     error = &failure as &dyn std::error::Error,
-                    "a URL that a rule registers cannot be kept"
+                    "failed to store the URL of a rule; retrying"
                 );
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
             Err(unkept @ (TargetError::NoUrl | TargetError::TooMany)) => {
-                warn!(url = short(url), %unkept, "a URL that a rule registers is not kept");
+                warn!(url = short(url), %unkept, "cannot register the URL of a rule; URL ignored");
                 return;
             }
         }

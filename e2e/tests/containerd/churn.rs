@@ -245,7 +245,7 @@ impl Churn {
     // printed on purpose, as above
     #[allow(clippy::print_stderr)]
     fn tell_left(&self, rig: &RealRig) -> anyhow::Result<()> {
-        let ended = logs(rig)?.matches("lost sight of is ended").count();
+        let ended = logs(rig)?.matches("lost by the runtime still runs").count();
         let traces = rig.containerd.traces()?;
         eprintln!(
             "--- churn: nothing of any pod is left; the agent has ended {ended} that containerd had lost; containerd has left to \

@@ -169,7 +169,7 @@ fn without_cap_net_admin_dns_and_node_ports_work() -> anyhow::Result<()> {
             &rig,
             "Services have no addresses on this node: routes need the capability CAP_NET_ADMIN",
         )?;
-        process.wait_for("DNS of the cluster's names is answered on this machine only")?;
+        process.wait_for("cluster names resolve on this machine only")?;
         let routes = ip(&["route", "show", "table", "local", "proto", "77"])?;
         ensure!(routes.trim().is_empty(), "{routes}");
         let shown = ip(&["-oneline", "address", "show"])?;

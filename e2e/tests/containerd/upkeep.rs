@@ -156,7 +156,7 @@ fn images_that_nobody_uses_go_when_the_disk_fills() -> anyhow::Result<()> {
     rig.restart_with(&always)?;
     until("a look at the images", || {
         let log = rig.node.process.log();
-        ensure!(log.contains("images are not cleaned up"), "{log}");
+        ensure!(log.contains("failed to clean up images"), "{log}");
         Ok(())
     })?;
     ensure!(names(&rig)? == [IMAGE, PAUSE].map(str::to_owned).into(), "one that is used was removed");

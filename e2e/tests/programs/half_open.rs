@@ -47,7 +47,7 @@ fn measure() -> anyhow::Result<(Duration, Duration)> {
     cloud.wait_node("Ready")?;
     let begun = Instant::now();
     cloud.faults(&["half-open", NODE])?;
-    until("the link is found dead", || says(&node.process, ": disconnected", 1))?;
+    until("the link is found dead", || says(&node.process, ": connection to CloudHub lost", 1))?;
     let found = begun.elapsed();
     cloud.wait_node("Ready=Unknown")?;
     thread::scope(|scope| {

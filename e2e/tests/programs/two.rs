@@ -29,7 +29,7 @@ fn two_agents_of_one_name_are_told_apart_and_do_not_take_turns() -> anyhow::Resu
         let said = run(nodes.arg("nodes").arg("--kubeconfig").arg(&rig.cloud.kubeconfig))?.success()?.text();
         ensure_says(&said, &["TWO AGENTS HAVE THIS NAME", NODE, "was refused"])
     })?;
-    ensure!(!second.log().contains("disconnected"), "they take turns:\n{}", second.log());
+    ensure!(!second.log().contains("connection to CloudHub lost"), "they take turns:\n{}", second.log());
     // the one that stays has gone: the other one is let in
     second.terminate()?;
     rig.cloud.wait_node("Ready")
@@ -70,14 +70,14 @@ fn a_fault_for_a_node_that_is_none_is_one_error() -> anyhow::Result<()> {
 fn a_runtime_that_is_away_is_one_line() -> anyhow::Result<()> {
     let mut rig = Rig::start()?;
     rig.runtime.process.kill()?;
-    rig.node.process.wait_for("the container runtime is away")?;
+    rig.node.process.wait_for("container runtime not responding; all pods wait")?;
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("the container runtime is away")?;
+    rig.node.process.wait_for("container runtime not responding; all pods wait")?;
     rig.node.process.wait_for("orphans are looked for later")?;
     let log = rig.node.process.log();
     let warnings: Vec<&str> =
         log.lines().filter(|line| line.contains("WARN") && line.contains("runtime")).collect();
     ensure!(warnings.len() == 1, "{warnings:#?}");
     rig.runtime.process.start_again()?;
-    rig.node.process.wait_for("the container runtime answers again")
+    rig.node.process.wait_for("container runtime responding again")
 }

@@ -137,7 +137,7 @@ impl Core {
     ) {
         let Some(update) = decoded::<TwinUpdate>(content, "twin/cloud_updated") else { return };
         let Some(id) = DeviceId::parse(device).and_then(|id| self.resolve(&id)) else {
-            warn!(device, "the cloud wants something of a device that is not here");
+            warn!(device, "failed to apply desired values: device not found on this node");
             return;
         };
         let twins = update.twin.unwrap_or_default();
@@ -234,7 +234,7 @@ impl Core {
         let wanted = self.change(batch, id, |device, rules| merge::apply_spec(device, rules, &spec, now));
         let Some((outcome, faults)) = wanted else { return };
         for why in faults {
-            warn!(device = %id, why, "a value that the cloud wants cannot be; mend the device's object");
+            warn!(device = %id, why, "cannot apply a desired value; correct the device's object");
         }
         if !outcome.document.is_empty() {
             let event = self.event("", now);
@@ -352,7 +352,5 @@ fn decoded<T: DeserializeOwned>(content: Value, what: &str) -> Option<T> {
         Value::String(text) => serde_json::from_str(&text),
         value => serde_json::from_value(value),
     };
-    decoded
-        .inspect_err(|error| warn!(%error, what, "a message of the cloud about devices cannot be read"))
-        .ok()
+    decoded.inspect_err(|error| warn!(%error, what, "cannot decode a device message; message ignored")).ok()
 }

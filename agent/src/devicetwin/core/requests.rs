@@ -57,7 +57,11 @@ impl Core {
             | DeviceTopic::TwinCloudUpdated
             | DeviceTopic::Updated => return,
             DeviceTopic::TwinEdgeUpdated | DeviceTopic::StateGet => {
-                warn!(%device, topic = what.as_str(), "this is no request over MQTT; ask with twin/get, and set with twin/update");
+                warn!(
+                    %device,
+                    topic = what.as_str(),
+                    "cannot handle requests on this topic; use twin/get to read and twin/update to set"
+                );
                 return;
             }
         };

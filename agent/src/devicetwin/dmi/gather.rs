@@ -122,7 +122,11 @@ impl Gatherer {
         let (device, of_device) = match found {
             Ok(found) => found?,
             Err(error) => {
-                warn!(%id, error = &error as &dyn std::error::Error, "a device cannot be told to its mapper");
+                warn!(
+                    %id,
+                    error = &error as &dyn std::error::Error,
+                    "failed to read the device; device not sent to its mapper"
+                );
                 // a malformed object has to change before it can be read
                 self.is_partial |= !matches!(error, ObjectError::Malformed { .. });
                 return None;
@@ -177,7 +181,10 @@ pub(super) async fn all(
     }
     let objects = twin.devices_of(protocol).await;
     let objects = objects.inspect_err(|error| {
-        warn!(error = error as &dyn std::error::Error, "devices cannot be told to their mapper yet")
+        warn!(
+            error = error as &dyn std::error::Error,
+            "failed to read devices; devices not sent to their mapper"
+        )
     });
     let (all, of_all) = objects.unwrap_or_default();
     for (id, device) in all {

@@ -157,7 +157,7 @@ impl MapperSync {
     async fn record_synced(&self) {
         if let Err(error) = self.registry.record_synced(&self.registered, &self.synced).await {
             // after the next start of the agent the calls are repeated, which does no harm
-            warn!(error = &error as &dyn std::error::Error, "what a mapper was told could not be kept");
+            warn!(error = &error as &dyn std::error::Error, "failed to store the state of a mapper");
         }
     }
 

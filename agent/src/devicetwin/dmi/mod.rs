@@ -156,8 +156,8 @@ fn bind(path: &Path) -> Option<Socket> {
         warn!(
             path = %path.display(),
             %error,
-            "mappers cannot be served; stop whoever listens there, or set modules.deviceTwin.dmiSockPath to a directory that \
-             the agent may write to"
+            "cannot listen for mappers; stop the other listener or set modules.deviceTwin.dmiSockPath to a \
+             writable directory"
         );
     };
     Socket::bind(path).inspect_err(failed).ok()

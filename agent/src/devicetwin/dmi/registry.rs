@@ -91,7 +91,7 @@ impl Registry {
                     let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
                     mappers.insert(registered.mapper.protocol.clone(), registered);
                 }
-                Err(error) => warn!(protocol = object.key.name, %error, "a mapper on disk cannot be read"),
+                Err(error) => warn!(protocol = object.key.name, %error, "cannot read stored mapper; ignored"),
             }
         }
         self.take_over(&mut mappers, &mut number).await?;
@@ -195,9 +195,7 @@ fn parse_edgecore_mapper(kept: &Value) -> Option<Mapper> {
         address: address.into(),
         ..MapperInfo::default()
     };
-    Mapper::from_info(info)
-        .inspect_err(|error| warn!(error, "a mapper of EdgeCore is left to register anew"))
-        .ok()
+    Mapper::from_info(info).inspect_err(|error| warn!(error, "cannot take over mapper of EdgeCore")).ok()
 }
 
 fn resource() -> Resource {

@@ -48,7 +48,7 @@ struct File(PathBuf);
 impl Drop for File {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.0) {
-            warn!(path = %self.0.display(), %error, "the socket of DMI cannot be removed");
+            warn!(path = %self.0.display(), %error, "failed to remove the DMI socket");
         }
     }
 }

@@ -120,7 +120,7 @@ impl Worker<'_> {
         };
         error!(
             error = &failure as &dyn std::error::Error,
-            "what devices report cannot be written; it waits or is refused until it can"
+            "failed to write device reports; reports wait or are refused until a write succeeds"
         );
         let since = mem::take(&mut self.gathering);
         self.core.roll_back(since.batch);
@@ -186,6 +186,6 @@ fn take_message(core: &mut Core, batch: &mut Batch, message: Downstream, now: i6
         Downstream::Membership(content) => core.membership(batch, content, now),
         Downstream::MembershipDetail(content) => core.membership_detail(batch, content, now),
         Downstream::TwinDesired { device, update } => core.apply_cloud_twin(batch, &device, update, now),
-        other => warn!(what = other.kind(), "this is not about devices"),
+        other => warn!(what = other.kind(), "message is not about devices; message ignored"),
     }
 }

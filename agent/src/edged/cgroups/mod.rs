@@ -124,7 +124,7 @@ impl Cgroups {
                 tracing::warn!(
                     uid,
                     error = &error as &dyn std::error::Error,
-                    "a pod is not limited as a whole"
+                    "failed to set limits of a pod's control group"
                 );
             }
             // waiting for a task fails only when the program ends
@@ -242,7 +242,7 @@ impl Inner {
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 error = error as &dyn std::error::Error,
-                "pods are not limited as a whole: this machine does not let control groups below {} be written",
+                "cannot write control groups below {}; pods run without pod-level limits",
                 Path::new(CGROUP_ROOT).display()
             );
         }

@@ -184,7 +184,11 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
             tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
             let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
             while let Err(error) = stop_and_remove(&task.runtime, &sandboxes, &containers).await {
-                tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again");
+                tracing::warn!(
+                    uid,
+                    error = &error as &dyn std::error::Error,
+                    "failed to delete sandbox; retrying"
+                );
                 tokio::time::sleep(backoff.next(1.0)).await;
             }
             task.removing.end(&uid);
@@ -222,7 +226,7 @@ async fn remove_files(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Swee
             match done {
                 Ok(()) => SweepResult::Clean,
                 Err(error) => {
-                    tracing::warn!(uid, error = &*error, "a pod that is gone leaves something behind");
+                    tracing::warn!(uid, error = &*error, "failed to clean up a deleted pod");
                     SweepResult::FilesLeft
                 }
             }
@@ -233,7 +237,7 @@ async fn remove_files(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Swee
         Ok(all) if all.iter().all(|one| matches!(one, Ok(SweepResult::Clean) | Err(_))) => result,
         Ok(_) => SweepResult::FilesLeft,
         Err(_) => {
-            tracing::warn!("a disk does not answer: what pods that are gone left behind is removed later");
+            tracing::warn!("disk not responding; cleanup of deleted pods postponed");
             SweepResult::FilesLeft
         }
     }

@@ -93,7 +93,11 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
 /// Logs a failed removal, which is tried again next time and does not prevent others.
 fn warn_of(id: &str, result: Result<(), CallError>) {
     if let Err(error) = result {
-        tracing::warn!(id, error = &error as &dyn std::error::Error, "it has ended and is not removed");
+        tracing::warn!(
+            id,
+            error = &error as &dyn std::error::Error,
+            "failed to remove an ended container or sandbox; retrying"
+        );
     }
 }
 
@@ -160,8 +164,8 @@ impl Keeper {
     async fn clean_images(&self, failed_before: bool) -> bool {
         let Err(error) = self.try_clean_images().await else { return false };
         match &error {
-            ImagesError::Runtime(error) => error.log("images are not cleaned up"),
-            error => tracing::warn!(error = error as &dyn std::error::Error, "images are not cleaned up"),
+            ImagesError::Runtime(error) => error.log("failed to clean up images"),
+            error => tracing::warn!(error = error as &dyn std::error::Error, "failed to clean up images"),
         }
         if failed_before {
             self.record(reason::IMAGE_GC_FAILED, error.to_string());
@@ -239,7 +243,11 @@ impl Keeper {
                     freed = freed.saturating_add(image.size);
                 }
                 Err(error) => {
-                    tracing::warn!(image = image.id, error = &error as &dyn std::error::Error, "not removed");
+                    tracing::warn!(
+                        image = image.id,
+                        error = &error as &dyn std::error::Error,
+                        "failed to remove image"
+                    );
                 }
             }
         }

@@ -32,7 +32,7 @@ impl Keeper {
             if let Some(container) = writer
                 && let Err(error) = self.rotate_one(&container.id, &log).await
             {
-                tracing::warn!(container = log.container, error, "a log is not rotated; it is tried again");
+                tracing::warn!(container = log.container, error, "failed to rotate container log; retrying");
             }
         }
         Ok(())

@@ -78,7 +78,11 @@ impl Renewal<'_> {
                     is_missing = true;
                     // Before the first connection there is nothing to renew, and the connection's failure is logged elsewhere.
                     if !is_stale && !std::mem::replace(&mut failing, true) && renewed_once {
-                        tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
+                        tracing::warn!(
+                            node,
+                            error = api_message(&error),
+                            "failed to renew node lease; retrying"
+                        );
                     }
                     if is_stale { Duration::ZERO } else { backoff.next(rand::random_range(0.5..1.0)) }
                 }

@@ -115,7 +115,7 @@ impl Reporter<'_> {
                 }
                 Err(error) => {
                     let node = self.description.name;
-                    tracing::warn!(node, error = api_message(&error), "the node is not reported");
+                    tracing::warn!(node, error = api_message(&error), "failed to report the node; retrying");
                     // With full jitter the delay could be almost zero; this spreads a fleet as well.
                     backoff.next(rand::random_range(0.5..1.0))
                 }
@@ -190,7 +190,7 @@ impl Reporter<'_> {
             Err(error) => tracing::warn!(
                 addresses = wanted,
                 error = &error as &dyn std::error::Error,
-                "the runtime does not take the addresses that the cloud gives to pods"
+                "failed to set the pod CIDR in the container runtime"
             ),
         }
     }

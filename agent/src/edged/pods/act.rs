@@ -61,7 +61,7 @@ pub(super) async fn execute(
 fn removal_result(done: Result<(), CallError>, pod: &Pod, id: &str) -> Progress {
     let Err(error) = done else { return Progress::changed() };
     let (pod, error) = (&pod.metadata.name, &error as &dyn std::error::Error);
-    tracing::warn!(pod, id, error, "it is not removed");
+    tracing::warn!(pod, id, error, "failed to remove a container or sandbox; retrying");
     Progress::retry_at(timestamps::after(Timestamp::now(), REMOVAL_RETRY_DELAY))
 }
 

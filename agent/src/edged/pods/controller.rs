@@ -64,12 +64,12 @@ pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
             // The pod is gone already; the trigger was older.
             Err(controller::Error::ObjectNotFound(_)) => {}
             Err(controller::Error::ReconcilerFailed(error, pod)) => {
-                tracing::warn!(pod = %pod, error = &error as &dyn std::error::Error, "pod not in its wanted state");
+                tracing::warn!(pod = %pod, error = &error as &dyn std::error::Error, "failed to sync pod");
             }
             Err(controller::Error::QueueError(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a watch is interrupted");
+                tracing::warn!(error = &error as &dyn std::error::Error, "watch of pods interrupted");
             }
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "pods are not reconciled"),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot reconcile pods"),
         })
         .await;
 }

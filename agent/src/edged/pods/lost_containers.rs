@@ -36,7 +36,7 @@ pub(super) async fn kill(context: &Context, pod: &Arc<Pod>, observed: &ObservedP
         crate::rt::spawn_blocking(move || groups.unknown_containers(&pod, |id| alive.contains(id))).await;
     // Waiting for a task fails only when the program ends.
     for id in found.unwrap_or_default() {
-        tracing::warn!(uid, id, "what the container runtime has lost sight of is ended");
+        tracing::warn!(uid, id, "container lost by the runtime still runs; stopping the container");
         context.end_lost_task(uid, &id).await;
     }
 }

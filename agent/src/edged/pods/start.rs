@@ -177,7 +177,7 @@ impl ContainerStart<'_> {
         let dirs = self.context.dirs.clone();
         let made = crate::rt::spawn_blocking(move || log_links::create(&dirs, &name, &log)).await;
         if let Ok(Err(error)) = made {
-            tracing::warn!(container, id, %error, "there is no link to a container's log");
+            tracing::warn!(container, id, %error, "failed to create the link to a container's log");
         }
     }
 

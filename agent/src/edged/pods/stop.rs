@@ -121,7 +121,12 @@ async fn run(context: &Context, pod: &Arc<Pod>, id: &str, mut grace: Duration, h
     let grace = Duration::from_secs(grace.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX));
     if let Err(error) = context.runtime.stop_container(id, grace).await {
         let pod = &pod.metadata.name;
-        tracing::warn!(pod, container = id, error = &error as &dyn std::error::Error, "not stopped");
+        tracing::warn!(
+            pod,
+            container = id,
+            error = &error as &dyn std::error::Error,
+            "failed to stop container"
+        );
         tokio::time::sleep(STOP_RETRY_DELAY).await;
     }
 }

@@ -102,7 +102,7 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Vec<UnreadMessa
     }
     tracing::warn!(
         pod = pod.metadata.name,
-        "a disk does not answer: termination messages of containers come later"
+        "disk not responding; termination messages of containers postponed"
     );
     let (pod_cache, triggers) = (context.pod_cache.clone(), context.triggers.clone());
     let trigger = Trigger::of(pod);

@@ -178,7 +178,7 @@ impl Evictor {
             self.evict(pod, message, grace, true)
         });
         if evicted.is_none() {
-            tracing::warn!("the node is short of {resource}, and there is no pod that may be evicted");
+            tracing::warn!("the node is short of {resource}; no pod can be evicted");
         }
         evicted.map(|(pod, _)| pod)
     }

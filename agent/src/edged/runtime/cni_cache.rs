@@ -31,7 +31,7 @@ pub(super) async fn removed_broken(sandbox: &str) -> bool {
         Ok(Ok(_)) => {
             tracing::warn!(
                 sandbox,
-                "the network's result, cut short by a kill or a power cut, is removed: it could not be taken down"
+                "CNI result of the sandbox was cut short by a kill or a power cut; result removed"
             );
             true
         }
@@ -39,7 +39,7 @@ pub(super) async fn removed_broken(sandbox: &str) -> bool {
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => false,
         Ok(Err(error)) => {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(sandbox, error, "the network's result in {RESULTS_DIR} is not removed");
+            tracing::warn!(sandbox, error, "failed to remove the broken CNI result in {RESULTS_DIR}");
             false
         }
     }

@@ -39,7 +39,7 @@ impl InFlightCalls {
     pub(super) async fn finish(&self) {
         self.tasks.close();
         if tokio::time::timeout(FINISH_TIMEOUT, self.tasks.wait()).await.is_err() {
-            tracing::warn!("the container runtime does not answer: calls are cancelled");
+            tracing::warn!("container runtime not responding; pending calls cancelled");
         }
     }
 

@@ -46,7 +46,11 @@ impl Runtime {
             Ok(false) => {}
             Ok(true) => tracing::info!(id, "a start that the container runtime has lost is ended"),
             Err(error) => {
-                tracing::warn!(id, error = &error as &dyn std::error::Error, "a lost start is not ended");
+                tracing::warn!(
+                    id,
+                    error = &error as &dyn std::error::Error,
+                    "failed to stop a lost container task"
+                );
             }
         }
     }

@@ -68,7 +68,7 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
         let wait = match sync(&deps, &source.path, &mut reported).await {
             Ok(()) => source.every,
             Err(error) => {
-                tracing::warn!(path = %source.path.display(), error, "static pods stay as they are");
+                tracing::warn!(path = %source.path.display(), error, "failed to sync static pods; retrying");
                 API_RETRY_DELAY
             }
         };
@@ -147,7 +147,7 @@ async fn delete(deps: &Deps, pod: &Pod) -> Result<(), String> {
 /// Records each invalid file once per reason.
 fn report(deps: &Deps, path: &Path, files: &Files, reported: &mut BTreeMap<String, String>) {
     for (file, why) in files.invalid.iter().filter(|(file, why)| reported.get(*file) != Some(why)) {
-        tracing::warn!(folder = %path.display(), file, why, "a manifest of a static pod is not taken");
+        tracing::warn!(folder = %path.display(), file, why, "static pod manifest invalid; ignored");
         let text = format!("Static pod manifest {file} is not taken: {why}");
         deps.events.node(&deps.node_name, EventType::Warning, reason::INVALID_STATIC_POD, text);
     }

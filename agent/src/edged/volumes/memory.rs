@@ -43,7 +43,7 @@ pub(super) fn ensure_tmpfs(
     match mounted {
         // without root, a volume on disk is better than a pod that does not run
         Err(Errno::EPERM) => {
-            tracing::warn!(path = %dir.display(), "no tmpfs for a volume in memory, which needs root: it is on disk");
+            tracing::warn!(path = %dir.display(), "cannot mount tmpfs without root; volume is on disk");
             Ok(())
         }
         mounted => mounted.map_err(Error::at(dir)),

@@ -79,7 +79,7 @@ fn set_up_volume(
         Ok(payload) => write(&path, &payload, is_secret && dirs.secrets_in_memory, downward),
         // The pod has run with these files before; it may continue and restart with them without the cloud.
         Err(error) if atomic::is_written(&path) => {
-            tracing::warn!(volume = volume.name, %error, "a volume keeps the files that it has");
+            tracing::warn!(volume = volume.name, %error, "failed to update volume; existing files stay");
             Ok(())
         }
         Err(error) => Err(error),

@@ -387,7 +387,11 @@ async fn next_event(
         Ok(dialled) => DialEvent::Connected(number, begun, Box::new(dialled)),
         Err(error) => {
             if let Some(times) = faults.count(&error.to_string(), now()) {
-                warn!(times, error = &error as &dyn std::error::Error, "no connection to the cloud yet");
+                warn!(
+                    times,
+                    error = &error as &dyn std::error::Error,
+                    "failed to connect to CloudHub; retrying"
+                );
             }
             DialEvent::Failed(error.cause())
         }

@@ -71,7 +71,12 @@ pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> 
         Ok(Identity::Node(name)) if name == config.node_name => Ok(Some(Credentials { ca, cert, key })),
         found => {
             let found = found.map_or_else(|error| error.to_string(), |owner| owner.to_string());
-            warn!(file = %config.cert_file.display(), found, node = %config.node_name, "the certificate is not this node's; enrolling anew");
+            warn!(
+                file = %config.cert_file.display(),
+                found,
+                node = %config.node_name,
+                "the certificate is not this node's; enrolling again"
+            );
             Ok(None)
         }
     }

@@ -236,7 +236,7 @@ pub(super) async fn identity(config: &Config, first: &mut EnrollmentCsr) -> Resu
         Err(error) => {
             warn!(
                 error = &error as &dyn std::error::Error,
-                "a new certificate could not be had with the token"
+                "failed to get a new certificate with the join token"
             );
             Ok(identity)
         }

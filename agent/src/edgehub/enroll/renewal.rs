@@ -62,7 +62,7 @@ impl Renewal {
                 Err(error) => {
                     warn!(
                         error = &error as &dyn std::error::Error,
-                        "the node's certificate is not renewed yet"
+                        "failed to renew the node's certificate; retrying"
                     );
                 }
             }

@@ -65,7 +65,7 @@ impl Watcher {
             Ok(socket) => self.follow(socket).await,
             Err(error) => error,
         };
-        warn!(%error, "changes of the network are not told; connections are found dead a little later");
+        warn!(%error, "cannot watch network changes; lost connections are detected later");
         std::future::pending().await
     }
 

@@ -92,7 +92,7 @@ impl State {
             Ok(routes) => Some(Networks::new(routes)),
             Err(error) => {
                 if self.read.as_ref().is_none_or(|(_, networks)| networks.is_some()) {
-                    warn!(%error, "the kernel does not tell its routes: DNS answers whoever asks");
+                    warn!(%error, "cannot read routes; DNS will answer all clients");
                 }
                 None
             }

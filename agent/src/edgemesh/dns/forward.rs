@@ -114,8 +114,8 @@ impl Upstreams {
         if is_loop && !self.is_loop.load(Ordering::Relaxed) {
             warn!(
                 resolv_conf = %self.config.resolv_conf.display(),
-                "the node's resolvers ask EdgeMesh's DNS, which would ask them: names outside the cluster are not resolved; give \
-                 modules.edgeMesh.dns.upstreamServers resolvers that do not"
+                "DNS loop detected: the node's resolvers forward to EdgeMesh, names outside the cluster \
+                 fail; set modules.edgeMesh.dns.upstreamServers to other resolvers"
             );
         }
         self.is_loop.store(is_loop, Ordering::Relaxed);
@@ -227,7 +227,7 @@ fn client(servers: &[SocketAddr]) -> Option<Client> {
     match builder.build() {
         Ok(resolver) => Some(Client { resolver, cache: Cache::default() }),
         Err(error) => {
-            warn!(%error, "the node's resolvers cannot be asked");
+            warn!(%error, "cannot use the node's DNS resolvers");
             None
         }
     }

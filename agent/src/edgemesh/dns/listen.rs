@@ -45,7 +45,7 @@ impl Listening {
                     %error,
                     wanted = %address,
                     address = %loopback,
-                    "DNS of the cluster's names is answered on this machine only, and pods resolve names as the node does"
+                    "cannot serve DNS to pods; cluster names resolve on this machine only"
                 );
                 Ok(Self { udp, tcp, for_pods: false })
             }

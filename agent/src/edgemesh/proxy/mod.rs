@@ -80,7 +80,7 @@ impl Proxy {
         let routes = match Routes::open() {
             Ok(routes) => Some(routes),
             Err(errno) => {
-                warn!(error = %errno, "the kernel cannot be asked for routes");
+                warn!(error = %errno, "cannot access the kernel's routes");
                 None
             }
         };
@@ -275,7 +275,7 @@ fn pod_interface_networks(pods: &BTreeSet<IpAddr>, networks: Vec<Network>) -> Ve
 fn remove_route(routes: &Routes, address: IpAddr) -> bool {
     let removed = routes.remove(address);
     if let Err(errno) = removed {
-        warn!(%address, error = %errno, "the address of a Service is still delivered to this machine");
+        warn!(%address, error = %errno, "failed to remove the route of a Service address");
     }
     removed.is_ok()
 }

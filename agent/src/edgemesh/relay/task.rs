@@ -133,7 +133,7 @@ impl Task {
             {
                 Ok((connection, endpoint)) => {
                     if faults.recover() || std::mem::take(&mut is_ended) {
-                        warn!(server = %self.server, "connected to the relay again");
+                        warn!(server = %self.server, "connection to the relay restored");
                     } else {
                         info!(server = %self.server, "connected to the relay");
                     }
@@ -153,7 +153,7 @@ impl Task {
                         return;
                     }
                     let why = why.unwrap_or_default();
-                    warn!(why, "the connection to the relay has ended");
+                    warn!(why, "connection to the relay lost");
                     is_ended = true;
                 }
                 Err(error) => {
@@ -166,7 +166,7 @@ impl Task {
                         warn!(
                             times,
                             error = &error as &dyn std::error::Error,
-                            "not connected to the relay yet"
+                            "failed to connect to the relay; retrying"
                         );
                     }
                     redial.record_cause(Cause::Network);

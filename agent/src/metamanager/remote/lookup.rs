@@ -95,7 +95,7 @@ impl Remote {
             }
             Ok(()) => {}
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "an answer of the cloud was not stored")
+                warn!(error = &error as &dyn std::error::Error, "failed to store an answer from the cloud")
             }
         }
         Ok(())

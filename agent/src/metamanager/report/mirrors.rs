@@ -50,7 +50,12 @@ impl Reporter {
             Err(status) if status["code"] == 409 => Ok(ReportOutcome::RetryAfter(NODE_UID_RETRY_DELAY)),
             Err(status) => {
                 let why = status["message"].as_str().unwrap_or_default();
-                warn!(pod = %key.name, namespace = %key.namespace, why, "a static pod runs, but the cloud does not show it");
+                warn!(
+                    pod = %key.name,
+                    namespace = %key.namespace,
+                    why,
+                    "failed to create the mirror pod of a static pod; retrying"
+                );
                 Ok(ReportOutcome::RetryAfter(MIRROR_RETRY_DELAY))
             }
         }

@@ -104,7 +104,7 @@ impl Reporter {
             if let Err(error) = self.follow().await {
                 error!(
                     error = &error as &dyn std::error::Error,
-                    "reports stop for a moment: the store cannot be read"
+                    "failed to read the store; reports paused, retrying"
                 );
                 tokio::time::sleep(REPORT_RETRY_DELAY).await;
             }
@@ -209,7 +209,12 @@ impl Reporter {
             Ok(outcome) => outcome,
             Err(ReportError::Unreachable(Unreachable::Offline)) => ReportOutcome::Offline,
             Err(error) => {
-                warn!(object = %key.name, namespace = %key.namespace, error = &error as &dyn std::error::Error, "a report was not taken; it is told again");
+                warn!(
+                    object = %key.name,
+                    namespace = %key.namespace,
+                    error = &error as &dyn std::error::Error,
+                    "CloudHub rejected a status report; resending"
+                );
                 tokio::time::sleep(REPORT_RETRY_DELAY).await;
                 ReportOutcome::Retry
             }

@@ -50,7 +50,7 @@ impl CollectionUsage {
             if let Err(error) = self.evict(copies, watches, MAX_COPIES_BYTES, Instant::now()).await {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "MetaServer's copies are not kept within their bounds"
+                    "failed to limit the size of MetaServer's copies; retrying"
                 );
             }
         }

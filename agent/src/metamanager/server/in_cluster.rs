@@ -141,7 +141,11 @@ impl InCluster {
                     }
                     Err(error) => {
                         let error = &error as &dyn std::error::Error;
-                        warn!(%address, error, "pods do not reach MetaServer at the address of the Service default/kubernetes");
+                        warn!(
+                            %address,
+                            error,
+                            "cannot serve MetaServer at the address of the Service default/kubernetes"
+                        );
                         failed = true;
                     }
                 }

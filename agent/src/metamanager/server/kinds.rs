@@ -46,7 +46,7 @@ impl Kinds {
             match CustomResourceDefinition::deserialize(&definition.value()?) {
                 Ok(definition) => read.push(definition),
                 Err(error) => {
-                    warn!(%error, key = %definition.key, "a definition cannot be read and is left out")
+                    warn!(%error, key = %definition.key, "cannot decode a CustomResourceDefinition; ignored")
                 }
             }
         }
@@ -65,7 +65,10 @@ impl Kinds {
         match self.lists.renew(&definitions()).await {
             Ok(()) => {
                 if let Err(error) = self.load().await {
-                    warn!(error = &error as &dyn std::error::Error, "the definitions cannot be read");
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to read CustomResourceDefinitions"
+                    );
                 }
             }
             Err(failure) => debug!(%failure, "the cloud does not tell its definitions"),

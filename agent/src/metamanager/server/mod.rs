@@ -157,7 +157,7 @@ impl WatchedChanges {
     /// Stores a change that the cloud's dynamic controller sends.
     pub(super) async fn change(&self, change: Change, object: &Value) -> Result<(), StoreError> {
         if text(object, "/metadata/name").is_empty() || text(object, "/kind").is_empty() {
-            tracing::warn!("the cloud has told of an object without kind or name; it is left out");
+            tracing::warn!("object from the cloud has no kind or name; object ignored");
             return Ok(());
         }
         let key = key_of(&self.kinds.collection_of(object), object);
@@ -314,7 +314,7 @@ impl MetaServer {
         let for_pods = for_pods.transpose().unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "MetaServer is not reached at modules.metaManager.metaServer.dummyServer; give that address to an interface"
+                "cannot listen at modules.metaManager.metaServer.dummyServer; add the address to an interface"
             );
             None
         });
@@ -410,7 +410,7 @@ fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
 async fn make_interface(address: IpAddr) {
     let made = crate::rt::spawn_blocking(move || interface::ensure(address)).await;
     if let Ok(Err(error)) = made {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the address for pods cannot be had");
+        tracing::warn!(error = &error as &dyn std::error::Error, "cannot allocate the pod address");
     }
 }
 

@@ -26,7 +26,11 @@ async fn follow(own: &Desired, copies: &Copies, plural: &str, heartbeat: Heartbe
     let resource = Resource::new("", plural);
     loop {
         if let Err(error) = follow_once(own, copies, &resource, &heartbeat).await {
-            warn!(error = &error as &dyn std::error::Error, %resource, "begins anew to follow this node's own objects");
+            warn!(
+                error = &error as &dyn std::error::Error,
+                %resource,
+                "watch of this node's own objects ended; restarting"
+            );
         }
         tokio::time::sleep(STORE_RETRY_DELAY).await;
     }

@@ -130,7 +130,10 @@ pub(super) async fn remove(context: &Context, identity: &Identity<'_>) {
     }
     let done = crate::rt::spawn_blocking(move || volumes::remove_volumes(&dirs, &uid)).await;
     if let Ok(Err(error)) = done {
-        tracing::warn!(error = &error as &dyn std::error::Error, "volumes of a pod that is over stay");
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "failed to clean up volumes of a terminated pod"
+        );
         context.pod_cache.with(identity.uid, |state| state.volumes_removed = false);
     }
 }

@@ -92,7 +92,11 @@ impl CertificateManager {
                 manager.current = found;
             }
             Err(why) => {
-                warn!(file = %manager.files.0.display(), why, "MetaServer's certificate is of no use; another one is requested");
+                warn!(
+                    file = %manager.files.0.display(),
+                    why,
+                    "cannot use MetaServer's certificate; requesting a new certificate"
+                );
             }
         }
         manager
@@ -138,7 +142,10 @@ impl CertificateManager {
                 }
                 Err(IssueError::Unreachable(_)) => {}
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "MetaServer has no new certificate yet");
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to get a certificate for MetaServer; retrying"
+                    );
                 }
             }
             sleep(backoff.next(rand::random_range(0.5..1.0))).await;

@@ -128,7 +128,7 @@ pub(in super::super) fn remove_stale_kubeconfig(directory: &Path) {
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the kubeconfig has no use any more and cannot be removed");
+            tracing::warn!(path = %path.display(), %error, "failed to remove the outdated kubeconfig");
         }
     }
 }
@@ -149,7 +149,7 @@ fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
         Ok(file) => file,
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "a file cannot be read and is made anew");
+                tracing::warn!(path = %path.display(), %error, "cannot read file; file will be recreated");
             }
             return None;
         }
@@ -160,7 +160,10 @@ fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
         && metadata.uid() == Uid::effective().as_raw()
         && metadata.mode() & 0o077 & !for_group == 0;
     if !is_private {
-        tracing::warn!(path = %path.display(), "a file was open to others and is made anew, with new contents");
+        tracing::warn!(
+            path = %path.display(),
+            "file was accessible to other users; file will be recreated with new contents"
+        );
         return None;
     }
     let mut text = String::new();
