@@ -275,7 +275,7 @@ fn name_taken(name: &str) -> Refusal {
 
 /// The refusal when the certificate's record cannot be written: no certificate is issued that could not be revoked.
 fn unrecorded(error: RecordError) -> Refusal {
-    warn!(error = &error as &dyn std::error::Error, "a certificate could not be put on record");
+    warn!(error = &error as &dyn std::error::Error, "failed to record certificate; certificate not issued");
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 

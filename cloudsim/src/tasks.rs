@@ -45,7 +45,7 @@ impl Tasks {
         let panicked = TaskPanicked { name, message };
         // an earlier panic is likely to be the cause
         let _ = self.panicked.set(panicked.clone());
-        tracing::error!(error = &panicked as &dyn std::error::Error, "a task of the cloud has failed");
+        tracing::error!(error = &panicked as &dyn std::error::Error, "cloudsim task failed");
     }
 
     /// Waits for the first panic of a task.

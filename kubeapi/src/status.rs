@@ -406,7 +406,7 @@ impl From<StoreError> for StatusError {
             // the store has said so once
             error @ StoreError::Damaged { .. } => Self::storage_read(error.to_string()),
             error => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
+                tracing::error!(error = &error as &dyn std::error::Error, "store operation failed");
                 Self::internal(error.to_string())
             }
         }

@@ -100,7 +100,7 @@ pub(super) fn run_hub(
                 None => return,
                 Some(Ok(())) => {}
                 Some(Err(_)) => {
-                    warn!("the rules could not be read; nodes are served without them until they can")
+                    warn!("failed to read rules in time; serving nodes without rules until they are read")
                 }
             }
         }

@@ -284,7 +284,7 @@ const RECREATED: [&str; 6] = [
 async fn remove_recreated(store: &Arc<dyn Store>) -> Result<(), StoreError> {
     for key in store.damaged().now().keys().filter(|key| RECREATED.contains(&key.resource.as_str())) {
         store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value: None }]).await?;
-        warn!(object = %key, "removed a damaged object, which is recreated");
+        warn!(object = %key, "damaged object removed; will be recreated");
     }
     Ok(())
 }

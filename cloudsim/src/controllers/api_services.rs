@@ -41,7 +41,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
         }
         let ensured = stop.run_until_cancelled(ensure(&client)).await;
         if let Some(Err(error)) = ensured {
-            warn!(error = &error as &dyn std::error::Error, "the APIServices could not be written");
+            warn!(error = &error as &dyn std::error::Error, "failed to write APIServices; retrying");
             ticks.reset_after(RETRY_INTERVAL);
         }
     }

@@ -15,7 +15,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Waits for the outcome of a request of `node`; the error is a `metav1.Status` for the node. A write may have been made all the same.
 pub(super) async fn within<T>(node: &str, outcome: impl Future<Output = T>) -> Result<T, Value> {
     timeout(REQUEST_TIMEOUT, outcome).await.map_err(|_| {
-        warn!(node, limit = ?REQUEST_TIMEOUT, "the API did not answer a request of a node in time");
+        warn!(node, limit = ?REQUEST_TIMEOUT, "request of a node to the API timed out");
         failure(504, "Timeout", &format!("the API did not answer within {REQUEST_TIMEOUT:?}; try again"))
     })
 }

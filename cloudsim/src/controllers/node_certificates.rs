@@ -58,14 +58,14 @@ impl Revoker {
                 Ok(Event::Apply(node)) => self.seen(&node.name_any(), &node.uid().unwrap_or_default()).await,
                 Ok(Event::Delete(node)) => self.gone(&node.name_any()).await,
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "watching Nodes");
+                    warn!(error = &error as &dyn std::error::Error, "failed to watch Nodes; retrying");
                     Ok(())
                 }
             };
             if let Err(error) = done {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "certificates of a node are not what they should be"
+                    "failed to update certificate records of a node"
                 );
             }
         }

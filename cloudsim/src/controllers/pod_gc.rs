@@ -42,7 +42,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         let (pods, nodes) = (cluster.pods.all(), cluster.nodes.all());
         for (pod, why) in choose(&pods, &nodes, &mut missing, TERMINATED_POD_THRESHOLD, Timestamp::now()) {
             if let Err(error) = collect(&cluster, &pod, why).await {
-                warn!(error = &error as &dyn std::error::Error, pod = %pod.name_any(), "a pod could not be collected");
+                warn!(error = &error as &dyn std::error::Error, pod = %pod.name_any(), "failed to garbage-collect pod; retrying");
             }
         }
     }

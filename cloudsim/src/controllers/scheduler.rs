@@ -205,11 +205,11 @@ impl Scheduler {
         match written {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                warn!(pod = %pod.name_any(), error = &error as &dyn std::error::Error, "a pod could not be bound");
+                warn!(pod = %pod.name_any(), error = &error as &dyn std::error::Error, "failed to schedule pod; retrying");
                 self.state.queue.retry_later(&uid, Instant::now());
             }
             Err(_) => {
-                warn!(pod = %pod.name_any(), "the API did not answer in time; the pod is tried again");
+                warn!(pod = %pod.name_any(), "failed to schedule pod: API request timed out; retrying");
                 self.state.queue.retry_later(&uid, Instant::now());
             }
         }

@@ -45,7 +45,7 @@ pub(super) async fn accept_node(
         Ok(registered) => registered,
         Err(SessionRefusal::TooMany) => {
             let limit = shared.limits.nodes;
-            warn!(node, limit, "too many nodes: the connection was refused");
+            warn!(node, limit, "CloudHub connection rejected: node limit reached");
             return None;
         }
         Err(SessionRefusal::Superseded) => {
@@ -57,7 +57,7 @@ pub(super) async fn accept_node(
     if let Some(certificate) = &certificate
         && let Some(why) = shared.refusal(&node, certificate).await
     {
-        warn!(node, %peer, why, "the connection was refused");
+        warn!(node, %peer, why, "CloudHub connection rejected");
         return None;
     }
     if shared.faults.shown() != shown {

@@ -46,9 +46,9 @@ impl Helpers {
         for task in self.tasks {
             match timeout_at(until, task).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => warn!(node, %error, "a session's task failed"),
+                Ok(Err(error)) => warn!(node, %error, "session task failed"),
                 Err(_) => {
-                    warn!(node, limit = ?FINISH_TIMEOUT, "what a node sent before its session ended was not handled in time");
+                    warn!(node, limit = ?FINISH_TIMEOUT, "messages of an ended session not handled in time; node will resend them");
                 }
             }
         }
@@ -127,7 +127,7 @@ async fn write(node: &str, records: &SyncRecords, record: &Record) -> bool {
     let written = records.write(node, record).await;
     if let Err(error) = &written {
         let error = error as &dyn std::error::Error;
-        warn!(node, %record, error, "the bookkeeping could not be written");
+        warn!(node, %record, error, "failed to write sync record");
     }
     written.is_ok()
 }

@@ -142,7 +142,7 @@ async fn serve(
                 shared.sessions.metrics().refused(RefusalReason::Connection);
                 if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
                     let error = &error as &dyn std::error::Error;
-                    warn!(%peer, times, error, "a connection was refused");
+                    warn!(%peer, times, error, "CloudHub connection rejected");
                 }
                 return;
             }

@@ -111,7 +111,10 @@ impl QuicHub {
                     shown = self.trust.shown();
                     match server_config(&self.trust.hub()) {
                         Ok(config) => self.listener.endpoint.set_server_config(Some(config)),
-                        Err(error) => warn!(error = &error as &dyn std::error::Error, "QUIC keeps its keys"),
+                        Err(error) => warn!(
+                            error = &error as &dyn std::error::Error,
+                            "failed to update QUIC certificate; keeping the old one"
+                        ),
                     }
                     continue;
                 }
@@ -176,7 +179,7 @@ async fn serve(
             shared.sessions.metrics().refused(RefusalReason::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
                 let error = printable_short(error);
-                warn!(%peer, times, error, "a QUIC connection was refused");
+                warn!(%peer, times, error, "QUIC connection rejected");
             }
         }
         Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),

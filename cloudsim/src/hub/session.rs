@@ -268,7 +268,7 @@ impl Session<'_> {
                             %path,
                             times,
                             error = &error as &dyn std::error::Error,
-                            "an object could not be read; the node keeps what it has of it"
+                            "failed to read object; retrying; node keeps its current version"
                         );
                     }
                     self.work_queue.retry_later(path, now());

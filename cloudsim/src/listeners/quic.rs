@@ -58,7 +58,10 @@ impl LimitedEndpoint {
                 Err(full) => {
                     incoming.refuse();
                     if let Some(times) = self.refusals.count(peer.ip(), &full, now()) {
-                        warn!(server = self.server, %peer, times, %full, "a QUIC connection is refused");
+                        warn!(
+                            server = self.server, %peer, times, %full,
+                            "QUIC connection refused: limit reached"
+                        );
                     }
                 }
             }

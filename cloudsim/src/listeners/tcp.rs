@@ -53,14 +53,17 @@ impl LimitedListener {
                     Ok(slot) => return (stream, peer, slot),
                     Err(full) => {
                         if let Some(times) = self.refusals.count(peer.ip(), &full, now()) {
-                            warn!(server = self.server, %peer, times, %full, "a connection is closed");
+                            warn!(
+                                server = self.server, %peer, times, %full,
+                                "connection closed: limit reached"
+                            );
                         }
                     }
                 },
                 Err(error) => {
                     if let Some(times) = self.refusals.count(self.address.ip(), &error, now()) {
                         let error = &error as &dyn std::error::Error;
-                        warn!(server = self.server, times, error, "a connection could not be accepted");
+                        warn!(server = self.server, times, error, "failed to accept connection; retrying");
                     }
                     sleep(ACCEPT_RETRY_INTERVAL).await;
                 }

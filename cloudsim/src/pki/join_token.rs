@@ -196,7 +196,7 @@ impl JoinToken {
             if let Err(error) = Self::ensure(&client, &ca).await {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "the join token could not be renewed; this is tried again within the hour"
+                    "failed to renew join token; retrying within the hour"
                 );
             }
         }

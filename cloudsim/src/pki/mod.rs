@@ -172,7 +172,7 @@ async fn ensure_server(
         let (mut all, mut version) = (names.to_vec(), None);
         let stored = match secrets.get(secret).await {
             Err(PkiError::Damaged { secret, why }) => {
-                error!(secret, why, "a damaged certificate of the cloud is signed again by its CA");
+                error!(secret, why, "certificate of the cloud damaged; reissuing it");
                 None
             }
             stored => stored?,

@@ -85,7 +85,7 @@ impl Secrets {
     ) -> Result<Data, PkiError> {
         match self.ensure(name, fields.clone()).await {
             Err(PkiError::Damaged { secret, why }) => {
-                error!(secret, why, "replaced a damaged Secret of the cloud");
+                error!(secret, why, "Secret of the cloud damaged; replacing it");
                 self.put(name, fields.clone()).await?;
                 self.ensure(name, fields).await
             }

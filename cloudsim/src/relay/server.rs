@@ -112,7 +112,10 @@ impl RelayServer {
                     shown = self.shared.trust.shown();
                     match server_config(&self.shared.trust.hub()) {
                         Ok(config) => self.listener.endpoint.set_server_config(Some(config)),
-                        Err(error) => warn!(error = &error as &dyn std::error::Error, "the relay keeps its keys"),
+                        Err(error) => warn!(
+                            error = &error as &dyn std::error::Error,
+                            "failed to update relay certificate; keeping the old one"
+                        ),
                     }
                     self.shared.relays.end_all("the cloud shows another certificate");
                     continue;
@@ -158,7 +161,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
                 let error = printable_short(error);
-                warn!(%peer, times, error, "a node was refused at the relay");
+                warn!(%peer, times, error, "relay connection rejected");
             }
             return;
         }
@@ -168,7 +171,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     let Ok(_active) = slot.begin(false) else { return };
     let Some(entry) = shared.relays.begin(&node, &connection, shared.nodes) else {
         connection.close(REFUSED, b"there are as many nodes at the relay as there may be");
-        return warn!(node, limit = shared.nodes, "too many nodes: one was refused at the relay");
+        return warn!(node, limit = shared.nodes, "relay connection rejected: node limit reached");
     };
     // it was registered first: a change from now on ends it as it ends all others
     if shared.trust.shown() != shown {
@@ -176,7 +179,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     }
     if let Some(why) = shared.trust.refusal(&node, &certificate).await {
         connection.close(REFUSED, why.as_bytes());
-        return warn!(node, %peer, why, "a node was refused at the relay");
+        return warn!(node, %peer, why, "relay connection rejected");
     }
     info!(node, %peer, "at the relay");
     let why = node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;

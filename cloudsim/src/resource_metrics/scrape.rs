@@ -122,7 +122,7 @@ impl Scraper {
             }
             let began = Instant::now();
             if let Err(error) = self.scrape_all().await {
-                warn!(error = &error as &dyn std::error::Error, "the nodes to be measured cannot be listed");
+                warn!(error = &error as &dyn std::error::Error, "failed to list nodes to scrape; retrying");
             }
             self.ready.send_replace(true);
             sleep(SCRAPE_INTERVAL.saturating_sub(began.elapsed())).await;

@@ -169,8 +169,7 @@ impl Sessions {
                     node,
                     older = older.session_request.describe(),
                     newer = place,
-                    "an agent that was started anew takes the session over from one that did not say goodbye; if both run, give one \
-                     of them another name"
+                    "session taken over by a newly started agent of the same name; if both run, rename one"
                 );
                 // set only here, when the entry is replaced
                 let _ = older.taken_over.set(format!("an agent of this name at {place} has taken over"));
@@ -264,8 +263,7 @@ impl Sessions {
                     node,
                     older = entry.session_request.describe(),
                     replica = other.replica,
-                    "an agent of the same name has connected to another replica and takes the session over; if both run, give one of them \
-                     another name"
+                    "session taken over by a same-named agent on another replica; if both run, rename one"
                 );
                 // set only once: the session then leaves the table
                 let _ = entry

@@ -131,7 +131,7 @@ async fn serve(
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
                 let error = &error as &dyn std::error::Error;
-                warn!(%peer, times, error, "a stream tunnel was refused");
+                warn!(%peer, times, error, "stream tunnel rejected");
             }
             return;
         }
@@ -140,14 +140,14 @@ async fn serve(
     // from here on there is one for each node
     let Ok(_active) = slot.begin(false) else { return };
     let Some(entry) = shared.tunnels.begin(&node, dial_headers, shared.nodes, &shutdown) else {
-        return warn!(node, limit = shared.nodes, "too many nodes: the stream tunnel was refused");
+        return warn!(node, limit = shared.nodes, "stream tunnel rejected: node limit reached");
     };
     // registered first, so that a change from now on ends it as all others
     if shared.trust.shown() != shown {
         return debug!(node, %peer, "the certificate that the node was shown is another one by now");
     }
     if let Some(why) = shared.trust.refusal(&node, &certificate).await {
-        return warn!(node, %peer, why, "a stream tunnel was refused");
+        return warn!(node, %peer, why, "stream tunnel rejected");
     }
     info!(node, %peer, "the stream tunnel stands");
     let ended = tunnel::run(io, &node, entry, &shared.faults, Timing::default()).await;

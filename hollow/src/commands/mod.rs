@@ -71,7 +71,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Err(error) = limits::raise_open_files() {
-        tracing::warn!(%error, "no more files can be open than this process was given");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
     // There is only one crypto provider; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -165,7 +165,7 @@ impl HollowNode {
                 }
             };
             ended.inspect_err(|error| {
-                error!(node, error = error as &dyn std::error::Error, "a hollow node has ended");
+                error!(node, error = error as &dyn std::error::Error, "hollow node failed");
             })
         };
         let running = tokio::spawn(running.instrument(span));

@@ -113,6 +113,6 @@ fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
 
 fn report(path: &Path, act: impl FnOnce(&Path) -> io::Result<()>) {
     if let Err(error) = act(path) {
-        tracing::error!(path = %path.display(), %error, "the simulated runtime cannot record a change");
+        tracing::error!(path = %path.display(), %error, "failed to save state of the simulated runtime");
     }
 }

@@ -105,9 +105,7 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
 fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
     let name = text_or_empty(definition, "/metadata/name");
     CustomResourceDefinition::deserialize(definition)
-        .inspect_err(
-            |error| tracing::error!(%error, name, "a stored definition cannot be read; apply it anew"),
-        )
+        .inspect_err(|error| tracing::error!(%error, name, "cannot read stored definition; apply it again"))
         .ok()
 }
 

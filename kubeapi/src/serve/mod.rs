@@ -181,7 +181,7 @@ async fn accept(
             Ok(slot) => Some((stream, peer, slot)),
             Err(full) => {
                 if let Some(times) = refusals.count(&format!("{}: {full}", peer.ip()), Instant::now()) {
-                    tracing::warn!(%peer, times, %full, "a connection is closed");
+                    tracing::warn!(%peer, times, %full, "connection closed: limit reached");
                 }
                 None
             }
@@ -192,7 +192,7 @@ async fn accept(
                 tracing::warn!(
                     times,
                     error = &error as &dyn std::error::Error,
-                    "a connection cannot be accepted"
+                    "failed to accept connection; retrying"
                 );
             }
             tokio::time::sleep(ACCEPT_PAUSE).await;

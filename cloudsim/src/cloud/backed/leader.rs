@@ -200,13 +200,13 @@ impl Election {
                 Ok(Ok(attempt)) => {
                     renewed = Instant::now();
                     if std::mem::take(&mut is_failing) {
-                        warn!("the Lease kubeedge/{LEASE} can be renewed again");
+                        warn!("Lease kubeedge/{LEASE} renewed again");
                     }
                     self.set(matches!(attempt, Attempt::Mine));
                     if let Attempt::Other(OtherInstallation { installation, holder }) = attempt {
                         warn!(
                             installation,
-                            holder, "another installation of cloudsim serves this cluster: end one of them"
+                            holder, "another cloudsim installation is serving this cluster; stop one of them"
                         );
                     }
                 }
@@ -215,10 +215,10 @@ impl Election {
                     if let Ok(Err(error)) = failed {
                         warn!(
                             error = &error as &dyn std::error::Error,
-                            "the Lease kubeedge/{LEASE} cannot be renewed"
+                            "failed to renew Lease kubeedge/{LEASE}; retrying"
                         );
                     } else {
-                        warn!("the Lease kubeedge/{LEASE} cannot be renewed: the API server does not answer");
+                        warn!("failed to renew Lease kubeedge/{LEASE}: API server timed out; retrying");
                     }
                     if leads && renewed.elapsed() > RENEW_DEADLINE {
                         self.set(false);

@@ -38,7 +38,10 @@ async fn watch(client: Client, certificates: NodeCertificates, sessions: Session
         let map = match event {
             Ok(map) => map,
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "watching the records of node certificates");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to watch node certificate records; retrying"
+                );
                 continue;
             }
         };
@@ -54,7 +57,7 @@ async fn watch(client: Client, certificates: NodeCertificates, sessions: Session
                 warn!(
                     node,
                     error = &error as &dyn std::error::Error,
-                    "whether its certificate counts is not known"
+                    "cannot check the node's certificate; session continues"
                 );
             }
         }

@@ -87,7 +87,7 @@ async fn reconcile(
             let condition = match signer.approver.decide(client, &request.spec).await? {
                 Decision::Approve => approved(),
                 Decision::Deny(why) => {
-                    warn!(request = name, why, "a certificate is denied");
+                    warn!(request = name, why, "certificate request denied");
                     condition("Denied", "NotTheNodesOwn", &why)
                 }
                 Decision::Leave => return Ok(Action::await_change()),

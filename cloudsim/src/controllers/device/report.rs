@@ -36,7 +36,7 @@ impl Devices {
             Ok(()) => Value::from("OK"),
             Err(status) => {
                 let why = printable_short(&status);
-                warn!(node, path = printable_short(path), why, "a report was refused");
+                warn!(node, path = printable_short(path), why, "device report rejected");
                 json!({"ErrStatus": status})
             }
         };
@@ -137,7 +137,7 @@ impl Devices {
             Err(error) => warn!(
                 device = device.name,
                 error = &error as &dyn std::error::Error,
-                "a device has no DeviceStatus yet; its first report makes it"
+                "failed to create DeviceStatus; the device's first report will create it"
             ),
             Ok(_) => {}
         }

@@ -62,7 +62,9 @@ impl Devices {
                         self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
                     }
                 }
-                Err(error) => warn!(error = &error as &dyn std::error::Error, "watching devices"),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "failed to watch devices; retrying")
+                }
             }
         }
     }
@@ -77,7 +79,7 @@ impl Devices {
         let device: Device = match object.try_parse() {
             Ok(device) => device,
             Err(error) => {
-                return warn!(namespace = key.0, device = key.1, %error, "a device cannot be read; apply it anew");
+                return warn!(namespace = key.0, device = key.1, %error, "cannot read device; apply it again");
             }
         };
         let nodes = self.index.write().applied(&device);
@@ -99,7 +101,9 @@ impl Devices {
                 }
                 Ok(Event::Init) => {}
                 Ok(Event::InitDone) => drop(listed_once.send_replace(true)),
-                Err(error) => warn!(error = &error as &dyn std::error::Error, "watching device models"),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "failed to watch device models; retrying")
+                }
             }
         }
     }

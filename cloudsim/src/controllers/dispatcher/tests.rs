@@ -40,9 +40,9 @@ edged          meta      update    kube-node-lease/lease/edge-1    response
 edged          meta      query     kube-node-lease/lease/edge-1    response
 edged          meta      insert    default/certificatesigningrequest/x response
 edged          meta      query     default/certificatesigningrequest/x response
-edged          meta      insert    ns/event/e                      logged refused
-edged          meta      update    ns/event/e                      logged refused
-edged          meta      patch     ns/event/e                      logged refused
+edged          meta      insert    ns/event/e                      logged rejected
+edged          meta      update    ns/event/e                      logged rejected
+edged          meta      patch     ns/event/e                      logged rejected
 edged          meta      query     ns/rule/x                       response
 edged          meta      query     short                           response short
 edged          meta      upload    ns/pod/x                        error upload of ns/pod/x
@@ -50,7 +50,7 @@ metamanager    meta      query     k8s/ca.crt                      response PEM
 twin           resource  get       membership/detail               response
 twin           resource  update    device/ns/d/twin/edge_updated   response ErrStatus
 twin           resource  update    device/ns/d/state/update        response ErrStatus
-metaserver     dynamiccontroller null null                         logged a call is left out
+metaserver     dynamiccontroller null null                         logged call skipped
 metaserver     dynamiccontroller null watchapp/sync                applicationResponse
 bus            user      upload    default/up                      logged upload of bus
 servicebus     user      upload    http://127.0.0.1/x              error servicebus

@@ -196,7 +196,11 @@ impl Session {
         let mut application = match Application::read(content) {
             Ok(application) => application,
             Err(why) => {
-                warn!(node = self.node, why = printable_short(why), "a call is left out");
+                warn!(
+                    node = self.node,
+                    why = printable_short(why),
+                    "cannot read API call of a node; call skipped"
+                );
                 return None;
             }
         };
@@ -226,7 +230,7 @@ impl Session {
             Ok(wanted) => wanted,
             Err(error) => {
                 let error = printable_short(error);
-                warn!(node = self.node, error, "the watches of a node cannot be read");
+                warn!(node = self.node, error, "cannot read watches of a node; watches unchanged");
                 return None;
             }
         };

@@ -63,7 +63,7 @@ impl Edge {
         let stored = serde_json::to_value(api.get(name).await?).map_err(kube::Error::SerdeError)?;
         let is_own = is_reported_by(node, &stored, &self.index.read());
         if !is_own {
-            warn!(node, namespace, name, "refused: a patch of an event that is not the node's");
+            warn!(node, namespace, name, "event patch rejected: the event is not the node's own");
             return Ok(());
         }
         if let Some(fields) = patch.as_object_mut() {

@@ -131,7 +131,11 @@ impl Edge {
             return None;
         }
         if let Err(error) = certificates.reset(node).await {
-            warn!(node, error = &error as &dyn std::error::Error, "a certificate could not be taken back");
+            warn!(
+                node,
+                error = &error as &dyn std::error::Error,
+                "failed to revoke certificate of a deleted node"
+            );
         }
         Some(format!("the Node of {node} was deleted: join anew, with a token"))
     }
@@ -158,7 +162,11 @@ impl Edge {
                     && let Err(error) =
                         certificates.registered(node, made.metadata.uid.as_deref().unwrap_or_default()).await
                 {
-                    warn!(node, error = &error as &dyn std::error::Error, "the node's Node is not on record");
+                    warn!(
+                        node,
+                        error = &error as &dyn std::error::Error,
+                        "failed to record Node registration"
+                    );
                 }
                 self.written(made)
             }

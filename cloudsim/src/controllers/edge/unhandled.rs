@@ -22,7 +22,7 @@ impl Unhandled {
     /// Logs an event of `node` that was refused, which is not answered.
     pub(super) fn event(&self, node: &str, reason: &str) {
         if let Some(times) = self.0.lock().count("events", Instant::now()) {
-            warn!(node, reason, times, "an event of a node was not taken");
+            warn!(node, reason, times, "event of a node rejected");
         }
     }
 
@@ -98,13 +98,7 @@ impl Unhandled {
         let answer = answer.filter(|_| header.parent_msg_id.is_empty());
         let is_answered = answer.is_some();
         if let Some(times) = self.0.lock().count(key, Instant::now()) {
-            warn!(
-                node,
-                what = name,
-                times,
-                is_answered,
-                "a message of a node is of a kind that this cloud does not handle"
-            );
+            warn!(node, what = name, times, is_answered, "unsupported message received from a node");
         }
         answer.map(|answer| Reply::Direct(answer.answering(&header.msg_id)))
     }

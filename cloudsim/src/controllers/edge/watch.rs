@@ -56,7 +56,9 @@ impl Edge {
                 }
                 Ok(Event::Apply(pod)) => self.pod_applied(&pod),
                 Ok(Event::Delete(pod)) => self.pod_removed(&pod),
-                Err(error) => warn!(error = &error as &dyn std::error::Error, "watching pods"),
+                Err(error) => {
+                    warn!(error = &error as &dyn std::error::Error, "failed to watch pods; retrying")
+                }
             }
         }
     }
@@ -112,7 +114,10 @@ impl Edge {
                     self.touched(&path);
                 }
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "watching what accounts may do");
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to watch ServiceAccountAccesses; retrying"
+                    );
                 }
             }
         }
@@ -144,7 +149,11 @@ impl Edge {
                 }
                 Ok(Event::InitDone) => self.unlisted(kind, &std::mem::take(&mut listed)),
                 Ok(Event::Apply(object) | Event::Delete(object)) => self.touched(&path_of(kind, &object)),
-                Err(error) => warn!(error = &error as &dyn std::error::Error, kind = kind.kind(), "watching"),
+                Err(error) => warn!(
+                    error = &error as &dyn std::error::Error,
+                    kind = kind.kind(),
+                    "failed to watch objects; retrying"
+                ),
             }
         }
     }

@@ -57,7 +57,7 @@ impl Actor {
                 let is_conflict =
                     matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
                 if !is_conflict {
-                    warn!(name = %node.name, error = &error as &dyn std::error::Error, "an object could not be collected");
+                    warn!(name = %node.name, error = &error as &dyn std::error::Error, "failed to garbage-collect object; retrying");
                     tokio::time::sleep(ERROR_RETRY_INTERVAL).await;
                 }
                 done(Vec::new(), true)

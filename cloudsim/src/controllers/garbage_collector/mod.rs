@@ -127,7 +127,7 @@ impl Collector {
         let served = match served(&self.actor.client).await {
             Ok(served) => served,
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "which kinds there are could not be asked");
+                warn!(error = &error as &dyn std::error::Error, "API discovery failed; retrying");
                 return;
             }
         };

@@ -159,7 +159,7 @@ fn again(failure: &Failure) -> Action {
         debug!(error = failure as &dyn std::error::Error, "somebody else was faster");
         return Action::requeue(CONFLICT_RETRY_INTERVAL);
     }
-    warn!(error = failure as &dyn std::error::Error, "an object could not be brought to where it should be");
+    warn!(error = failure as &dyn std::error::Error, "failed to reconcile object; retrying");
     Action::requeue(ERROR_RETRY_INTERVAL)
 }
 

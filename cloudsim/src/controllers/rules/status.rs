@@ -53,7 +53,7 @@ impl Rules {
                         namespace,
                         name,
                         error = &error as &dyn std::error::Error,
-                        "a rule's status could not be written"
+                        "failed to update rule status; retrying"
                     );
                 }
             }

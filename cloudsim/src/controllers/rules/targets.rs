@@ -110,7 +110,7 @@ fn client() -> HttpClient {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "some trusted authorities of this machine cannot be read; targets with their certificates cannot be called");
+        tracing::warn!(%error, "cannot load some CA certificates of this machine; calls to targets that use them will fail");
     }
     roots.add_parsable_certificates(found.certs);
     let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();

@@ -272,7 +272,7 @@ impl Rules {
 
     fn refuse(&self, node: &str, id: &str, (origin, resource): (Source, &str), why: String) {
         if let Some(times) = self.refusals().count(&format!("{node}: {why}"), Instant::now()) {
-            warn!(node, why, times, "a message of a node for a rule is refused");
+            warn!(node, why, times, "message for a rule rejected");
         }
         let (this, node, id, resource) = (self.clone(), node.to_owned(), id.to_owned(), resource.to_owned());
         self.spawn(async move { this.reply(&node, &id, (origin, &resource), Err(why)).await });

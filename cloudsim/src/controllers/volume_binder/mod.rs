@@ -37,7 +37,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             let again = match pass(&cluster, &mut recorded).await {
                 Ok(some_wait) => some_wait.then_some(unbound::REPEAT_INTERVAL),
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "claims are not bound yet");
+                    warn!(error = &error as &dyn std::error::Error, "failed to bind volume claims; retrying");
                     Some(ERROR_RETRY_INTERVAL)
                 }
             };

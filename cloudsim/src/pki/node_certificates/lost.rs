@@ -110,8 +110,8 @@ impl NodeCertificates {
             lost.iter().map(|name| if name == UNKNOWN { "every name without a record" } else { name });
         warn!(
             names = names.collect::<Vec<_>>().join(", "),
-            "which certificates of these nodes count was lost with a damaged database: none does until `cloudsim node reset NAME`, or \
-             `cloudsim node reset --lost` for all of them; the machines then join anew"
+            "certificate records lost with a damaged database; certificates of these nodes are invalid until \
+             `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all of them; then join the machines again"
         );
         Ok(())
     }

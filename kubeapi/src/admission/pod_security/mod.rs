@@ -100,7 +100,7 @@ fn judge(call: &Call, target: &Target, rules: &NamespacePolicy, pod: Pod<'_>) ->
     let (namespace, resource) = (target.namespace.as_str(), target.kind.plural.as_str());
     if !faults.is_empty() {
         let error = format!("Failed to parse policy: {}", faults.join(", "));
-        tracing::warn!(target: "audit", namespace, resource, name = target.name, error, "labels of Pod Security cannot be read");
+        tracing::warn!(target: "audit", namespace, resource, name = target.name, error, "cannot parse Pod Security labels");
     }
     let mut known = BTreeMap::<Standard, Violations>::new();
     let mut violations =
@@ -120,7 +120,7 @@ fn judge(call: &Call, target: &Target, rules: &NamespacePolicy, pod: Pod<'_>) ->
     let audited = violations(policy.audit);
     if !audited.is_empty() {
         let audit_violations = would_violate(policy.audit, &audited);
-        tracing::warn!(target: "audit", namespace, resource, name = target.name, "audit-violations" = audit_violations, "Pod Security notes");
+        tracing::warn!(target: "audit", namespace, resource, name = target.name, "audit-violations" = audit_violations, "Pod Security audit level violated");
     }
     // whoever is refused needs no warning as well
     if refusal.is_none() {

@@ -160,7 +160,7 @@ fn acted_on<'a>(
             )),
             "Audit" => {
                 let message = &denial.message;
-                tracing::warn!(target: "audit", policy = name, binding, kind = kind.kind, message, "an admission policy refuses");
+                tracing::warn!(target: "audit", policy = name, binding, kind = kind.kind, message, "admission policy violated");
             }
             _ => {}
         }

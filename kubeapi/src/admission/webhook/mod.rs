@@ -115,7 +115,7 @@ impl Webhook {
                 tracing::warn!(
                     webhook = self.name,
                     why,
-                    "a webhook cannot be called, which its policy ignores"
+                    "failed to call webhook; skipped (failurePolicy: Ignore)"
                 );
                 Ok(())
             }

@@ -78,7 +78,7 @@ impl Reserve {
                 let error = &error as &dyn std::error::Error;
                 warn!(
                     error,
-                    "failed to write the reserve of the store, which a full disk needs to start and delete"
+                    "failed to write the store's reserve file; a full disk will block start and deletion"
                 );
             }
             // a directory that may not be written to leaves the store without a reserve

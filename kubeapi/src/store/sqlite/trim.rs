@@ -36,7 +36,7 @@ impl IncrementalVacuum {
             self.commits = 0;
             // room that stays taken is a nuisance, not a loss
             if let Err(error) = trim(connection).await {
-                warn!(error = &error as &dyn std::error::Error, "the database could not be made smaller");
+                warn!(error = &error as &dyn std::error::Error, "failed to shrink database");
             }
         }
     }

@@ -42,7 +42,7 @@ pub(super) async fn objects(
     if !(seen.newest..i64::MAX / 2).contains(&counter) {
         // a revision is given once only
         let counter = seen.newest.saturating_add(REVISION_GAP);
-        tracing::error!(counter, "the database's counter of revisions was damaged and is set anew");
+        tracing::error!(counter, "revision counter of the database damaged; setting it again");
         sqlx::query("UPDATE counter SET revision = ?1").bind(counter).execute(connection).await?;
     }
     Ok(seen.damaged)

@@ -73,7 +73,7 @@ async fn release_all(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
             warn!(
                 pod = key.1,
                 error = &error as &dyn std::error::Error,
-                "a pod without a job keeps its finalizer for now"
+                "failed to remove finalizer from an orphaned pod; retrying"
             );
         }
         pending.insert(key);
