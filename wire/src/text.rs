@@ -43,10 +43,21 @@ pub fn printable_short(text: impl Display) -> String {
 /// text of their cause in their own.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| {
-        let cause = cause.to_string();
+    causes.fold(own_text(error), |text, cause| {
+        let cause = own_text(cause);
         if text.contains(&cause) { text } else { format!("{text}: {cause}") }
     })
+}
+
+/// Returns an error's text without the `Debug` text of its cause, which kube's errors repeat: `ApiError: text: Conflict (Status { … })`.
+fn own_text(error: &(dyn Error + 'static)) -> String {
+    let text = error.to_string();
+    match error.source() {
+        Some(cause) if text.ends_with(')') => {
+            text.strip_suffix(&format!(" ({cause:?})")).map_or_else(|| text.clone(), str::to_owned)
+        }
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +101,9 @@ mod tests {
         assert_eq!(chain(["no link", "IO error: closed", "closed"]), "no link: IO error: closed");
         assert_eq!(chain(["closed", "closed", "by the peer"]), "closed: by the peer");
         assert_eq!(chain(["a link", "no route", "no network"]), "a link: no route: no network");
+        assert_eq!(
+            chain(["no link", "ApiError: gone: NotFound (Link(\"gone: NotFound\", None))", "gone: NotFound"]),
+            "no link: ApiError: gone: NotFound"
+        );
     }
 }
