@@ -140,13 +140,23 @@ impl Edge {
         Some(format!("the Node of {node} was deleted: join anew, with a token"))
     }
 
-    /// Reports whether the pod of the request does not exist: a report that crossed with the pod's deletion is no violation.
+    /// Reports whether the pod of the request does not exist, or is another one of its name: a report that crossed with the pod's
+    /// deletion is no violation.
     async fn is_gone(&self, request: &Request<'_>) -> bool {
         let is_pod =
             matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
         let is_new = request.verb == Verb::Insert;
         let path = ObjectPath::new(ObjectKind::Pod, request.namespace, request.name);
-        is_pod && !is_new && matches!(objects::get(&self.client, &path).await, Ok(None))
+        if !is_pod || is_new {
+            return false;
+        }
+        let reported = patch_of(request.content).ok();
+        let reported = reported.as_ref().and_then(|patch| patch.pointer("/metadata/uid"));
+        match objects::get(&self.client, &path).await {
+            Ok(Some(pod)) => reported.is_some_and(|uid| *uid != pod["metadata"]["uid"]),
+            Ok(None) => true,
+            Err(_) => false,
+        }
     }
 
     async fn carry_out(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
