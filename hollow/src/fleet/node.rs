@@ -89,7 +89,6 @@ impl HollowNode {
         let root = Some(directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options {
             root,
-            volumes: Some(volumes(&directory)),
             pod_cidr: runtime::PodCidr::of_node(name),
             ..runtime::Options::default()
         })?;

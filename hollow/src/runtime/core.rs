@@ -59,7 +59,7 @@ impl Core {
         let end = CancellationToken::new();
         Ok(Arc::new(Self {
             calls: Calls::default(),
-            files: ContainerFiles::new(options.volumes.clone()),
+            files: ContainerFiles::default(),
             attached: Attached::default(),
             streaming: Endpoint::default(),
             shared: Mutex::new(Shared { state, subscribers: Subscribers::new(options.event_buffer) }),

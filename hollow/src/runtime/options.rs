@@ -16,9 +16,6 @@ pub struct Options {
     /// The directory in which sandboxes, containers and images are recorded, so that the next runtime on it goes on with them.
     /// `None` records nothing.
     pub root: Option<PathBuf>,
-    /// The directory of the node's provisioned volumes: a container that mounts it can remove their directories, which stay otherwise
-    /// whatever a container does.
-    pub volumes: Option<PathBuf>,
     /// The addresses of pods, until `UpdateRuntimeConfig` gives others.
     pub pod_cidr: PodCidr,
     /// How many events a reader of `GetContainerEvents` may be behind before it is cut off.
@@ -32,7 +29,6 @@ impl Default for Options {
             name: "outrigger-sim".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             root: None,
-            volumes: None,
             pod_cidr: PodCidr::default(),
             // 1,000 pods that start at once cause 4 events each.
             event_buffer: 4096,

@@ -1,10 +1,6 @@
 //! The files of all containers of a runtime.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 use wire::cri::{ContainerConfig, Mount};
@@ -23,16 +19,9 @@ pub(crate) struct ContainerFiles {
     /// The files by the container's id.
     all: Mutex<BTreeMap<String, Arc<Files>>>,
     shared: Shared,
-    /// The directory whose directories a container can remove.
-    volumes: Option<PathBuf>,
 }
 
 impl ContainerFiles {
-    /// Creates it; `volumes` is the directory of the node's provisioned volumes.
-    pub(crate) fn new(volumes: Option<PathBuf>) -> Self {
-        Self { volumes, ..Self::default() }
-    }
-
     /// Returns the files of one container, and forgets those of containers that do not run any more.
     pub(crate) fn of(&self, id: &str, running: &Running, is_running: impl Fn(&str) -> bool) -> Arc<Files> {
         let mut all = self.all.lock();
@@ -46,7 +35,7 @@ impl ContainerFiles {
         let files = Files::new(config.mounts.clone(), hostname.clone(), last_words, &self.shared);
         let security = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
         let is_read_only = security.is_some_and(|security| security.readonly_rootfs);
-        let files = Arc::new(files.with_read_only_root(is_read_only).with_volumes(self.volumes.clone()));
+        let files = Arc::new(files.with_read_only_root(is_read_only));
         all.insert(id.to_owned(), Arc::clone(&files));
         files
     }

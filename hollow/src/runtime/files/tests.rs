@@ -126,3 +126,26 @@ fn links_lead_to_what_they_name_inside_of_the_container() {
     files.link("/tmp/absolute", "none", true).unwrap();
     assert_eq!(read("/tmp/absolute").unwrap(), "made");
 }
+
+#[test]
+fn only_an_empty_directory_of_a_provisioned_volume_can_be_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["pvc-1_default_data", "pvc-2_default_data", "config"] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    fs::write(directory.path().join("pvc-2_default_data/file"), "of a real container").unwrap();
+    let mounts = |readonly| {
+        let host_path = directory.path().display().to_string();
+        vec![Mount { host_path, container_path: "/volumes".into(), readonly, ..Mount::default() }]
+    };
+    for (readonly, name, removed) in [
+        (true, "pvc-1_default_data", false),
+        (false, "pvc-1_default_data", true),
+        (false, "pvc-2_default_data", false),
+        (false, "config", false),
+    ] {
+        let files = Files::new(mounts(readonly), "host".into(), String::new(), &Shared::default());
+        assert_eq!(files.remove(&format!("/volumes/{name}")).is_ok(), removed, "{name}");
+        assert_eq!(!directory.path().join(name).exists(), removed, "{name}");
+    }
+}

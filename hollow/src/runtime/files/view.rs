@@ -6,7 +6,7 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind, Read, Write},
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -25,6 +25,8 @@ const DIRECTORIES: [&str; 13] = [
 ];
 /// The directories in which images have programs and data.
 const IMAGE_DIRECTORIES: [&str; 8] = ["/app", "/bin", "/etc", "/lib", "/opt", "/sbin", "/srv", "/usr"];
+/// The beginning of the names of provisioned volumes' directories.
+const VOLUME_PREFIX: &[u8] = b"pvc-";
 /// The permissions of a written file.
 const FILE: u32 = 0o644;
 /// The most bytes of a container's termination message, of which the node reads 4 KiB.
@@ -53,8 +55,6 @@ pub(crate) struct Files {
     last_words: String,
     /// Whether nothing can be written outside the mounts.
     is_root_read_only: bool,
-    /// The directory of the node's provisioned volumes, whose directories can be removed.
-    volumes: Option<PathBuf>,
 }
 
 /// The metadata of a file.
@@ -72,7 +72,7 @@ impl Files {
         let of = |mount: &Mount| (mount.container_path.clone(), shared.of(&mount.host_path));
         let mounted = mounts.iter().map(of).collect();
         let is_root_read_only = false;
-        Self { mounts, hostname, own: Arc::default(), mounted, last_words, is_root_read_only, volumes: None }
+        Self { mounts, hostname, own: Arc::default(), mounted, last_words, is_root_read_only }
     }
 
     /// Makes everything outside the mounts read-only.
@@ -91,11 +91,6 @@ impl Files {
     /// Reports whether nothing can be written at a path.
     fn is_read_only(&self, path: &str) -> bool {
         covering(&self.mounts, Path::new(path)).map_or(self.is_root_read_only, |mount| mount.readonly)
-    }
-
-    /// Lets the container remove directories of this one, if it mounts them.
-    pub(crate) fn with_volumes(self, volumes: Option<PathBuf>) -> Self {
-        Self { volumes, ..self }
     }
 
     /// Returns where what is written at a path is kept, and under which name.
@@ -316,10 +311,12 @@ impl Files {
     fn remove_volume(&self, path: &str) -> io::Result<()> {
         self.check(path)?;
         let place = locate(&self.mounts, path)?;
-        let volumes = self.volumes.as_ref().and_then(|volumes| fs::canonicalize(volumes).ok());
-        if volumes.is_none() || place.parent() != volumes.as_deref() {
+        let is_volume =
+            place.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(VOLUME_PREFIX));
+        if !is_volume {
             return Err(ErrorKind::PermissionDenied.into());
         }
+        // fails unless it is empty
         fs::remove_dir(place)
     }
 
