@@ -18,8 +18,10 @@ use tracing::info;
 use super::{
     events::{Component, NewEvent},
     informers::{Change, Failure, Triggers, work},
-    workloads::{Cluster, affinity::tolerates},
+    workloads::{affinity::tolerates, cluster},
 };
+
+cluster!(Cluster { nodes: Node, pods: Pod });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {

@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use super::{
     scheduler::is_ready,
-    workloads::{Cluster, pods::is_finished},
+    workloads::{cluster, pods::is_finished},
 };
 
 /// How often pods are checked.
@@ -31,6 +31,8 @@ const GC_INTERVAL: Duration = Duration::from_secs(20);
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 /// How many terminated pods are kept; kube-controller-manager's `--terminated-pod-gc-threshold`.
 const TERMINATED_POD_THRESHOLD: usize = 12_500;
+
+cluster!(Cluster { nodes: Node, pods: Pod });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {

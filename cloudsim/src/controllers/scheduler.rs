@@ -7,7 +7,8 @@
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
-    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
+    core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod},
+    policy::v1::PodDisruptionBudget,
     storage::v1::StorageClass,
 };
 use kube::ResourceExt;
@@ -48,7 +49,7 @@ use self::{
     state::State,
     write::Writer,
 };
-use super::{informers::Change, workloads::Cluster};
+use super::{informers::Change, workloads::cluster};
 
 /// How often pods that were unschedulable for long are queued again.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(30);
@@ -63,6 +64,16 @@ struct Changes {
     volumes: mpsc::Receiver<Change<PersistentVolume>>,
     classes: mpsc::Receiver<Change<StorageClass>>,
 }
+
+cluster!(Cluster {
+    pods: Pod,
+    nodes: Node,
+    namespaces: Namespace,
+    claims: PersistentVolumeClaim,
+    volumes: PersistentVolume,
+    classes: StorageClass,
+    budgets: PodDisruptionBudget
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, metrics: SchedulerMetrics, stop: CancellationToken) {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     informers::{Change, Failure, Triggers, work},
     scheduler::claims_of,
-    workloads::{Cluster, or_null},
+    workloads::{Shared, cluster, or_null},
 };
 
 /// The finalizer of claims.
@@ -25,8 +25,11 @@ const CLAIM: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of volumes.
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
+cluster!(Claims { claims: PersistentVolumeClaim, pods: Pod });
+cluster!(Volumes { volumes: PersistentVolume });
+
 /// Protects claims until `stop`.
-pub(crate) async fn run_claims(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run_claims(cluster: Claims, stop: CancellationToken) {
     let triggers = Triggers::none().and(&cluster.pods, |change: &Change<Pod>| {
         let is_over = change.gone || !uses_node(&change.object);
         let namespace = change.object.namespace().unwrap_or_default();
@@ -38,7 +41,7 @@ pub(crate) async fn run_claims(cluster: Cluster, stop: CancellationToken) {
 }
 
 /// Protects volumes until `stop`.
-pub(crate) async fn run_volumes(cluster: Cluster, stop: CancellationToken) {
+pub(crate) async fn run_volumes(cluster: Volumes, stop: CancellationToken) {
     let queue = (cluster.queues.named("persistentvolume-protection"), cluster.volumes.clone());
     work(queue, Triggers::none(), cluster, protect_volume, stop).await;
 }
@@ -52,7 +55,7 @@ fn uses(pod: &Pod, claim: &str) -> bool {
     uses_node(pod) && claims_of(pod).iter().any(|own| own == claim)
 }
 
-async fn protect_claim(claim: Arc<PersistentVolumeClaim>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+async fn protect_claim(claim: Arc<PersistentVolumeClaim>, cluster: Arc<Claims>) -> Result<Action, Failure> {
     let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
     if claim.metadata.deletion_timestamp.is_some() && claim.finalizers().iter().any(|own| own == CLAIM) {
         let is_used = cluster.pods.in_namespace(&namespace).iter().any(|pod| uses(pod, &name));
@@ -67,12 +70,12 @@ async fn protect_claim(claim: Arc<PersistentVolumeClaim>, cluster: Arc<Cluster>)
     Ok(Action::await_change())
 }
 
-async fn is_used_now(cluster: &Cluster, namespace: &str, claim: &str) -> Result<bool, Failure> {
+async fn is_used_now(cluster: &Shared, namespace: &str, claim: &str) -> Result<bool, Failure> {
     let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace).list(&ListParams::default()).await?;
     Ok(pods.items.iter().any(|pod| uses(pod, claim)))
 }
 
-async fn protect_volume(volume: Arc<PersistentVolume>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+async fn protect_volume(volume: Arc<PersistentVolume>, cluster: Arc<Volumes>) -> Result<Action, Failure> {
     let is_bound = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
     if volume.metadata.deletion_timestamp.is_some() && is_bound {
         return Ok(Action::await_change());

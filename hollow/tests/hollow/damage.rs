@@ -1,6 +1,7 @@
 //! Tests a cloud whose store was damaged on disk: it starts, serves what is intact, and is repaired.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     process::Command,
     time::{Duration, SystemTime},
@@ -16,10 +17,10 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams, TypeMeta},
 };
 use kubeapi::store::Seal;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use testkit::eventually;
 use wire::enroll::{Ca, Csr, Usage};
@@ -150,6 +151,59 @@ async fn a_store_that_cannot_be_read_or_is_empty_is_no_new_cloud() {
         assert_eq!(records.name("edge-1", ca.cert_der(), Duration::ZERO).await.unwrap(), Name::Free);
         cloud.stop().await.unwrap();
     }
+}
+
+/// A controller waits only for the kinds that it reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_object_holds_up_only_the_controllers_of_its_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cloudsim.db");
+    let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "busybox"}]}});
+    let selected = json!({"selector": {"matchLabels": {"app": "a"}}, "template": template});
+    let claimed = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let mut scheduled = json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template}}});
+    scheduled["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+    let create = async |cloud: &Cloud, api_version: &str, kind: &str, name: &str, spec: &Value| {
+        let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types).unwrap());
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let api = Api::<DynamicObject>::default_namespaced_with(cloud.client(), &resource);
+        api.create(&PostParams::default(), &object).await.unwrap();
+    };
+    let cloud = Cloud::start(options(directory.path())).await.unwrap();
+    for (api_version, kind, spec) in [
+        ("apps/v1", "Deployment", &selected),
+        ("apps/v1", "DaemonSet", &selected),
+        ("batch/v1", "CronJob", &scheduled),
+        ("policy/v1", "PodDisruptionBudget", &json!({"maxUnavailable": 1})),
+        ("v1", "Service", &json!({"ports": [{"port": 80}]})),
+        ("v1", "PersistentVolumeClaim", &claimed),
+    ] {
+        create(&cloud, api_version, kind, "damaged", spec).await;
+    }
+    cloud.stop().await.unwrap();
+    run(&path, "UPDATE objects SET value = substr(value, 1, 40) WHERE name = 'damaged' OR name = 'standard'")
+        .await;
+    let (is_whole, told) = db(directory.path(), "check");
+    let damaged = told.lines().filter(|line| line.starts_with("damaged: ")).count();
+    assert!(!is_whole && damaged == 7, "{told}");
+
+    let cloud = Cloud::start(options(directory.path())).await.unwrap();
+    create(&cloud, "apps/v1", "ReplicaSet", "set", &selected).await;
+    let mut job = json!({"template": template});
+    job["template"]["spec"]["restartPolicy"] = json!("Never");
+    create(&cloud, "batch/v1", "Job", "job", &job).await;
+    let pods = Api::<Pod>::default_namespaced(cloud.client());
+    eventually("a pod of the ReplicaSet and one of the Job", async || {
+        let pods = pods.list(&ListParams::default()).await.unwrap().items;
+        let owners = pods.iter().flat_map(|pod| pod.owner_references()).map(|owner| owner.name.clone());
+        let owners: BTreeSet<String> = owners.collect();
+        ["job", "set"].iter().all(|name| owners.contains(*name)).then_some(()).ok_or(owners)
+    })
+    .await;
+    drop(pods);
+    cloud.stop().await.unwrap();
 }
 
 /// A revoked certificate or a join token must gain nothing from damage.

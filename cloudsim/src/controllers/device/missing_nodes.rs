@@ -21,14 +21,16 @@ use tracing::debug;
 use crate::controllers::{
     events::{Component, NewEvent, Recorder},
     informers::{Change, Informer},
-    workloads::Shared,
+    workloads::cluster,
 };
 
 /// Namespace and name.
 type Key = (String, String);
 
+cluster!(Cluster { nodes: Node });
+
 /// Runs until `stop`.
-pub(crate) async fn run(shared: Shared, nodes: Informer<Node>, stop: CancellationToken) {
+pub(crate) async fn run(Cluster { shared, nodes }: Cluster, stop: CancellationToken) {
     let changes = nodes.listen();
     let bound = BoundDevices { nodes, events: shared.events, devices: BTreeMap::new() };
     let _: Option<()> = stop.run_until_cancelled(watch(shared.client, changes, bound)).await;

@@ -28,8 +28,17 @@ use self::status::Expected;
 use super::{
     events::{Component, NewEvent},
     informers::{Change, Failure, Informer, Triggers, work},
-    workloads::{Cluster, pods::controller_of},
+    workloads::{cluster, pods::controller_of},
 };
+
+cluster!(Cluster {
+    budgets: PodDisruptionBudget,
+    pods: Pod,
+    deployments: Deployment,
+    replica_sets: ReplicaSet,
+    replication_controllers: ReplicationController,
+    stateful_sets: StatefulSet
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {

@@ -13,11 +13,11 @@ use kube::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::desired::{ENDPOINTS_MANAGED_BY, ENDPOINTS_MANAGER};
-use crate::controllers::{
-    informers::{Change, Failure, Triggers, work},
-    workloads::Cluster,
+use super::{
+    Cluster,
+    desired::{ENDPOINTS_MANAGED_BY, ENDPOINTS_MANAGER},
 };
+use crate::controllers::informers::{Change, Failure, Triggers, work};
 
 /// The annotation of Endpoints that older programs use for leader election.
 pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

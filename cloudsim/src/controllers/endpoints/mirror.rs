@@ -23,7 +23,7 @@ use super::{
 };
 use crate::controllers::{
     informers::{Change, Failure, Triggers, work},
-    workloads::{Cluster, pods::controller_reference},
+    workloads::{cluster, pods::controller_reference},
 };
 
 /// The manager of the slices.
@@ -35,6 +35,8 @@ const IN_A_SUBSET: usize = 1000;
 /// Annotations that are not copied.
 const OWN: [&str; 2] =
     ["kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"];
+
+cluster!(Cluster { services: Service, slices: EndpointSlice, endpoints: Endpoints });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -67,7 +69,7 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
     let mut there = cluster.slices.in_namespace(&namespace);
     there.retain(|slice| is_mirrored(slice) && slice.labels().get(SERVICE_NAME) == Some(&name));
     let wanted = endpoints.map(|endpoints| slices(&endpoints)).unwrap_or_default();
-    write_slices(there, wanted, &cluster).await?;
+    write_slices(there, wanted, (&cluster.shared, &cluster.slices)).await?;
     Ok(Action::await_change())
 }
 

@@ -21,9 +21,11 @@ mod mirror;
 pub(super) use mirror::run as run_mirroring;
 
 use super::{
-    informers::{Change, Failure, Triggers, work},
-    workloads::Cluster,
+    informers::{Change, Failure, Informer, Triggers, work},
+    workloads::{Shared, cluster},
 };
+
+cluster!(Cluster { services: Service, pods: Pod, slices: EndpointSlice, endpoints: Endpoints });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -61,7 +63,7 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
     pods.retain(|pod| desired::selects(&service, pod));
     pods.sort_by_key(|pod| pod.name_any());
     let there = cluster.slices.controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
-    write_slices(there, desired::slices(&service, &pods), &cluster).await?;
+    write_slices(there, desired::slices(&service, &pods), (&cluster.shared, &cluster.slices)).await?;
     write_endpoints(&desired::endpoints(&service, &pods), &cluster).await?;
     Ok(Action::await_change())
 }
@@ -70,7 +72,7 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
 async fn write_slices(
     mut there: Vec<Arc<EndpointSlice>>,
     desired: Vec<EndpointSlice>,
-    cluster: &Cluster,
+    (shared, informer): (&Shared, &Informer<EndpointSlice>),
 ) -> Result<(), Failure> {
     there.retain(|slice| slice.metadata.deletion_timestamp.is_none());
     there.sort_by_key(|slice| slice.name_any());
@@ -81,12 +83,12 @@ async fn write_slices(
             Some(old) if old.endpoints == new.endpoints && desired::has_labels(&old, &new) => {}
             Some(old) => {
                 let patch = json!({"metadata": {"labels": new.metadata.labels}, "endpoints": new.endpoints});
-                cluster.patch(&cluster.slices, &*old, &patch).await?;
+                shared.patch(informer, &*old, &patch).await?;
             }
-            None => drop(cluster.create(&cluster.slices, &new).await?),
+            None => drop(shared.create(informer, &new).await?),
         }
     }
-    cluster.delete_all(&cluster.slices, there).await
+    shared.delete_all(informer, there).await
 }
 
 async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), Failure> {

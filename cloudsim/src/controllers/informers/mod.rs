@@ -136,7 +136,7 @@ where
                     if !is_damaged(&error) {
                         tracing::debug!(%kind, error = why, "watch ended; restarting");
                     } else if let Some(times) = damaged.count(&kind, Instant::now()) {
-                        tracing::error!(%kind, times, error = why, "failed to list objects; controllers wait");
+                        tracing::error!(%kind, times, error = why, "failed to list objects; controllers that read them wait");
                     }
                 }
             }

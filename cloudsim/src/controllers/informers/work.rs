@@ -47,6 +47,17 @@ impl Failure {
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 409))
     }
+
+    /// Logs it, and returns the wait before `controller` tries again. `object` is what it worked on, empty if that is not known.
+    pub(crate) fn log_and_wait(&self, controller: &str, object: &str) -> Duration {
+        let error = self as &dyn std::error::Error;
+        if self.is_conflict() {
+            debug!(controller, object, error, "object has changed meanwhile; retrying");
+            return CONFLICT_RETRY_INTERVAL;
+        }
+        warn!(controller, object, error, "failed to reconcile object; retrying");
+        ERROR_RETRY_INTERVAL
+    }
 }
 
 /// What triggers a reconciliation besides the objects themselves.
@@ -141,9 +152,10 @@ pub(crate) async fn work<K, C, F>(
     };
     applier(
         reconcile,
-        move |_, failure: &Failure, _| {
+        move |object: Arc<K>, failure: &Failure, _| {
             failing.retried();
-            again(failure)
+            let object = ObjectRef::from_obj(&*object);
+            Action::requeue(failure.log_and_wait(&K::kind(&()), &object.to_string()))
         },
         Arc::new(context),
         store,
@@ -152,15 +164,6 @@ pub(crate) async fn work<K, C, F>(
     )
     .for_each(|_| async {})
     .await;
-}
-
-fn again(failure: &Failure) -> Action {
-    if failure.is_conflict() {
-        debug!(error = failure as &dyn std::error::Error, "somebody else was faster");
-        return Action::requeue(CONFLICT_RETRY_INTERVAL);
-    }
-    warn!(error = failure as &dyn std::error::Error, "failed to reconcile object; retrying");
-    Action::requeue(ERROR_RETRY_INTERVAL)
 }
 
 /// Returns the main objects for the applier, and the queue of changed ones.

@@ -48,11 +48,7 @@ pub(crate) fn spawn(
             ControllerName::PersistentVolumeClaimProtection => start!(volume_protection::run_claims),
             ControllerName::PersistentVolumeProtection => start!(volume_protection::run_volumes),
             ControllerName::PersistentVolumeProvisioner => start!(volume_provisioner::run),
-            ControllerName::ServiceAccountAccess => {
-                reflectors.start((controller.as_str(), tasks), stop, |cluster, stop| {
-                    policy::run(policy::PodsAndNodes::of(&cluster), stop)
-                })
-            }
+            ControllerName::ServiceAccountAccess => start!(policy::run),
             ControllerName::GarbageCollector => {
                 let collector = garbage_collector::run(client.clone(), tasks.clone(), stop.child_token());
                 tasks.spawn(controller.as_str(), collector);
@@ -72,9 +68,7 @@ pub(crate) fn spawn(
         }
     }
     // CloudCore's, always on
-    reflectors.start(("missing nodes of devices", tasks), stop, |cluster, stop| {
-        missing_nodes::run((*cluster).clone(), cluster.nodes.clone(), stop)
-    });
+    reflectors.start(("missing nodes of devices", tasks), stop, missing_nodes::run);
     reflectors.spawn(tasks, stop);
     reflectors
 }
@@ -88,7 +82,8 @@ pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
             pods: pods.synced().await,
             nodes: nodes.synced().await,
         };
-        let missing = missing_nodes::run(shared.clone(), known.nodes.clone(), stop.child_token());
+        let nodes = missing_nodes::Cluster { shared: shared.clone(), nodes: known.nodes.clone() };
+        let missing = missing_nodes::run(nodes, stop.child_token());
         tokio::join!(Box::pin(policy::run(known, stop.child_token())), Box::pin(missing));
     };
     tokio::join!(

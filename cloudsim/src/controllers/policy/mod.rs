@@ -22,25 +22,13 @@ use tokio_util::sync::CancellationToken;
 use self::granted_roles::{GrantedRoles, granted_roles};
 use super::{
     informers::{Change, Failure, Informer, Reflector, Triggers, work},
-    workloads::{Cluster, Shared, pods::controller_reference},
+    workloads::{Shared, cluster, pods::controller_reference},
 };
 
 /// The label of edge nodes.
 const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 
-/// What the controller shares with others, in a cluster too.
-pub(crate) struct PodsAndNodes {
-    pub(crate) shared: Shared,
-    pub(crate) pods: Informer<Pod>,
-    pub(crate) nodes: Informer<Node>,
-}
-
-impl PodsAndNodes {
-    /// Takes them from all that the controllers share.
-    pub(crate) fn of(cluster: &Cluster) -> Self {
-        Self { shared: (**cluster).clone(), pods: cluster.pods.clone(), nodes: cluster.nodes.clone() }
-    }
-}
+cluster!(PodsAndNodes { pods: Pod, nodes: Node });
 
 /// The objects of the controller.
 struct Caches {

@@ -30,9 +30,7 @@ impl World {
         let (stop, tasks) = (CancellationToken::new(), Tasks::default());
         let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
         let reflectors = Reflectors::new(shared);
-        reflectors.start(("serviceaccountaccess", &tasks), &stop, |cluster, stop| {
-            run(PodsAndNodes::of(&cluster), stop)
-        });
+        reflectors.start(("serviceaccountaccess", &tasks), &stop, run);
         reflectors.spawn(&tasks, &stop);
         let world = Self { client, stop };
         world.create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}})).await;

@@ -53,6 +53,21 @@ pub(super) enum Step {
     Announce(Arc<PersistentVolumeClaim>, String),
 }
 
+impl Step {
+    /// Returns the name of the object that it changes.
+    pub(super) fn object(&self) -> String {
+        match self {
+            Self::Phase(volume, _) => volume.name_any(),
+            Self::Lost(claim)
+            | Self::Bind(claim, _)
+            | Self::SetClass(claim, _)
+            | Self::Announce(claim, _) => {
+                format!("{}/{}", claim.namespace().unwrap_or_default(), claim.name_any())
+            }
+        }
+    }
+}
+
 impl VolumeState<'_> {
     /// Returns the class of a claim, if it exists.
     pub(super) fn class(&self, claim: &PersistentVolumeClaim) -> Option<&Arc<StorageClass>> {

@@ -5,14 +5,17 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::{
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
+    storage::v1::StorageClass,
+};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 mod choose;
 mod unbound;
@@ -22,10 +25,15 @@ use self::{
     choose::{STORAGE_PROVISIONER, Step, VolumeState},
     unbound::RecordedEvents,
 };
-use super::{informers::Failure, workloads::Cluster};
+use super::{informers::Failure, workloads::cluster};
 
-/// The wait after a failed call.
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+cluster!(Cluster {
+    claims: PersistentVolumeClaim,
+    volumes: PersistentVolume,
+    classes: StorageClass,
+    nodes: Node,
+    pods: Pod
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -34,13 +42,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let work = async {
         let mut recorded = RecordedEvents::new(Timestamp::now());
         loop {
-            let again = match pass(&cluster, &mut recorded).await {
-                Ok(some_wait) => some_wait.then_some(unbound::REPEAT_INTERVAL),
-                Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "failed to bind volume claims; retrying");
-                    Some(ERROR_RETRY_INTERVAL)
-                }
-            };
+            let again = pass(&cluster, &mut recorded).await;
             let retry = async {
                 match again {
                     Some(wait) => tokio::time::sleep(wait).await,
@@ -65,18 +67,24 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let _: Option<()> = stop.run_until_cancelled(work).await;
 }
 
-/// Makes one pass; returns whether some claims wait.
-async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Result<bool, Failure> {
+/// Makes one pass; returns when the next one is needed although nothing changes.
+async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Option<Duration> {
     let (claims, classes) = (cluster.claims.all(), cluster.classes.all());
     let (volumes, pods, nodes) = (cluster.volumes.all(), cluster.pods.all(), cluster.nodes.all());
     let known =
         VolumeState { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, classes: &classes };
     let steps = choose::steps(&known);
     let some_wait = recorded.record(&cluster.events, &known, &steps, Instant::now());
+    let mut again = some_wait.then_some(unbound::REPEAT_INTERVAL);
     for step in steps {
-        act(cluster, step).await?;
+        let object = step.object();
+        // one object that cannot be written holds up no other
+        if let Err(failure) = act(cluster, step).await {
+            let wait = failure.log_and_wait("persistentvolume-binder", &object);
+            again = Some(again.map_or(wait, |again| again.min(wait)));
+        }
     }
-    Ok(some_wait)
+    again
 }
 
 async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {

@@ -3,13 +3,12 @@
 //!
 //! Source: the provisioner of `rancher.io/local-path`, and sig-storage-lib-external-provisioner.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
 
 use k8s_openapi::api::{
-    core::v1::{Node, PersistentVolume, PersistentVolumeClaim},
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,
 };
 use kube::{
@@ -18,7 +17,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 mod helper;
 mod plan;
@@ -28,13 +27,13 @@ use super::{
     events::{Component, NewEvent, PROVISIONER},
     informers::Failure,
     volume_binder::SELECTED_NODE,
-    workloads::{Cluster, or_null, pods::phase},
+    workloads::{cluster, or_null, pods::phase},
 };
 
 /// The name of the default class.
 const STANDARD: &str = "standard";
-/// The wait after a failed call, or after a helper pod that failed.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked whether a helper pod that failed is to be replaced.
+const HELPER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Creates the default class if there is none of its name.
 pub(crate) async fn ensure_class(client: &Client) -> Result<(), kube::Error> {
@@ -49,19 +48,27 @@ pub(crate) async fn ensure_class(client: &Client) -> Result<(), kube::Error> {
     }
 }
 
+cluster!(Cluster {
+    claims: PersistentVolumeClaim,
+    volumes: PersistentVolume,
+    classes: StorageClass,
+    nodes: Node,
+    pods: Pod
+});
+
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let (mut claims, mut volumes) = (cluster.claims.listen(), cluster.volumes.listen());
     let (mut classes, mut nodes) = (cluster.classes.listen(), cluster.nodes.listen());
     let mut pods = cluster.pods.listen();
-    let mut provisioner = Provisioner { cluster, told: BTreeMap::new(), failed: BTreeMap::new() };
+    let mut provisioner = Provisioner { cluster, told: BTreeMap::new() };
     let work = async {
         loop {
-            let again = match provisioner.pass().await {
-                Ok(waits) => waits,
-                Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "failed to provision volumes; retrying");
-                    true
+            let again = provisioner.pass().await;
+            let retry = async {
+                match again {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
                 }
             };
             // cancel-safe: changes are read from the informers, whatever notified them
@@ -71,7 +78,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
                 _ = classes.recv() => {}
                 _ = nodes.recv() => {}
                 _ = pods.recv() => {}
-                () = tokio::time::sleep(RETRY_INTERVAL), if again => {}
+                () = retry => {}
             }
             while claims.try_recv().is_ok()
                 || volumes.try_recv().is_ok()
@@ -88,37 +95,56 @@ struct Provisioner {
     cluster: Cluster,
     /// The last warning about each claim and volume, by uid: it is not repeated.
     told: BTreeMap<String, String>,
-    /// When the helper pod of a volume failed, by the volume's name.
-    failed: BTreeMap<String, Instant>,
 }
 
 impl Provisioner {
-    /// Makes one pass; returns whether a helper pod is to be tried again.
-    async fn pass(&mut self) -> Result<bool, Failure> {
+    /// Makes one pass; returns when the next one is needed although nothing changes.
+    async fn pass(&mut self) -> Option<Duration> {
         let (claims, volumes) = (self.cluster.claims.all(), self.cluster.volumes.all());
+        let pods = self.cluster.pods.all();
         let steps = plan::steps(&StorageObjects {
             claims: &claims,
             volumes: &volumes,
             classes: &self.cluster.classes.all(),
             nodes: &self.cluster.nodes.all(),
-            pods: &self.cluster.pods.all(),
+            pods: &pods,
         });
         self.told.retain(|uid, _| {
             let is_it = |known: &Option<String>| known.as_ref() == Some(uid);
             claims.iter().any(|claim| is_it(&claim.metadata.uid))
                 || volumes.iter().any(|volume| is_it(&volume.metadata.uid))
         });
-        self.failed.retain(|name, _| volumes.iter().any(|volume| volume.name_any() == *name));
-        for step in steps {
-            match step {
-                Step::Create(claim, volume) => self.create(&claim, *volume).await?,
-                Step::Refuse(claim, why) => self.refuse(&claim, why),
-                Step::Reselect(claim) => self.reselect(&claim).await?,
-                Step::Remove(volume) => self.remove(&volume).await?,
-                Step::Release(volume) => self.release(&volume).await?,
+        let has_failed_helper =
+            pods.iter().any(|pod| helper::volume_of(pod).is_some() && phase(pod) == "Failed");
+        let mut again = has_failed_helper.then_some(HELPER_CHECK_INTERVAL);
+        // one object that cannot be written holds up no other
+        let mut check = |done: Result<(), Failure>, object: &str| {
+            if let Err(failure) = done {
+                let wait = failure.log_and_wait("persistentvolume-provisioner", object);
+                again = Some(again.map_or(wait, |again| again.min(wait)));
             }
+        };
+        for step in steps {
+            let object = step.object();
+            check(self.act(step).await, &object);
         }
-        Ok(!self.failed.is_empty())
+        for pod in helper::leftover(&pods, &volumes) {
+            check(self.cluster.delete(&self.cluster.pods, &**pod).await, &pod.name_any());
+        }
+        again
+    }
+
+    async fn act(&mut self, step: Step) -> Result<(), Failure> {
+        match step {
+            Step::Create(claim, volume) => self.create(&claim, *volume).await,
+            Step::Refuse(claim, why) => {
+                self.refuse(&claim, why);
+                Ok(())
+            }
+            Step::Reselect(claim) => self.reselect(&claim).await,
+            Step::Remove(volume) => self.remove(&volume).await,
+            Step::Release(volume) => self.release(&volume).await,
+        }
     }
 
     fn volumes(&self) -> Api<PersistentVolume> {
@@ -190,23 +216,22 @@ impl Provisioner {
         match phase(&helper) {
             "Succeeded" => {
                 self.delete(volume).await?;
-                self.failed.remove(&volume.name_any());
                 self.cluster.delete(&self.cluster.pods, &*helper).await
             }
             "Failed" => {
-                self.warn(volume, format!("helper pod {}/{name} failed; retrying", helper::NAMESPACE));
-                self.failed.insert(volume.name_any(), Instant::now());
-                self.cluster.delete(&self.cluster.pods, &*helper).await
+                let why = helper::failure(&helper);
+                self.warn(volume, format!("helper pod {}/{name} failed: {why}; retrying", helper::NAMESPACE));
+                // until then, its log can be read
+                match self.cluster.failures.left(&name, &helper, Timestamp::now()) {
+                    Some(_) => Ok(()),
+                    None => self.cluster.delete(&self.cluster.pods, &*helper).await,
+                }
             }
             _ => Ok(()),
         }
     }
 
     async fn start_helper(&mut self, volume: &PersistentVolume) -> Result<(), Failure> {
-        let waits = |failed: &Instant| failed.elapsed() < RETRY_INTERVAL;
-        if self.failed.get(&volume.name_any()).is_some_and(waits) {
-            return Ok(());
-        }
         let class = volume.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
         let class = self.cluster.classes.get("", &class);
         let pod = match helper::pod(volume, class.as_deref()) {

@@ -25,8 +25,6 @@ const NODE: &str = "outrigger.dev/node";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// The finalizer by which a volume waits until its directory is removed.
 pub(super) const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
-/// The label of helper pods.
-pub(super) const LABEL: &str = "local-path-provisioner";
 /// The label of a node's host name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -52,6 +50,18 @@ pub(super) enum Step {
     Remove(Arc<PersistentVolume>),
     /// Let the volume go, and leave its directory.
     Release(Arc<PersistentVolume>),
+}
+
+impl Step {
+    /// Returns the name of the object that it is about.
+    pub(super) fn object(&self) -> String {
+        match self {
+            Self::Create(claim, _) | Self::Refuse(claim, _) | Self::Reselect(claim) => {
+                format!("{}/{}", claim.namespace().unwrap_or_default(), claim.name_any())
+            }
+            Self::Remove(volume) | Self::Release(volume) => volume.name_any(),
+        }
+    }
 }
 
 /// The parameters of a class.

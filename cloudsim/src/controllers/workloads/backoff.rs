@@ -65,11 +65,11 @@ struct Failures {
 
 /// The failures by key: owner and node, or owner and ordinal. Lost with the process.
 #[derive(Debug, Default)]
-pub(super) struct FailureBackoff(Mutex<HashMap<String, Failures>>);
+pub(crate) struct FailureBackoff(Mutex<HashMap<String, Failures>>);
 
 impl FailureBackoff {
     /// Returns how long this failed pod is kept before it is replaced.
-    pub(super) fn left(&self, place: &str, pod: &Pod, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn left(&self, place: &str, pod: &Pod, now: Timestamp) -> Option<Duration> {
         let mut places = self.0.lock();
         if places.len() >= MAX_PLACES && !places.contains_key(place) {
             places.retain(|_, failures| now.duration_since(failures.last) < RESET_AFTER);

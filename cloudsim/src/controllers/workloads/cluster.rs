@@ -1,7 +1,6 @@
-//! The objects that the controllers share. [`Reflectors`] list and watch them, and show none; [`Cluster`] shows them, and exists only
-//! once every kind has been listed. A controller has nothing but a `Cluster`, so it cannot act on a part of the objects.
-
-use std::{ops::Deref, sync::Arc};
+//! The objects that the controllers share: one informer of each kind. [`Reflectors`] list and watch them, and show none. Each controller
+//! declares by [`cluster!`] which kinds it reads, and gets these once all of them have been listed. So no controller can act on a part
+//! of its objects, and one whose kinds can be listed does not wait for another kind, which has a damaged object, say.
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
@@ -16,36 +15,58 @@ use k8s_openapi::api::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{backoff::FailureBackoff, shared::Shared};
-use crate::{
-    controllers::informers::{Informer, Reflector},
-    tasks::Tasks,
-};
+use super::shared::Shared;
+use crate::{controllers::informers::Reflector, tasks::Tasks};
+
+/// The objects that one controller reads.
+pub(crate) trait Listed: Sized + Send {
+    /// Waits until all its kinds have been listed.
+    fn listed(reflectors: &Reflectors) -> impl Future<Output = Self> + Send;
+}
+
+/// Declares the struct of the objects that a controller reads: a field for the informer of each kind, with the name that it has in
+/// [`Reflectors`].
+macro_rules! cluster {
+    ($name:ident { $($informer:ident: $kind:ty),* $(,)? }) => {
+        /// The objects that this controller reads, all of which have been listed. Cheap to clone.
+        #[derive(Clone)]
+        #[allow(missing_docs)]
+        pub(crate) struct $name {
+            pub(crate) shared: $crate::controllers::workloads::Shared,
+            $(pub(crate) $informer: $crate::controllers::informers::Informer<$kind>,)*
+        }
+
+        impl $crate::controllers::workloads::Listed for $name {
+            async fn listed(reflectors: &$crate::controllers::workloads::Reflectors) -> Self {
+                Self { shared: reflectors.shared.clone(), $($informer: reflectors.$informer.synced().await,)* }
+            }
+        }
+
+        impl std::ops::Deref for $name {
+            type Target = $crate::controllers::workloads::Shared;
+
+            fn deref(&self) -> &Self::Target {
+                &self.shared
+            }
+        }
+    };
+}
+pub(crate) use cluster;
 
 macro_rules! shared_kinds {
     ($($informer:ident: $kind:ty,)*) => {
         /// Lists and watches all kinds that the controllers share. Cheap to clone.
         #[derive(Clone)]
-        pub(crate) struct Reflectors {
-            shared: Shared,
-            $($informer: Reflector<$kind>,)*
-            failures: Arc<FailureBackoff>,
-        }
-
-        /// All objects that the controllers share, each kind completely listed. Cheap to clone.
-        #[derive(Clone)]
         #[allow(missing_docs)]
-        pub(crate) struct Cluster {
-            shared: Shared,
-            $(pub(crate) $informer: Informer<$kind>,)*
-            /// The back-off of failing pods.
-            pub(super) failures: Arc<FailureBackoff>,
+        pub(crate) struct Reflectors {
+            pub(crate) shared: Shared,
+            $(pub(crate) $informer: Reflector<$kind>,)*
         }
 
         impl Reflectors {
             /// Creates them; nothing is listed yet.
             pub(crate) fn new(shared: Shared) -> Self {
-                Self { shared, $($informer: Reflector::default(),)* failures: Arc::default() }
+                Self { shared, $($informer: Reflector::default(),)* }
             }
 
             /// Starts to list and watch every kind, until `stop`.
@@ -55,23 +76,6 @@ macro_rules! shared_kinds {
                     concat!("informer of ", stringify!($informer)),
                     self.$informer.run(client.clone(), stop.child_token()),
                 );)*
-            }
-
-            /// Waits until every kind has been listed.
-            pub(crate) async fn synced(&self) -> Cluster {
-                Cluster {
-                    shared: self.shared.clone(),
-                    $($informer: self.$informer.synced().await,)*
-                    failures: Arc::clone(&self.failures),
-                }
-            }
-        }
-
-        #[cfg(test)]
-        impl Cluster {
-            /// Creates it for tests that say themselves which objects there are.
-            pub(crate) fn empty(shared: Shared) -> Self {
-                Self { shared, $($informer: Informer::default(),)* failures: Arc::default() }
             }
         }
     };
@@ -99,28 +103,20 @@ shared_kinds! {
 }
 
 impl Reflectors {
-    /// Starts a controller, which begins once every kind has been listed and runs until `stop`.
-    pub(crate) fn start<F>(
+    /// Starts a controller, which begins once the kinds that it reads have been listed, and runs until `stop`.
+    pub(crate) fn start<C: Listed, F>(
         &self,
         (name, tasks): (&'static str, &Tasks),
         stop: &CancellationToken,
-        controller: impl FnOnce(Cluster, CancellationToken) -> F + Send + 'static,
+        controller: impl FnOnce(C, CancellationToken) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let (reflectors, stop) = (self.clone(), stop.child_token());
         tasks.spawn(name, async move {
-            if let Some(cluster) = stop.run_until_cancelled(reflectors.synced()).await {
+            if let Some(cluster) = stop.run_until_cancelled(C::listed(&reflectors)).await {
                 controller(cluster, stop.clone()).await;
             }
         });
-    }
-}
-
-impl Deref for Cluster {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
     }
 }

@@ -1,6 +1,6 @@
 //! The revisions of a daemon set or stateful set, stored as `ControllerRevision`s.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use k8s_openapi::{
     api::{
@@ -16,12 +16,26 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    cluster::Cluster,
     hash,
     pods::{controller_of, controller_reference},
-    shared::Namespaced,
+    shared::{Namespaced, Shared},
 };
-use crate::controllers::informers::Failure;
+use crate::controllers::informers::{Failure, Informer};
+
+/// The objects of the workload's controller that belong to a history.
+pub(super) struct Caches<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) pods: &'a Informer<Pod>,
+    pub(super) revisions: &'a Informer<ControllerRevision>,
+}
+
+impl Deref for Caches<'_> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        self.shared
+    }
+}
 
 /// The workload whose history it is.
 pub(super) struct Owner<'a, O> {
@@ -43,9 +57,9 @@ pub(super) struct Observed {
 /// Returns the pods and revisions of a workload, including newly adopted ones; `None` if it is being deleted.
 pub(super) async fn observe<O: Namespaced>(
     owner: &Owner<'_, O>,
-    cluster: &Cluster,
+    cluster: &Caches<'_>,
 ) -> Result<Option<Observed>, Failure> {
-    let pods = cluster.claimed(&cluster.pods, owner.object, owner.selector).await?;
+    let pods = cluster.claimed(cluster.pods, owner.object, owner.selector).await?;
     if owner.object.meta().deletion_timestamp.is_some() {
         return Ok(None);
     }
@@ -56,9 +70,9 @@ pub(super) async fn observe<O: Namespaced>(
 /// Returns all revisions, the oldest first, and the one of the present template, which is created or made the newest if necessary.
 async fn revisions<O: Namespaced>(
     owner: &Owner<'_, O>,
-    cluster: &Cluster,
+    cluster: &Caches<'_>,
 ) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>), Failure> {
-    let mut all = cluster.claimed(&cluster.revisions, owner.object, owner.selector).await?;
+    let mut all = cluster.claimed(cluster.revisions, owner.object, owner.selector).await?;
     all.sort_by_key(|revision| (revision.revision, revision.name_any()));
     let data = data(owner.template);
     let newest = all.last().map(|revision| revision.revision).unwrap_or_default();
@@ -68,7 +82,7 @@ async fn revisions<O: Namespaced>(
         Some(known) if known.revision == newest => known,
         Some(known) => {
             let patch = json!({"revision": newest + 1});
-            cluster.patch(&cluster.revisions, &*known, &patch).await?;
+            cluster.patch(cluster.revisions, &*known, &patch).await?;
             let mut renewed = (*known).clone();
             renewed.revision = newest + 1;
             Arc::new(renewed)
@@ -109,7 +123,7 @@ async fn create<O: Namespaced>(
     owner: &Owner<'_, O>,
     data: Value,
     revision: i64,
-    cluster: &Cluster,
+    cluster: &Caches<'_>,
 ) -> Result<Arc<ControllerRevision>, Failure> {
     let hash = hash::hash(&json!(owner.template), owner.collisions);
     let mut labels = owner.selector.match_labels.clone().unwrap_or_default();
@@ -125,7 +139,7 @@ async fn create<O: Namespaced>(
         data: Some(RawExtension(data)),
         revision,
     };
-    match cluster.create(&cluster.revisions, &new).await {
+    match cluster.create(cluster.revisions, &new).await {
         Err(kube::Error::Api(status)) if status.code == 409 => existing(owner, &new, cluster).await,
         created => Ok(Arc::new(created?)),
     }
@@ -136,7 +150,7 @@ async fn create<O: Namespaced>(
 async fn existing<O: Namespaced>(
     owner: &Owner<'_, O>,
     new: &ControllerRevision,
-    cluster: &Cluster,
+    cluster: &Caches<'_>,
 ) -> Result<Arc<ControllerRevision>, Failure> {
     let (namespace, name) = (new.namespace().unwrap_or_default(), new.name_any());
     let existing = cluster.beside::<ControllerRevision>(owner.object).get_opt(&name).await?;
@@ -167,14 +181,14 @@ pub(super) async fn clean_up(
     all: &[Arc<ControllerRevision>],
     limit: Option<i32>,
     in_use: &[&str],
-    cluster: &Cluster,
+    cluster: &Caches<'_>,
 ) -> Result<(), Failure> {
     let is_used = |known: String| in_use.contains(&known.as_str());
     let idle = all.iter().filter(|revision| !is_used(label(revision)) && !is_used(revision.name_any()));
     let mut idle: Vec<_> = idle.cloned().collect();
     let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or_default();
     idle.truncate(idle.len().saturating_sub(limit));
-    cluster.delete_all(&cluster.revisions, idle).await
+    cluster.delete_all(cluster.revisions, idle).await
 }
 
 #[cfg(test)]

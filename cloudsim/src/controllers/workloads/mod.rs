@@ -1,6 +1,6 @@
 //! Workload controllers: each reconciles one kind, from any state.
 //!
-//! They share one informer of each kind ([`Cluster`]), and start once all kinds have been listed ([`Reflectors`]).
+//! They share one informer of each kind ([`Reflectors`]); each starts once the kinds that it reads have been listed ([`cluster!`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ mod shared;
 pub(super) mod stateful_set;
 mod triggers;
 
-pub(crate) use cluster::{Cluster, Reflectors};
+pub(crate) use cluster::{Listed, Reflectors, cluster};
 pub(crate) use conditions::seconds;
 pub(crate) use shared::{Shared, or_null};
 

@@ -6,25 +6,22 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::{
-    cluster::Cluster,
-    shared::{CONCURRENT_WRITES, Namespaced},
-};
+use super::shared::{CONCURRENT_WRITES, Namespaced, Shared};
 use crate::controllers::{
     events::{Component, NewEvent},
-    informers::Failure,
+    informers::{Failure, Informer},
 };
 
-impl Cluster {
+impl Shared {
     /// Creates pods for `owner`, several at the same time. Returns the first failure after all were tried.
     pub(crate) async fn create_pods<O: Namespaced>(
         &self,
-        owner: &O,
-        by: Component,
+        informer: &Informer<Pod>,
+        (owner, by): (&O, Component),
         pods: Vec<Pod>,
     ) -> Result<(), kube::Error> {
         let made = stream::iter(pods).map(|pod| async move {
-            let made = self.create(&self.pods, &pod).await;
+            let made = self.create(informer, &pod).await;
             let told = match &made {
                 Ok(pod) => {
                     NewEvent::normal(by, "SuccessfulCreate", format!("Created pod: {}", pod.name_any()))
@@ -41,12 +38,12 @@ impl Cluster {
     /// Deletes pods of `owner`, several at the same time.
     pub(crate) async fn delete_pods<O: Namespaced>(
         &self,
-        owner: &O,
-        by: Component,
+        informer: &Informer<Pod>,
+        (owner, by): (&O, Component),
         pods: Vec<Arc<Pod>>,
     ) -> Result<(), Failure> {
         let deleted = stream::iter(pods).map(|pod| async move {
-            self.delete(&self.pods, &*pod).await?;
+            self.delete(informer, &*pod).await?;
             let message = format!("Deleted pod: {}", pod.name_any());
             self.events.record(owner, NewEvent::normal(by, "SuccessfulDelete", message));
             Ok(())

@@ -1,6 +1,6 @@
 //! Maintains the number of pods of replica sets and replication controllers, which differ only in their types.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     backoff::after_refusals,
-    cluster::Cluster,
+    cluster::cluster,
     conditions::Condition,
     pods::{deletion_rank, from_template, is_active, is_available, is_ready},
-    shared::Namespaced,
+    shared::{Namespaced, Shared},
     triggers::adopters,
 };
 use crate::controllers::{
@@ -44,8 +44,6 @@ pub(super) trait Replicas: Namespaced {
     /// The component of its events.
     const COMPONENT: Component;
 
-    /// Returns the informer of the kind.
-    fn informer(cluster: &Cluster) -> &Informer<Self>;
     /// Returns the selector of its pods.
     fn selector(&self) -> Option<LabelSelector>;
     /// Returns the wanted number of pods.
@@ -66,10 +64,6 @@ impl Replicas for ReplicaSet {
     type Status = ReplicaSetStatus;
 
     const COMPONENT: Component = Component::ReplicaSet;
-
-    fn informer(cluster: &Cluster) -> &Informer<Self> {
-        &cluster.replica_sets
-    }
 
     fn selector(&self) -> Option<LabelSelector> {
         self.spec.as_ref().map(|spec| spec.selector.clone())
@@ -100,25 +94,44 @@ impl Replicas for ReplicaSet {
     }
 }
 
+cluster!(ReplicaSets { replica_sets: ReplicaSet, pods: Pod });
+cluster!(ReplicationControllers { replication_controllers: ReplicationController, pods: Pod });
+
+/// The objects of one of the two controllers.
+struct Cluster<R> {
+    shared: Shared,
+    sets: Informer<R>,
+    pods: Informer<Pod>,
+}
+
+impl<R> Deref for Cluster<R> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
 /// Runs the controller of replica sets until `stop`.
-pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    run_for::<ReplicaSet>("replicaset", cluster, stop).await;
+pub(crate) async fn run(cluster: ReplicaSets, stop: CancellationToken) {
+    let ReplicaSets { shared, replica_sets, pods } = cluster;
+    run_for("replicaset", Cluster { shared, sets: replica_sets, pods }, stop).await;
 }
 
 /// Runs the controller of replication controllers until `stop`.
-pub(crate) async fn run_replication(cluster: Cluster, stop: CancellationToken) {
-    run_for::<ReplicationController>("replicationmanager", cluster, stop).await;
+pub(crate) async fn run_replication(cluster: ReplicationControllers, stop: CancellationToken) {
+    let ReplicationControllers { shared, replication_controllers, pods } = cluster;
+    run_for("replicationmanager", Cluster { shared, sets: replication_controllers, pods }, stop).await;
 }
 
-async fn run_for<R: Replicas>(queue: &'static str, cluster: Cluster, stop: CancellationToken) {
-    let triggers = Triggers::none()
-        .and_owned(&cluster.pods)
-        .and(&cluster.pods, adopters(R::informer(&cluster), R::selector));
-    let queue = (cluster.queues.named(queue), R::informer(&cluster).clone());
+async fn run_for<R: Replicas>(queue: &'static str, cluster: Cluster<R>, stop: CancellationToken) {
+    let triggers =
+        Triggers::none().and_owned(&cluster.pods).and(&cluster.pods, adopters(&cluster.sets, R::selector));
+    let queue = (cluster.queues.named(queue), cluster.sets.clone());
     work(queue, triggers, cluster, reconcile::<R>, stop).await;
 }
 
-async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster<R>>) -> Result<Action, Failure> {
     let Some(selector) = set.selector() else { return Ok(Action::await_change()) };
     let desired = usize::try_from(set.replicas()).unwrap_or_default();
     let mut pods = cluster.claimed(&cluster.pods, &*set, &selector).await?;
@@ -134,7 +147,7 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster>) -> Result<Ac
     }
     let now = Timestamp::now();
     let status = R::of_common(status(&*set, &pods, failed.as_ref(), now));
-    cluster.write_status(R::informer(&cluster), &*set, set.stored_status(), &status).await?;
+    cluster.write_status(&cluster.sets, &*set, set.stored_status(), &status).await?;
     if let Some(error) = failed {
         return Err(error.into());
     }
@@ -151,7 +164,7 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster>) -> Result<Ac
 
 /// Creates missing pods and deletes surplus ones. Returns why pods could not be created, for the status.
 async fn scale<R: Replicas>(
-    cluster: &Cluster,
+    cluster: &Cluster<R>,
     set: &R,
     mut pods: Vec<Arc<Pod>>,
     desired: usize,
@@ -159,17 +172,17 @@ async fn scale<R: Replicas>(
     if let Some(missing) = desired.checked_sub(pods.len()).filter(|missing| *missing > 0) {
         let template = set.template().cloned().unwrap_or_default();
         let made = vec![from_template(&template, set); missing.min(BURST)];
-        return Ok(cluster.create_pods(set, R::COMPONENT, made).await.err());
+        return Ok(cluster.create_pods(&cluster.pods, (set, R::COMPONENT), made).await.err());
     }
     let surplus = pods.len() - desired;
     pods.sort_by_cached_key(|pod| deletion_rank(pod));
     pods.truncate(surplus.min(BURST));
-    cluster.delete_pods(set, R::COMPONENT, pods).await?;
+    cluster.delete_pods(&cluster.pods, (set, R::COMPONENT), pods).await?;
     Ok(None)
 }
 
-impl Cluster {
-    fn controlled_by_active<R: Replicas>(&self, set: &R) -> Vec<Arc<Pod>> {
+impl<R: Replicas> Cluster<R> {
+    fn controlled_by_active(&self, set: &R) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.controlled_by(set.meta().uid.as_deref().unwrap_or_default());
         pods.retain(|pod| is_active(pod));
         pods

@@ -12,7 +12,10 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::pods::{controller_of, controller_reference};
+use super::{
+    backoff::FailureBackoff,
+    pods::{controller_of, controller_reference},
+};
 use crate::controllers::{
     events::Recorder,
     informers::{Failure, Informer, WorkQueues},
@@ -28,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) events: Recorder,
     /// The metrics of the controllers' queues.
     pub(crate) queues: WorkQueues,
+    /// The back-off of failing pods.
+    pub(crate) failures: Arc<FailureBackoff>,
 }
 
 /// A namespaced object.
@@ -58,7 +63,7 @@ impl<K> Namespaced for K where
 impl Shared {
     /// Creates it with metrics of its own.
     pub(crate) fn new(client: Client, events: Recorder) -> Self {
-        Self { client, events, queues: WorkQueues::default() }
+        Self { client, events, queues: WorkQueues::default(), failures: Arc::default() }
     }
 
     /// Sets the metrics of queues.

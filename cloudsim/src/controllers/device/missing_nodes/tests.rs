@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
-use crate::{controllers::workloads::Reflectors, tasks::Tasks};
+use crate::{
+    controllers::workloads::{Listed, Reflectors, Shared},
+    tasks::Tasks,
+};
 
 /// Long enough for the slowest machine; a test that works never waits for it.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -65,8 +68,8 @@ async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
     let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
     let reflectors = Reflectors::new(shared.clone());
     reflectors.spawn(&tasks, &stop);
-    let cluster = reflectors.synced().await;
-    tasks.spawn("missing nodes", run(shared, cluster.nodes.clone(), stop.clone()));
+    let cluster = Cluster::listed(&reflectors).await;
+    tasks.spawn("missing nodes", run(cluster.clone(), stop.clone()));
     let namespace = serde_json::from_value(json!({"metadata": {"name": "ns"}})).unwrap();
     let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();

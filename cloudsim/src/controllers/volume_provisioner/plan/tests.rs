@@ -138,3 +138,19 @@ fn a_helper_pod_removes_a_directory_of_the_provisioner_alone() {
         assert!(helper::pod(&volume, None).is_err(), "{path}");
     }
 }
+
+#[test]
+fn a_helper_pod_that_has_ended_goes_with_its_volume() {
+    let volume = released(|_| ());
+    for (phase, volumes, goes) in [
+        ("Succeeded", vec![], true),
+        ("Failed", vec![], true),
+        ("Running", vec![], false),
+        ("Succeeded", vec![Arc::clone(&volume)], false),
+    ] {
+        let mut pod = helper::pod(&volume, None).unwrap();
+        pod.status = Some(serde_json::from_value(json!({"phase": phase})).unwrap());
+        let pods = [Arc::new(pod)];
+        assert_eq!(helper::leftover(&pods, &volumes).len(), usize::from(goes), "{phase}");
+    }
+}

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 mod schedule;
 
 use self::schedule::Schedule;
-use super::{cluster::Cluster, pods::controller_reference};
+use super::{cluster::cluster, pods::controller_reference};
 use crate::controllers::{
     events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
@@ -26,6 +26,8 @@ use crate::controllers::{
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// How many missed times are examined; beyond it the earlier ones are skipped.
 const MAX_MISSED: usize = 100;
+
+cluster!(Cluster { cron_jobs: CronJob, jobs: Job });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {

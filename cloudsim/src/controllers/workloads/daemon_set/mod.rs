@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    apps::v1::{DaemonSet, DaemonSetStatus},
+    apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus},
     core::v1::{Node, Pod},
 };
 use kube::{
@@ -18,7 +18,7 @@ mod plan;
 mod surge;
 
 use super::{
-    cluster::Cluster,
+    cluster::cluster,
     hash,
     history::{self, Observed, Owner},
     pods::{is_available, is_ready, phase},
@@ -28,6 +28,8 @@ use crate::controllers::{
     events::Component,
     informers::{Change, Failure, Triggers, work},
 };
+
+cluster!(Cluster { daemon_sets: DaemonSet, pods: Pod, nodes: Node, revisions: ControllerRevision });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -44,11 +46,18 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
+impl Cluster {
+    fn history(&self) -> history::Caches<'_> {
+        history::Caches { shared: &self.shared, pods: &self.pods, revisions: &self.revisions }
+    }
+}
+
 async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
     let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
     let collisions = set.status.as_ref().and_then(|status| status.collision_count);
     let owner = Owner { object: &*set, selector: &spec.selector, template: &spec.template, collisions };
-    let Some(Observed { pods, revisions, present }) = history::observe(&owner, &cluster).await? else {
+    let Some(Observed { pods, revisions, present }) = history::observe(&owner, &cluster.history()).await?
+    else {
         return Ok(Action::await_change());
     };
     let revision = history::label(&present);
@@ -56,16 +65,16 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     let now = Timestamp::now();
     let mut plan = plan::plan(&set, &revision, &nodes, &pods, now);
     let wait = delay_failed(&set, &mut plan, &cluster, now);
-    cluster.delete_pods(&*set, Component::DaemonSet, plan.delete).await?;
+    cluster.delete_pods(&cluster.pods, (&*set, Component::DaemonSet), plan.delete).await?;
     let made = plan.create.iter().map(|node| placement::pod(&set, &revision, node)).collect();
-    cluster.create_pods(&*set, Component::DaemonSet, made).await?;
+    cluster.create_pods(&cluster.pods, (&*set, Component::DaemonSet), made).await?;
     let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
     let status = status(&set, &revision, &nodes, &pods, now);
     cluster.write_status(&cluster.daemon_sets, &*set, &set.status, &status).await?;
     let in_use: Vec<_> =
         pods.iter().filter_map(|pod| pod.labels().get(hash::REVISION)).map(String::as_str).collect();
     let in_use: Vec<&str> = in_use.into_iter().chain([revision.as_str()]).collect();
-    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster).await?;
+    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster.history()).await?;
     Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
 }
 

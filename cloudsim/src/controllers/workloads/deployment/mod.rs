@@ -22,7 +22,7 @@ pub(crate) use rollout::amount;
 
 use self::rollout::{DESIRED, Limits, MAXIMUM, Set};
 use super::{
-    cluster::Cluster,
+    cluster::cluster,
     pods::{controller_of, is_finished},
     triggers::adopters,
 };
@@ -30,6 +30,8 @@ use crate::controllers::{
     events::{Component, NewEvent},
     informers::{Change, Failure, Triggers, work},
 };
+
+cluster!(Cluster { deployments: Deployment, replica_sets: ReplicaSet, pods: Pod });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {

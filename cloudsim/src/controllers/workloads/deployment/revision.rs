@@ -10,12 +10,12 @@ use kube::{ResourceExt, api::ObjectMeta};
 use serde_json::json;
 
 use super::{
-    Sets,
+    Cluster, Sets,
     rollout::{DESIRED, Limits, MAXIMUM},
 };
 use crate::controllers::{
     informers::Failure,
-    workloads::{cluster::Cluster, hash, pods::controller_reference},
+    workloads::{hash, pods::controller_reference},
 };
 
 /// The annotation with the revision's number, of a deployment and of its replica sets.

@@ -30,11 +30,13 @@ use self::{
     plan::Plan,
     tally::{TRACKING, is_tracked},
 };
-use super::{cluster::Cluster, shared::or_null, triggers::adopters};
+use super::{cluster::cluster, shared::or_null, triggers::adopters};
 use crate::controllers::{
     events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
 };
+
+cluster!(Cluster { jobs: Job, pods: Pod });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -69,13 +71,13 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
     }
     let Plan { delete, discard, create, mut status, untrack: free, look_again } =
         plan::plan(&job, &pods, now);
-    cluster.delete_pods(&*job, Component::Job, delete).await?;
+    cluster.delete_pods(&cluster.pods, (&*job, Component::Job), delete).await?;
     untrack(cluster, &discard).await?;
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let discard = discard.iter().filter_map(|pod| cluster.pods.get(&pod.namespace()?, &pod.name_any()));
-    cluster.delete_pods(&*job, Component::Job, discard.collect()).await?;
+    cluster.delete_pods(&cluster.pods, (&*job, Component::Job), discard.collect()).await?;
     let create = create.into_iter().map(|new| pod::new(&job, new)).collect();
-    let created = cluster.create_pods(&*job, Component::Job, create).await;
+    let created = cluster.create_pods(&cluster.pods, (&*job, Component::Job), create).await;
     let pods = cluster.pods.controlled_by(uid);
     plan::observe(&mut status, &pods, free.is_empty(), now);
     cluster.write_status(&cluster.jobs, &*job, &job.status, &status).await?;

@@ -12,10 +12,10 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{is_foreign, outcome::is_finished, tally::is_tracked, untrack};
+use super::{Cluster, is_foreign, outcome::is_finished, tally::is_tracked, untrack};
 use crate::controllers::{
     informers::{Change, Failure},
-    workloads::{cluster::Cluster, pods::controller_of, shared::CONCURRENT_WRITES},
+    workloads::{pods::controller_of, shared::CONCURRENT_WRITES},
 };
 
 /// The wait after a failed call.

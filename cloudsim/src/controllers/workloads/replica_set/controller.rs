@@ -12,16 +12,12 @@ use k8s_openapi::{
 };
 
 use super::Replicas;
-use crate::controllers::{events::Component, informers::Informer, workloads::Cluster};
+use crate::controllers::events::Component;
 
 impl Replicas for ReplicationController {
     type Status = ReplicationControllerStatus;
 
     const COMPONENT: Component = Component::ReplicationController;
-
-    fn informer(cluster: &Cluster) -> &Informer<Self> {
-        &cluster.replication_controllers
-    }
 
     fn selector(&self) -> Option<LabelSelector> {
         let selector = self.spec.as_ref()?.selector.clone();

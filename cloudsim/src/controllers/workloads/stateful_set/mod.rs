@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus},
-    core::v1::Pod,
+    core::v1::{PersistentVolumeClaim, Pod},
 };
 use kube::{ResourceExt, runtime::controller::Action};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ mod retention;
 
 use self::plan::{Set, Step};
 use super::{
-    cluster::Cluster,
+    cluster::cluster,
     hash,
     history::{self, Observed, Owner},
     pods::{is_available, is_ready, phase},
@@ -27,6 +27,13 @@ use crate::controllers::{
     informers::{Failure, Triggers, work},
 };
 
+cluster!(Cluster {
+    stateful_sets: StatefulSet,
+    pods: Pod,
+    claims: PersistentVolumeClaim,
+    revisions: ControllerRevision
+});
+
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.pods).and(
@@ -37,11 +44,18 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
+impl Cluster {
+    fn history(&self) -> history::Caches<'_> {
+        history::Caches { shared: &self.shared, pods: &self.pods, revisions: &self.revisions }
+    }
+}
+
 async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
     let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
     let collisions = set.status.as_ref().and_then(|status| status.collision_count);
     let owner = Owner { object: &*set, selector: &spec.selector, template: &spec.template, collisions };
-    let Some(Observed { pods, revisions, present: update }) = history::observe(&owner, &cluster).await?
+    let Some(Observed { pods, revisions, present: update }) =
+        history::observe(&owner, &cluster.history()).await?
     else {
         return Ok(Action::await_change());
     };
@@ -76,7 +90,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     cluster.write_status(&cluster.stateful_sets, &*set, &set.status, &status).await?;
     let kept = [history::label(&current), history::label(&update)];
     let in_use: Vec<_> = in_use.iter().chain(&kept).map(String::as_str).collect();
-    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster).await?;
+    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster.history()).await?;
     Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
 }
 

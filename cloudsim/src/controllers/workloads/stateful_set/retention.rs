@@ -15,10 +15,13 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::plan::{self, Set};
+use super::{
+    Cluster,
+    plan::{self, Set},
+};
 use crate::controllers::{
     informers::Failure,
-    workloads::{cluster::Cluster, pods::controller_reference, shared::or_null},
+    workloads::{pods::controller_reference, shared::or_null},
 };
 
 /// Sets the owners of these pods' claims.

@@ -17,7 +17,8 @@ use super::super::{pod::index, sync, tally::is_tracked};
 use crate::{
     controllers::{
         events::Recorder,
-        workloads::{Cluster, Shared, pods::is_active},
+        informers::Informer,
+        workloads::{Shared, job::Cluster, pods::is_active},
     },
     tasks::Tasks,
 };
@@ -56,7 +57,8 @@ impl World {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
         let stop = CancellationToken::new();
         let events = Recorder::spawn(&Tasks::default(), &client, &stop);
-        let cluster = Cluster::empty(Shared::new(client.clone(), events));
+        let shared = Shared::new(client.clone(), events);
+        let cluster = Cluster { shared, jobs: Informer::default(), pods: Informer::default() };
         let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}, "spec": {"template":
             {"spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"name": "c", "image": "c"}]}}}});
         json_patch(&mut job["spec"], spec);
