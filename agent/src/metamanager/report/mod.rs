@@ -66,7 +66,7 @@ pub(super) struct Reporter {
 /// Why a report failed.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
-    #[error("the cloud refused: {0}")]
+    #[error("the cloud refused: {}", .0["message"].as_str().unwrap_or("without a reason"))]
     Refused(serde_json::Value),
     #[error("the cloud's answer is of another kind than the report")]
     Answer,
@@ -213,7 +213,7 @@ impl Reporter {
                     object = %key.name,
                     namespace = %key.namespace,
                     error = &error as &dyn std::error::Error,
-                    "CloudHub rejected a status report; resending"
+                    "CloudHub rejected the report of a pod or node; resending"
                 );
                 tokio::time::sleep(REPORT_RETRY_DELAY).await;
                 ReportOutcome::Retry

@@ -150,10 +150,14 @@ impl Edge {
         if !is_pod || is_new {
             return false;
         }
-        let reported = patch_of(request.content).ok();
-        let reported = reported.as_ref().and_then(|patch| patch.pointer("/metadata/uid"));
+        let uid = match request.verb {
+            Verb::Delete => uid_to_delete(request.content).map(str::to_owned),
+            _ => patch_of(request.content)
+                .ok()
+                .and_then(|patch| Some(patch.pointer("/metadata/uid")?.as_str()?.to_owned())),
+        };
         match objects::get(&self.client, &path).await {
-            Ok(Some(pod)) => reported.is_some_and(|uid| *uid != pod["metadata"]["uid"]),
+            Ok(Some(pod)) => uid.is_some_and(|uid| uid != pod["metadata"]["uid"]),
             Ok(None) => true,
             Err(_) => false,
         }
@@ -271,10 +275,8 @@ impl Edge {
 
     /// Ends a graceful deletion. It succeeds if the pod is already gone or has been replaced.
     async fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<Outcome, kube::Error> {
-        // older nodes send the bare UID
-        let uid = options.as_str().or_else(|| options["preconditions"]["uid"].as_str());
-        let preconditions =
-            uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let preconditions = uid_to_delete(options)
+            .map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         let parameters =
             DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
         match self.of::<Pod>(namespace).delete(name, &parameters).await {
@@ -294,6 +296,11 @@ impl Edge {
             }
         }
     }
+}
+
+/// Returns the uid of the pod that is to be deleted. Older nodes send it without options.
+fn uid_to_delete(options: &Value) -> Option<&str> {
+    options.as_str().or_else(|| options["preconditions"]["uid"].as_str())
 }
 
 pub(super) fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {

@@ -123,6 +123,8 @@ pub(super) fn parts() -> Vec<Row> {
                 (gone("delete1", "$pods/delete1"), Allow),
                 (gone("p2", "$pods/p2"), Deny),
                 (gone("absent", "u"), Code(404)),
+                // another pod has the name by now
+                (gone("p2", "replaced"), Code(404)),
             ],
         ),
         row(
@@ -142,6 +144,7 @@ pub(super) fn parts() -> Vec<Row> {
                     Allow,
                 ),
                 (pod_patch("p2", json!({"status": {"phase": "Failed"}})), Deny),
+                (pod_patch("p2", json!({"metadata": {"uid": "replaced"}, "status": {}})), Code(404)),
             ],
         ),
         row(
