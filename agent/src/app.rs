@@ -55,7 +55,7 @@ use crate::{
     config::Config,
     devicetwin::DeviceTwin,
     edged::{PodNetwork, Signals, Storage},
-    edgehub::{self, Link, Proxy, Traffic},
+    edgehub::{self, Link, NodeStatus, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
     metamanager::{self, BoundAddress, MetaServer, Timing},
@@ -353,6 +353,16 @@ impl App {
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }
+}
+
+/// Asks the cloud, with the join token, whether it would issue a certificate for the node's name: it knows no such node, or the node was
+/// reset or deleted there.
+///
+/// # Errors
+/// The cloud is not reached, or refuses the token.
+pub async fn is_name_free(config: &Config) -> Result<bool, Error> {
+    let (status, _) = edgehub::probe(&hub_config(config)?).await?;
+    Ok(matches!(status, NodeStatus::Unknown | NodeStatus::Free))
 }
 
 pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {

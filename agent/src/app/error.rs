@@ -5,7 +5,12 @@ use std::{io, net::SocketAddr, path::PathBuf};
 use kubeapi::store::{LockError, StoreError};
 
 use super::KeysError;
-use crate::{edged, edgehub::ProxyError, eventbus, rt::UnexpectedEnd};
+use crate::{
+    edged,
+    edgehub::{EnrollError, ProxyError},
+    eventbus,
+    rt::UnexpectedEnd,
+};
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +18,9 @@ pub enum Error {
     /// The proxy in the environment cannot be used.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// The cloud cannot be asked.
+    #[error(transparent)]
+    Enroll(#[from] EnrollError),
     /// The runtime's endpoint is malformed.
     #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
     RuntimeEndpoint(String),

@@ -60,7 +60,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         // All are cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
-        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node)))) => match ended.0 {
+        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node, &options.join.token_file)))) => match ended.0 {
             (name, Ok(())) => Err(anyhow!("node {name} has ended")),
             (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} has given up"))),
         },
@@ -115,8 +115,9 @@ fn taints(tainted: bool) -> serde_json::Value {
     json!({"tailoredKubeletConfig": {"registerWithTaints": [taint]}})
 }
 
-async fn ended(node: &mut HollowNode) -> (String, Result<(), fleet::Error>) {
-    let ended = node.ended().await;
+/// Waits until the node's agent ends. A node that was reset or deleted in the cloud joins again, with the token that the file has then.
+async fn ended(node: &mut HollowNode, token_file: &Path) -> (String, Result<(), fleet::Error>) {
+    let ended = node.run_and_rejoin(async || token(token_file).await.ok()).await;
     (node.name.clone(), ended)
 }
 

@@ -41,6 +41,20 @@ pub(super) async fn forget_if_useless(cloud: &Cloud, name: &str, directory: &Pat
         }
     }
     info!(node = name, "certificate revoked; joining again");
+    remove(directory).await?;
+    Ok(true)
+}
+
+/// Reports whether a node has a certificate.
+pub(super) fn exists(directory: &Path) -> bool {
+    directory.join(FILES[0]).exists()
+}
+
+/// Removes the identity of a node from its directory.
+///
+/// # Errors
+/// A file cannot be removed.
+pub(super) async fn remove(directory: &Path) -> Result<(), Error> {
     for file in FILES {
         let path = directory.join(file);
         match fs::remove_file(&path).await {
@@ -50,5 +64,5 @@ pub(super) async fn forget_if_useless(cloud: &Cloud, name: &str, directory: &Pat
             _ => {}
         }
     }
-    Ok(true)
+    Ok(())
 }

@@ -101,6 +101,11 @@ impl HollowNode {
         change(&mut self.config);
     }
 
+    /// Returns the agent's configuration.
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Returns the directory with everything of this node.
     pub fn directory(&self) -> &Path {
         &self.directory

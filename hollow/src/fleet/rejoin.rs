@@ -1,16 +1,18 @@
-//! Lets nodes of a cloud in this process return that were deleted or reset there.
+//! Lets hollow nodes return that were deleted or reset in their cloud.
 
 use std::time::Duration;
 
 use agent::{config::Secret, edgehub::Link};
 use cloudsim::Cloud;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::warn;
+use tracing::{debug, info, warn};
 
 use super::{Error, Fleet, HollowNode, identity};
 
 /// How often nodes without a connection are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How often a node without a connection asks a cloud elsewhere whether its name is free.
+const QUERY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Fleet {
     /// Starts nodes again whose certificate `cloud` has revoked, with a new join token: nobody runs `edge-agent reset` for them. Never
@@ -26,6 +28,46 @@ impl Fleet {
                     warn!(node = node.name, error, "failed to let a hollow node join again; retrying");
                 }
             }
+        }
+    }
+}
+
+impl HollowNode {
+    /// Runs until the agent ends on its own, and returns why. When the cloud, which is elsewhere, has freed the node's name, the agent
+    /// starts again with the present join token. Cancel-safe, but for a restart.
+    pub async fn run_and_rejoin(&mut self, token: impl AsyncFn() -> Option<String>) -> Result<(), Error> {
+        loop {
+            let (link, directory, mut config) =
+                (self.link(), self.directory().to_owned(), self.config().clone());
+            let token = tokio::select! {
+                ended = self.ended() => return ended,
+                token = async {
+                    let mut ticks = interval(QUERY_INTERVAL);
+                    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                    loop {
+                        ticks.tick().await;
+                        let is_connected = link.as_ref().is_some_and(|link| *link.borrow() != Link::Down);
+                        // without a certificate the agent is about to join by itself
+                        if is_connected || !identity::exists(&directory) {
+                            continue;
+                        }
+                        let Some(token) = token().await else { continue };
+                        config.edge_hub.token = Some(Secret::new(token.clone()));
+                        match agent::app::is_name_free(&config).await {
+                            Ok(true) => break token,
+                            Ok(false) => {}
+                            Err(error) => {
+                                debug!(error = &error as &dyn std::error::Error, "failed to query the node's name");
+                            }
+                        }
+                    }
+                } => token,
+            };
+            info!(node = self.name, "certificate revoked; joining again");
+            self.stop().await;
+            identity::remove(&directory).await?;
+            self.configure(|config| config.edge_hub.token = Some(Secret::new(token)));
+            self.start().await?;
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, process::ExitCode}
 use agent::cli::Cli;
 use clap::Parser;
 use cloudsim::{Addresses, Cloud};
+use futures::future::select_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
 use kubeapi::store::{Expect, Key, Resource, SqliteStore, Store, Write};
@@ -164,35 +165,42 @@ async fn nodes_become_ready_whatever_the_cloud_listens_at_and_is_called() {
     }
 }
 
-/// `cloudsim up --nodes 2` runs on, while one Node is deleted and the other one reset.
+/// `cloudsim up --nodes 2`, or `cloudsim hollow`, runs on, while one Node is deleted and the other one reset.
 #[tokio::test(flavor = "multi_thread")]
 async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let directory = tempfile::tempdir().unwrap();
-    let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
-    let options = Options::new(2, directory.path());
-    let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
-    within("the nodes", fleet.ready(cloud.client())).await.unwrap();
-    let nodes = kube::Api::<Node>::all(cloud.client());
-    let before = nodes.get("edge-1").await.unwrap().metadata.uid;
-    nodes.delete("edge-1", &DeleteParams::default()).await.unwrap();
-    assert!(cloud.reset_node("edge-2").await.unwrap());
-    let returned = eventually("both nodes", async || {
-        let created = nodes.get_opt("edge-1").await.unwrap().and_then(|node| node.metadata.uid);
-        let sessions = cloud.sessions().len();
-        if created.is_some() && created != before && sessions == 2 {
-            Ok(())
-        } else {
-            Err((created, sessions))
+    for is_cloud_elsewhere in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
+        let options = Options::new(2, directory.path());
+        let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
+        within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+        let nodes = kube::Api::<Node>::all(cloud.client());
+        let before = nodes.get("edge-1").await.unwrap().metadata.uid;
+        nodes.delete("edge-1", &DeleteParams::default()).await.unwrap();
+        assert!(cloud.reset_node("edge-2").await.unwrap());
+        let returned = eventually("both nodes", async || {
+            let created = nodes.get_opt("edge-1").await.unwrap().and_then(|node| node.metadata.uid);
+            let sessions = cloud.sessions().len();
+            let has_returned = created.is_some() && created != before && sessions == 2;
+            has_returned.then_some(()).ok_or((created, sessions))
+        });
+        let rejoin = async {
+            if !is_cloud_elsewhere {
+                fleet.rejoin_revoked(&cloud).await;
+            }
+            let token = async || Some(cloud.token().to_owned());
+            let ended = fleet.nodes_mut().iter_mut().map(|node| Box::pin(node.run_and_rejoin(token)));
+            select_all(ended).await.0
+        };
+        tokio::select! {
+            ended = rejoin => panic!("{ended:?}"),
+            () = returned => {}
         }
-    });
-    tokio::select! {
-        () = fleet.rejoin_revoked(&cloud) => unreachable!("it never ends"),
-        () = returned => {}
+        within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+        fleet.stop().await;
+        cloud.stop().await.unwrap();
     }
-    within("the nodes", fleet.ready(cloud.client())).await.unwrap();
-    fleet.stop().await;
-    cloud.stop().await.unwrap();
 }
 
 /// A node that gives up is named with its reason.
