@@ -39,6 +39,12 @@ pub fn printable_short(text: impl Display) -> String {
     printable(&short(&text.to_string()))
 }
 
+/// Returns a number with its noun, which takes an `s` in the plural.
+pub fn count(number: usize, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
 /// Returns an error and its causes in one line. A cause whose text is part of what stands before it is left out: many errors repeat the
 /// text of their cause in their own.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
@@ -63,6 +69,11 @@ fn own_text(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_noun_is_in_the_plural_except_after_one() {
+        assert_eq!([0, 1, 2].map(|number| count(number, "node")), ["0 nodes", "1 node", "2 nodes"]);
+    }
 
     #[test]
     fn what_a_peer_says_moves_no_cursor() {
