@@ -34,6 +34,17 @@ pub enum KubeconfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// The file has entries of this name that no cloud wrote; they must not be lost.
+    #[error(
+        "{path} has a cluster, user or context {context} that cloudsim did not write; choose another name with --context or another file \
+         with --kubeconfig, or delete them with `kubectl config delete-context`, `delete-cluster` and `delete-user`"
+    )]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        context: String,
+    },
     /// Another program writes the file, or was killed while it did.
     #[error("kubeconfig {path} is locked by another program; if none is running, delete {path}.lock")]
     Locked {

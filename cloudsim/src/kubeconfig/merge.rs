@@ -48,6 +48,16 @@ impl Files {
         Some(&file.path)
     }
 
+    /// Returns the content of a cluster's entry.
+    pub(super) fn cluster(&self, name: &str) -> Option<&Value> {
+        self.all.iter().find_map(|file| file.now.get("clusters", name))
+    }
+
+    /// Returns the current context in the file that gets new entries.
+    pub(super) fn default_current(&self) -> Option<&str> {
+        self.all.get(self.default)?.now.current()
+    }
+
     /// Returns the client certificate of a user, as it is in the file.
     pub(super) fn certificate_of(&self, user: &str) -> Option<&str> {
         let user = self.all.iter().find_map(|file| file.now.get("users", user))?;
@@ -84,11 +94,12 @@ impl Files {
         }
     }
 
-    /// Unsets the current context if it is this one.
-    pub(super) fn clear_current(&mut self, name: &str) {
+    /// If the current context is this one, sets the one before it again, or none if that no longer exists.
+    pub(super) fn restore_current(&mut self, name: &str, before: Option<&str>) {
+        let before = before.filter(|before| self.path_of("contexts", before).is_some()).unwrap_or_default();
         let first = self.all.iter_mut().find(|file| file.now.current().is_some());
         if let Some(file) = first.filter(|file| file.now.current() == Some(name)) {
-            file.now.set_current("");
+            file.now.set_current(before);
         }
     }
 

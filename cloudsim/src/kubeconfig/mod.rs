@@ -23,6 +23,14 @@ use self::{document::Document, file::Locked, merge::Files};
 /// The name of the cluster, user and context by default.
 pub const DEFAULT_CONTEXT: &str = "cloudsim";
 
+/// The field of a cluster's entry by which entries of clouds are recognized, as minikube marks its own.
+const EXTENSIONS: &str = "extensions";
+
+/// Returns the value of that field.
+fn mark() -> serde_json::Value {
+    serde_json::json!([{"name": "cloudsim", "extension": {"provider": "outrigger.dev/cloudsim"}}])
+}
+
 /// The files that a cloud's entries are merged into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
@@ -58,35 +66,52 @@ impl Destination {
         merge::default_file(&self.files)?.parent()
     }
 
-    /// Checks that every file that exists is a kubeconfig. Returns the first one that has a cluster of this name.
+    /// Checks that every file that exists is a kubeconfig, and that entries of this name are those of a cloud. Returns the file with its
+    /// cluster.
     ///
     /// # Errors
-    /// A file is no kubeconfig, or cannot be read.
+    /// A file is no kubeconfig, or cannot be read, or has entries of this name that no cloud wrote.
     pub fn find_cluster(&self) -> Result<Option<PathBuf>, KubeconfigError> {
         let files = Files::read(&self.files)?;
+        self.check_unused(&files)?;
         Ok(files.path_of("clusters", &self.context).map(Path::to_owned))
+    }
+
+    /// Checks that no entry of this name would be lost: those of an earlier cloud are replaced.
+    fn check_unused(&self, files: &Files) -> Result<(), KubeconfigError> {
+        let name = &self.context;
+        let is_ours = files.cluster(name).is_some_and(|cluster| cluster.get(EXTENSIONS) == Some(&mark()));
+        match document::SECTIONS.iter().find_map(|section| files.path_of(section, name)) {
+            Some(path) if !is_ours => {
+                Err(KubeconfigError::Taken { path: path.to_owned(), context: name.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Merges the entries of a cloud into the files.
     ///
     /// # Errors
-    /// A file is no kubeconfig, is locked, or cannot be written; then none was changed, unless the second of two could not be written.
+    /// A file is no kubeconfig, has other entries of this name, is locked, or cannot be written; then none was changed, unless the second of two could not be written.
     pub(crate) fn merge(&self, credentials: &Credentials) -> Result<Entries, KubeconfigError> {
         let file = merge::default_file(&self.files).ok_or(KubeconfigError::NoFile)?;
         file::create_directory(file)?;
         let _locked = Locked::take(&self.files)?;
         let mut files = Files::read(&self.files)?;
+        self.check_unused(&files)?;
         let entries = credentials.entries(&self.context);
         let file = files.path_of("contexts", &self.context).unwrap_or(file).to_owned();
         for (section, entry) in entries {
             files.put(section, &self.context, entry);
         }
+        let before = files.default_current().filter(|before| *before != self.context).map(str::to_owned);
         let is_current = files.make_current(&self.context, self.make_current);
         let created = files.write()?;
         Ok(Entries {
             destination: self.clone(),
             file,
             is_current,
+            before,
             created,
             certificate: credentials.certificate.clone(),
             is_temporary: false,
@@ -124,7 +149,10 @@ impl Credentials {
     fn entries(&self, name: &str) -> [(&'static str, serde_json::Value); 3] {
         let Self { server, ca, certificate, key } = self;
         [
-            ("clusters", serde_json::json!({"certificate-authority-data": ca, "server": server})),
+            (
+                "clusters",
+                serde_json::json!({"certificate-authority-data": ca, "server": server, EXTENSIONS: mark()}),
+            ),
             ("users", serde_json::json!({"client-certificate-data": certificate, "client-key-data": key})),
             ("contexts", serde_json::json!({"cluster": name, "user": name})),
         ]
@@ -137,6 +165,8 @@ pub struct Entries {
     destination: Destination,
     file: PathBuf,
     is_current: bool,
+    /// The current context that this one has replaced.
+    before: Option<String>,
     created: Vec<PathBuf>,
     certificate: String,
     is_temporary: bool,
@@ -174,7 +204,7 @@ impl Entries {
         for section in document::SECTIONS {
             files.remove(section, name);
         }
-        files.clear_current(name);
+        files.restore_current(name, self.before.as_deref());
         files.remove_empty(&self.created)?;
         files.write().map(drop)
     }

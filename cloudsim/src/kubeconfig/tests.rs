@@ -94,7 +94,8 @@ fn current_context_changes_only_if_none_is_set_or_on_request() {
     for (current, make_current, during, after) in [
         ("", false, DEFAULT_CONTEXT, ""),
         ("prod", false, "prod", "prod"),
-        ("prod", true, DEFAULT_CONTEXT, ""),
+        ("prod", true, DEFAULT_CONTEXT, "prod"),
+        ("gone", true, DEFAULT_CONTEXT, ""),
         (DEFAULT_CONTEXT, false, DEFAULT_CONTEXT, ""),
     ] {
         let directory = tempfile::tempdir().unwrap();
@@ -187,8 +188,35 @@ fn entries_of_a_later_cloud_are_not_removed_with_the_earlier_one() {
 }
 
 #[test]
+fn entries_of_the_same_name_that_no_cloud_wrote_are_never_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
+    for section in document::SECTIONS {
+        let field = section.trim_end_matches('s');
+        let text = format!("kind: Config\n{section}: [{{name: prod, {field}: {{}}}}]\n");
+        fs::write(&file, &text).unwrap();
+        let destination = Destination { context: "prod".into(), ..Destination::from(file.clone()) };
+        for error in [
+            destination.find_cluster().map(drop).unwrap_err(),
+            merge(&destination, "https://127.0.0.1:1").map(drop).unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(error.contains("that cloudsim did not write") && error.contains("--context"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    fs::write(&file, "").unwrap();
+    let destination = Destination::from(file);
+    for server in ["https://127.0.0.1:1", "https://127.0.0.1:2"] {
+        merge(&destination, server).unwrap();
+    }
+}
+
+#[test]
 fn list_of_files_is_changed_by_the_rules_of_kubectl() {
-    let ours = PROD.replace("prod", DEFAULT_CONTEXT);
+    let ours = PROD
+        .replace("{server: ", &format!("{{{EXTENSIONS}: {}, server: ", mark()))
+        .replace("prod", DEFAULT_CONTEXT);
     // each file: absent, with another cluster, or with ours; and which one then has the cluster, and which the current context
     for (texts, cluster, current) in [
         ([None, None], 1, Some(1)),
