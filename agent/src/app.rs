@@ -37,7 +37,7 @@
 mod meta_server;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -54,7 +54,7 @@ use tracing::warn;
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edged::{PodNetwork, Signals, Storage},
+    edged::{PodNetwork, RuntimeNetwork, Signals, Storage},
     edgehub::{self, Link, NodeStatus, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
@@ -110,8 +110,6 @@ pub struct Parts {
     pub pod_network: Option<Arc<dyn PodNetwork>>,
     /// Whether volumes of Secrets, tokens and the downward API are in memory (tmpfs, which needs root) or on disk.
     pub secrets_in_memory: bool,
-    /// Annotations of the Node in addition to those that every node has.
-    pub node_annotations: BTreeMap<String, String>,
 }
 
 impl Parts {
@@ -139,9 +137,8 @@ impl Parts {
             store,
             signals: None,
             copies,
-            pod_network: None,
+            pod_network: Some(Arc::new(RuntimeNetwork::of(&config.edged.runtime_endpoint))),
             secrets_in_memory: true,
-            node_annotations: BTreeMap::new(),
         })
     }
 }
@@ -159,6 +156,11 @@ pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
 /// Returns the path of the store of a configured agent.
 pub(crate) fn database(config: &Config) -> PathBuf {
     config.database.with_file_name(DATABASE_FILE)
+}
+
+/// Returns the directory in which cloudsim provisions PersistentVolumes on this node, beside the database.
+pub(crate) fn volumes_directory(config: &Config) -> PathBuf {
+    config.database.with_file_name("volumes")
 }
 
 /// Returns the directories that a start of a configured agent will create, without those below them.
@@ -294,7 +296,6 @@ impl App {
                 signals: parts.signals,
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
-                node_annotations: parts.node_annotations,
                 services: reads.filter(|_| mesh.is_some()),
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;

@@ -13,7 +13,7 @@ use crate::{
 
 mod join;
 
-pub use self::join::{Driver, InstallPaths, Join, Reset};
+pub use self::join::{Driver, InstallPaths, Join, Reset, node_ip};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,6 @@
 //! The signals that end a program: the first one starts an orderly shutdown, a second one or a deadline aborts it.
 
-use std::{io, time::Duration};
+use std::{fs, io, time::Duration};
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -14,11 +14,13 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 /// A signal within this time after the first is the same one, sent to this process and to its group.
 const SAME_SIGNAL_PERIOD: Duration = Duration::from_millis(500);
 
-/// Ctrl-C and the service manager's termination. Created before anything starts that has to be shut down.
+/// Ctrl-C, the service manager's termination, and the end of the terminal. Created before anything starts that has to be shut down.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// `None` if the parent of this process ignores it, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 /// Why a program ends before its shutdown is complete.
@@ -40,7 +42,13 @@ impl Signals {
     /// # Errors
     /// The system provides no handler.
     pub fn listen() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let hangup = (!is_hangup_ignored(&status)).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup,
+        })
     }
 
     /// Waits for a signal, also one that came before, and logs it: the program ends then.
@@ -51,10 +59,17 @@ impl Signals {
 
     /// Waits for a signal, and returns its name.
     async fn next(&mut self) -> &'static str {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             // cancel-safe: a signal that is not seen waits for the next call
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            _ = hangup => "SIGHUP",
         }
     }
 
@@ -68,6 +83,12 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Reports whether SIGHUP, the signal with number 1, is ignored, from a process's `/proc/PID/status`.
+fn is_hangup_ignored(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 async fn drain<T>(stopping: impl Future<Output = T>, mut signal: impl AsyncFnMut()) -> Result<T, DrainError> {
@@ -113,6 +134,17 @@ mod tests {
             received.recv().await.unwrap();
         };
         (drain(pending(), signal).await, begun.elapsed().as_millis())
+    }
+
+    #[test]
+    fn a_hangup_is_not_waited_for_under_nohup() {
+        for (status, ignored) in [
+            ("Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n", true),
+            ("SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_hangup_ignored(status), ignored, "{status}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

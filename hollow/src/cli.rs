@@ -14,6 +14,7 @@ pub use agent::cli::Output;
 pub use self::{
     access::Access,
     cluster::ClusterArgs,
+    db::{DbCommand, DbPlace},
     devices::DeviceCommand,
     faults::{Bad, FaultsCommand},
     hollow::{Hollow, JoinArgs, Selftest},
@@ -23,11 +24,18 @@ pub use self::{
 
 mod access;
 mod cluster;
+mod db;
 mod devices;
 mod faults;
 mod hollow;
+mod host;
 mod node;
 mod rules;
+
+use self::{
+    cluster::subdomain,
+    host::{host, listen_address},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -241,38 +249,11 @@ pub enum Command {
     },
 }
 
-/// What to do with a cloud's store.
-#[derive(Clone, Debug, Subcommand)]
-pub enum DbCommand {
-    /// Read all of it and say what is wrong; exit code 1 where something is. The cloud may run
-    Check(DbPlace),
-    /// Write it anew with all that can be read of it, and say what is lost; the damaged file stays beside it. The cloud must not run
-    Repair(DbPlace),
-    /// Put a new key on top of a key file, which is made where it is missing
-    ///
-    /// What was encrypted with the keys below it is encrypted anew at the next start; after that they can be taken out.
-    NewKey {
-        /// The key file, for --key-file
-        file: PathBuf,
-    },
-}
-
-/// Which store.
-#[derive(Args, Clone, Debug)]
-pub struct DbPlace {
-    /// The data directory of the cloud
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: PathBuf,
-    /// The keys that its Secrets are encrypted with
-    #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
-}
-
 /// What a join token is to be good for; nothing of it: the one that the cloud keeps, for any new name.
 #[derive(Args, Clone, Debug)]
 pub struct TokenScope {
-    /// Make a token for this node alone, good for one certificate
-    #[arg(long, value_name = "NAME")]
+    /// Issue a token for this node only, valid for one certificate
+    #[arg(long, value_name = "NAME", value_parser = subdomain)]
     pub node: Option<String>,
 
     /// Make a token that is good for this time, as 10m or 12h
@@ -305,7 +286,7 @@ pub struct Run {
 #[command(group = clap::ArgGroup::new("cluster").multiple(true).args(["kube_context", "cluster_kubeconfig", "in_cluster"]))]
 pub struct Up {
     /// Address to listen on
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = listen_address)]
     pub address: IpAddr,
 
     /// The cluster before whose API server this cloud stands
@@ -314,7 +295,7 @@ pub struct Up {
 
     /// Name or address by which this cloud is reached, for its certificates; the first one stands in the kubeconfig.
     /// Repeatable. Default: 127.0.0.1 and localhost, and with --address 0.0.0.0 all addresses and the name of this machine
-    #[arg(long = "name", value_name = "NAME")]
+    #[arg(long = "name", value_name = "HOST", value_parser = host)]
     pub names: Vec<String>,
 
     /// Port of the Kubernetes API; 0 takes one that is free, as for all ports

@@ -1,11 +1,19 @@
 //! Finds the names and addresses of a cloud, from this machine and from others: what its certificates contain, and what nodes are
 //! told. Pure except for reading this machine's names.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    time::Duration,
+};
 
 use agent::config::Host;
+use cloudsim::kubeconfig::in_url;
+use tokio::{net::lookup_host, time::timeout};
 
 use crate::fleet::endpoints::dialed;
+
+/// How long the resolver may take.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name and addresses of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +40,8 @@ pub(crate) struct Reach {
     pub(crate) outside: Option<String>,
     /// Whether it listens on the loopback interface only.
     pub(crate) is_loopback: bool,
+    /// The address at which this machine reaches it.
+    pub(crate) dialed: String,
 }
 
 impl Reach {
@@ -41,7 +51,7 @@ impl Reach {
         // Nodes of this process dial the address, whatever the cloud is called elsewhere.
         let dialed = dialed(address).to_string();
         if !names.contains(&dialed) {
-            names.push(dialed);
+            names.push(dialed.clone());
         }
         let mut others = names.iter().filter(|name| !is_of_this_machine(name));
         let own_first = own.addresses.iter().map(ToString::to_string).find(|own| names.contains(own));
@@ -51,7 +61,27 @@ impl Reach {
             (false, true) if address.is_unspecified() => own_first.or_else(|| others.next().cloned()),
             (false, _) => others.next().cloned(),
         };
-        Self { names, outside, is_loopback: address.is_loopback() }
+        Self { names, outside, is_loopback: address.is_loopback(), dialed }
+    }
+
+    /// Puts the address that this machine dials before names that do not resolve here, so that the kubeconfig works here. Returns the
+    /// first name if it was one of these.
+    pub(crate) async fn prefer_reachable(&mut self) -> Option<String> {
+        let first = self.names.first().filter(|name| !is_of_this_machine(name))?.clone();
+        // The port has no effect.
+        let found = timeout(RESOLVE_TIMEOUT, lookup_host((first.as_str(), 0))).await;
+        if found.is_ok_and(|found| found.is_ok_and(|mut found| found.next().is_some())) {
+            return None;
+        }
+        self.names.retain(|name| *name != self.dialed);
+        self.names.insert(0, self.dialed.clone());
+        Some(first)
+    }
+
+    /// Returns the address of a server to show to people: for one that listens at all addresses, the name by which it is reached.
+    pub(crate) fn shown(&self, at: SocketAddr) -> String {
+        let name = at.ip().is_unspecified().then(|| self.outside.as_ref().unwrap_or(&self.dialed));
+        name.map_or_else(|| at.to_string(), |name| format!("{}:{}", in_url(name), at.port()))
     }
 
     /// Returns the name by which this machine reaches it.
@@ -61,6 +91,21 @@ impl Reach {
             .find(|name| is_of_this_machine(name))
             .or(self.names.first())
             .map_or("127.0.0.1", String::as_str)
+    }
+}
+
+/// Checks that a server of this machine can listen at an address.
+pub(crate) fn check_address(address: IpAddr, own: &OwnNames) -> anyhow::Result<()> {
+    match TcpListener::bind((address, 0)) {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
+            let own: Vec<String> = own.addresses.iter().map(ToString::to_string).collect();
+            anyhow::bail!(
+                "{address} is not an address of this machine; set --address to one of {}, or to 0.0.0.0 for all",
+                ["127.0.0.1".to_owned()].into_iter().chain(own).collect::<Vec<_>>().join(", ")
+            )
+        }
+        // Other errors depend on the port, and are reported by the server.
+        _ => Ok(()),
     }
 }
 
@@ -117,6 +162,48 @@ mod tests {
             ("127.0.0.1", &["cloud.test"], "cloud.test 127.0.0.1", None),
         ] {
             assert_eq!(reach(address, given), (names.to_owned(), outside), "{address} {given:?}");
+        }
+    }
+
+    #[test]
+    fn printed_addresses_can_be_used() {
+        let own = OwnNames { addresses: vec!["192.0.2.10".parse().unwrap()], name: "cloud-1".to_owned() };
+        for (address, given, at, shown) in [
+            ("127.0.0.1", &[][..], "127.0.0.1:6443", "127.0.0.1:6443"),
+            ("0.0.0.0", &[], "0.0.0.0:6443", "192.0.2.10:6443"),
+            ("::", &[], "[::]:6443", "192.0.2.10:6443"),
+            ("0.0.0.0", &["cloud.test"], "0.0.0.0:6443", "cloud.test:6443"),
+            ("::", &["2001:db8::7"], "[::]:6443", "[2001:db8::7]:6443"),
+            ("0.0.0.0", &["localhost"], "0.0.0.0:6443", "127.0.0.1:6443"),
+            ("0.0.0.0", &[], "127.0.0.1:9443", "127.0.0.1:9443"),
+        ] {
+            let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
+            let reach = Reach::of(address.parse().unwrap(), &given, &own);
+            assert_eq!(reach.shown(at.parse().unwrap()), shown, "{address} {given:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_does_not_resolve_here_is_not_in_the_kubeconfig() {
+        for (given, first, warned) in [
+            ("no-such-host.invalid", "127.0.0.1", Some("no-such-host.invalid")),
+            ("localhost", "localhost", None),
+            ("192.0.2.10", "192.0.2.10", None),
+        ] {
+            let mut reach = Reach::of([0, 0, 0, 0].into(), &[given.to_owned()], &OwnNames::default());
+            assert_eq!(reach.prefer_reachable().await.as_deref(), warned, "{given}");
+            assert_eq!(reach.names.first().map(String::as_str), Some(first), "{given}");
+            assert!(reach.names.iter().any(|name| name == given), "the certificate is for it");
+        }
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_refused_with_the_own_ones() {
+        let own = OwnNames { addresses: vec!["192.0.2.10".parse().unwrap()], name: "cloud-1".to_owned() };
+        let error = check_address("192.0.2.99".parse().unwrap(), &own).unwrap_err().to_string();
+        assert!(error.contains("192.0.2.99") && error.contains("192.0.2.10, or to 0.0.0.0"), "{error}");
+        for address in ["127.0.0.1", "0.0.0.0"] {
+            check_address(address.parse().unwrap(), &own).unwrap();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Starts EdgeD, if pods run on this node, and the tunnel for their logs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use k8s_openapi::api::core::v1::Taint;
 use kube::Client;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tracing::warn;
 
-use super::{Error, connect};
+use super::{Error, connect, volumes_directory};
 use crate::{
     config::{Config, Host},
     edged::{
@@ -21,13 +21,17 @@ use crate::{
     rt::Supervisor,
 };
 
+/// The annotation of a Node with the directory in which cloudsim provisions volumes.
+const VOLUMES_ANNOTATION: &str = "outrigger.dev/volumes-directory";
+/// The directory if the Node has no annotation: the default of cloudsim's StorageClass, whose parameter `path` then applies.
+const DEFAULT_VOLUMES: &str = "/var/lib/kubeedge/volumes";
+
 /// What [`super::Parts`] has for EdgeD.
 pub(super) struct Inputs {
     pub(super) runtime: Channel,
     pub(super) signals: Option<Arc<dyn Signals>>,
     pub(super) pod_network: Option<Arc<dyn PodNetwork>>,
     pub(super) secrets_in_memory: bool,
-    pub(super) node_annotations: BTreeMap<String, String>,
     /// The API for Services, if it is another one.
     pub(super) services: Option<Client>,
 }
@@ -76,6 +80,14 @@ fn edge_stream_config(
     }))
 }
 
+/// Returns the Node's annotations in addition to those that every node has.
+fn annotations(config: &Config) -> BTreeMap<String, String> {
+    let directory = volumes_directory(config);
+    let is_default = directory == Path::new(DEFAULT_VOLUMES);
+    let annotation = || (VOLUMES_ANNOTATION.to_owned(), directory.display().to_string());
+    (!is_default).then(annotation).into_iter().collect()
+}
+
 /// Returns EdgeD's settings.
 pub(super) fn config(
     config: &Config,
@@ -118,7 +130,7 @@ pub(super) fn config(
         images: images.transpose()?,
         node: NodeConfig {
             labels: node.labels.clone(),
-            annotations: inputs.node_annotations,
+            annotations: annotations(config),
             taints: node.taints.iter().map(taint).collect(),
             address,
             max_pods: node.max_pods,
@@ -152,4 +164,22 @@ pub(super) fn config(
         pod_network: inputs.pod_network,
         server: Some(pods.server).filter(|address| address.port() != 0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn persistent_volumes_are_beside_the_database() {
+        let host = Host { name: "edge-1".into(), address: [192, 0, 2, 7].into() };
+        let annotation = |root: &str| {
+            let text = crate::config::minimal_config(&host);
+            let text = crate::config::relocated(&text, |path| Path::new(root).join(&path[1..])).unwrap();
+            let config = crate::config::parse(Path::new("/x.yaml"), &text, None, &host).unwrap().0;
+            annotations(&config).remove(VOLUMES_ANNOTATION)
+        };
+        assert_eq!(annotation("/"), None, "the parameter `path` of the StorageClass applies");
+        assert_eq!(annotation("/srv/e").as_deref(), Some("/srv/e/var/lib/kubeedge/volumes"));
+    }
 }

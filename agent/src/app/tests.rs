@@ -34,14 +34,8 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let told = warnings.iter().map(ToString::to_string).collect();
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let inputs = pods::Inputs {
-        runtime,
-        signals: None,
-        pod_network: None,
-        secrets_in_memory: true,
-        node_annotations: BTreeMap::new(),
-        services: None,
-    };
+    let inputs =
+        pods::Inputs { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
     let Ok(edged) = pods::config(&config, &meta, inputs, edged::Diagnostics::default()) else {
         return (None, told);
     };
@@ -298,7 +292,6 @@ async fn every_part_can_be_restarted() {
         pod_network: None,
         copies: Some(MemoryStore::new()),
         secrets_in_memory: false,
-        node_annotations: BTreeMap::new(),
     };
     let shutdown = CancellationToken::new();
     let app = App::start(&config, parts, shutdown.clone()).unwrap();

@@ -44,7 +44,7 @@ pub struct Join {
     pub cgroup_driver: Option<Driver>,
 
     /// The address that the node reports [default: the one that reaches the cloud]
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = node_ip)]
     pub node_ip: Option<IpAddr>,
 
     /// Labels that the node registers with, separated by commas. Repeatable
@@ -153,6 +153,18 @@ fn cloud(text: &str) -> Result<HostPort, String> {
         .map_err(|why| format!("{why}; as 192.0.2.10 or cloud.example.com:{HUB_PORT}"))
 }
 
+/// Parses the address that a node reports.
+///
+/// # Errors
+/// It is no address, or no node can have it.
+pub fn node_ip(text: &str) -> Result<IpAddr, String> {
+    let parsed = text.parse::<IpAddr>().ok();
+    parsed.filter(|address| config::is_of_node(*address)).ok_or_else(|| {
+        "not an address of the node; give one that the cloud and other nodes reach, such as 192.0.2.7"
+            .to_owned()
+    })
+}
+
 fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     if key.is_empty() {
@@ -178,8 +190,18 @@ mod tests {
         ] {
             assert_eq!(cloud(text).unwrap().to_string(), read);
         }
-        for bad in ["", "https://cloud", "cloud:", "cloud:0", "a b", "cloud/x"] {
+        for bad in ["", "https://cloud", "cloud:", "cloud:0", "a b", "cloud/x", "*.example"] {
             assert!(cloud(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_no_node_has_is_refused() {
+        for bad in ["", "edge-1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "192.0.2.7:1"] {
+            assert!(node_ip(bad).unwrap_err().contains("such as"), "{bad}");
+        }
+        for good in ["192.0.2.7", "127.0.0.1", "2001:db8::7"] {
+            assert_eq!(node_ip(good).unwrap().to_string(), good);
         }
     }
 

@@ -18,6 +18,7 @@ mod service_bus;
 mod services;
 mod values;
 
+pub use self::eviction::disabled as disabled_eviction;
 use self::values::Values;
 pub(super) use self::values::parse_host_port;
 

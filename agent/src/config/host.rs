@@ -9,6 +9,11 @@ const FALLBACK_NAME: &str = "default-edge-node";
 /// An address of the documentation range: it is never contacted, but selects the default route.
 const UNREACHABLE_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
+/// Reports whether a node can have this address: the kubelet refuses the same ones.
+pub(crate) fn is_of_node(address: IpAddr) -> bool {
+    !address.is_unspecified() && !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
 /// The name and address of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {

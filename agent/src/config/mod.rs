@@ -25,14 +25,18 @@ use std::{
 
 use serde_json::Value;
 
-pub(crate) use self::fill::{fill, relocated};
 pub use self::{
+    convert::disabled_eviction,
     document::{default_config, minimal_config},
     host::Host,
     report::{FieldError, Warning},
     token::remove_token,
     typed::*,
     yaml::NotYaml,
+};
+pub(crate) use self::{
+    fill::{fill, relocated},
+    host::is_of_node,
 };
 use self::{overlay::SchemaNode, report::Report};
 

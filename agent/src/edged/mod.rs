@@ -80,13 +80,15 @@ pub(crate) use self::{
     api::{KubeletApi, KubeletRequest, KubeletResponse, LocalKubelet},
     convert::parse_resolv_conf,
     gc::all_pods::{EndProgress, RemovedPods, end_pods, pods_on_disk, remove_pod_files},
+    pressure::low_signals,
     runtime_info::{RuntimeInfo, RuntimeInfoError, runtime_info},
 };
 pub use self::{
     convert::{MASKED_PATHS, READONLY_PATHS},
     node::AddressSource,
-    pod_network::{Connection, PodNetwork},
+    pod_network::{CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line},
     pressure::{Observation, Reading, Signals},
+    runtime_info::SIMULATED_RUNTIME,
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
     storage::Storage,

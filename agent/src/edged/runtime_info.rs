@@ -1,15 +1,19 @@
 //! Asks a container runtime for its name, version and state before anything is created with it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use tokio::time::timeout;
 use tonic::transport::Channel;
 
 use super::{
     names,
+    pressure::image_root,
     runtime::{CallError, Runtime},
 };
 use crate::config::CgroupDriver;
+
+/// The name of cloudsim's simulated runtime in its answer to `Version`.
+pub const SIMULATED_RUNTIME: &str = "outrigger-sim";
 
 /// How long the runtime may take for all these short calls together.
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,6 +31,8 @@ pub(crate) struct RuntimeInfo {
     pub(crate) network: Option<String>,
     /// Existing pods, as `namespace/name`.
     pub(crate) pods: BTreeSet<String>,
+    /// A directory on the disk of images, if the runtime reports one.
+    pub(crate) images: Option<PathBuf>,
 }
 
 /// Why a container runtime cannot be used.
@@ -66,8 +72,9 @@ async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError>
         let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
         format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME))
     });
-    let pods = pods.collect();
-    Ok(RuntimeInfo { name: version.runtime_name, version: version.runtime_version, driver, network, pods })
+    let (name, version) = (version.runtime_name, version.runtime_version);
+    let images = image_root(&runtime).await;
+    Ok(RuntimeInfo { name, version, driver, network, pods: pods.collect(), images })
 }
 
 /// Returns the cgroup driver from containerd's own configuration, which versions before 2.0 report only there.

@@ -22,7 +22,7 @@ use crate::{
     app,
     cli::Join,
     config::{Config, Host, MqttMode},
-    edged::{RuntimeInfo, RuntimeInfoError},
+    edged::{RuntimeInfo, RuntimeInfoError, low_signals},
     edgehub::{self, EnrollError, HubCheckError, NodeStatus},
     environment,
 };
@@ -55,6 +55,7 @@ pub(super) async fn run_all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
     report.add("processes", conflicting_programs(inputs));
     report.add("runtime", runtime(inputs));
     report.add("cgroups", cgroups(inputs));
+    report.add("pressure", pressure(inputs));
     report.add("mqtt", mqtt(inputs.machine));
     report.add("streams", streams(inputs));
     report.add("ports", ports(inputs.config));
@@ -64,15 +65,15 @@ pub(super) async fn run_all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
 
 fn root(inputs: &CheckInputs<'_>) -> CheckResult {
     if nix::unistd::geteuid().is_root() {
-        return CheckResult::Passed("this program may do everything".into());
+        return CheckResult::Passed("running as root".into());
     }
     if inputs.join.paths.is_system_wide() {
         return CheckResult::bad(
-            "this is not root",
-            "run the same line as root, as with sudo in front of it",
+            "not running as root",
+            "run the same command with sudo, or choose a directory with --root",
         );
     }
-    CheckResult::Remark("this is not root: pods get no volumes in memory, and no limits as a whole".into())
+    CheckResult::Remark("not running as root: no volumes in memory and no limits for whole pods".into())
 }
 
 /// Checks that there are no files of an earlier agent.
@@ -141,7 +142,10 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
             runtime_in_use(endpoint, found)
         }
         [(endpoint, found)] => {
-            let what = format!("{} {} at {endpoint}", found.name, found.version);
+            let mut what = format!("{} {} at {endpoint}", found.name, found.version);
+            if machine.is_simulated() {
+                what.push_str(", simulated: the memory and disk of this machine evict no pods");
+            }
             match &found.network {
                 None => CheckResult::Passed(what),
                 Some(why) => CheckResult::Remark(format!(
@@ -215,6 +219,27 @@ fn cgroups(inputs: &CheckInputs<'_>) -> CheckResult {
          to /boot/firmware/cmdline.txt and reboot",
         missing.join(", ")
     ))
+}
+
+/// Checks that memory, disk and process ids suffice for the node to take pods.
+pub(super) fn pressure(inputs: &CheckInputs<'_>) -> CheckResult {
+    let edged = &inputs.config.edged;
+    let images = inputs.machine.answering().find_map(|(_, found)| found.images.as_deref());
+    let low = low_signals(&edged.eviction, &edged.root_dir, images);
+    let Some(first) = low.first() else {
+        return CheckResult::Passed(match edged.eviction.thresholds.as_slice() {
+            [] => "eviction is disabled".into(),
+            _ => "enough memory, disk space and process ids for pods".into(),
+        });
+    };
+    let what: Vec<String> = low.iter().map(ToString::to_string).collect();
+    let cure = format!(
+        "{}, or lower evictionHard {} in {} after joining; new pods stay Pending until then",
+        first.cure(),
+        first.signal(),
+        inputs.path.display()
+    );
+    CheckResult::Warning { what: what.join("; "), cure }
 }
 
 fn mqtt(machine: &Machine) -> CheckResult {
@@ -364,10 +389,9 @@ pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Opti
 
 /// Returns the success, which says what becomes of the name.
 pub(super) fn name_is_free(name: &str, known: NodeStatus) -> CheckResult {
-    let made = "it is the one that made the token";
     CheckResult::Passed(match known {
-        NodeStatus::Unknown => format!("{made}, and knows no such node"),
-        _ => format!("{made}; this machine takes over the name of its node {name}"),
+        NodeStatus::Unknown => "token matches; the name is free".to_owned(),
+        _ => format!("token matches; this machine takes over the name of node {name}"),
     })
 }
 

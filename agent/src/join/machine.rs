@@ -12,7 +12,7 @@ use crate::{
     app,
     cli::Join,
     config::{CgroupDriver, HostPort},
-    edged::{RuntimeInfo, RuntimeInfoError, runtime_info},
+    edged::{RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info},
     edgehub::{Proxy, connect_tcp},
 };
 
@@ -108,6 +108,11 @@ impl Machine {
     /// Returns the runtimes that answer.
     pub(super) fn answering(&self) -> impl Iterator<Item = (&str, &RuntimeInfo)> {
         self.runtimes.iter().filter_map(|(endpoint, found)| Some((endpoint.as_str(), found.as_ref().ok()?)))
+    }
+
+    /// Reports whether the runtime is cloudsim's, whose containers use neither disk nor memory.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.answering().any(|(_, found)| found.name == SIMULATED_RUNTIME)
     }
 
     /// Returns the cgroup driver; cgroupfs if no runtime reports one, as is EdgeCore's default.

@@ -24,6 +24,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use wire::text::count;
 
 use self::{checks::CheckInputs, machine::Machine, report::Report};
 use crate::{
@@ -59,7 +60,7 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
     let token = token(&join.token, &mut std::io::stdin().lock())?;
     let path = join.paths.config();
     let host = Host::detect();
-    writeln!(out, "Looking at this machine and at {}:", join.cloud)?;
+    writeln!(out, "Checking this machine and {}:", join.cloud)?;
     let machine = Machine::inspect(join).await;
     let text = settings::edgecore_yaml(join, &host, &machine)?;
     let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(config_error)?;
@@ -73,7 +74,7 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
     write!(out, "{}", wire::text::printable_lines(&report.to_string()))?;
     out.flush()?;
     if let failed @ 1.. = report.failed() {
-        bail!("{failed} of these must be mended first; nothing was changed");
+        bail!("{} failed; nothing was changed", count(failed, "check"));
     }
     let tls = &config.edge_hub.tls;
     let files = [&path, &tls.ca, &tls.cert, &tls.key];
@@ -95,7 +96,7 @@ fn config_error(error: config::Error) -> anyhow::Error {
     match error {
         config::Error::Invalid { errors, .. } => {
             let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
-            anyhow::anyhow!("this cannot be configured:{lines}")
+            anyhow::anyhow!("invalid configuration:{lines}")
         }
         error => one_line(error),
     }
@@ -109,19 +110,19 @@ fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
         return Ok(given.trim().to_owned());
     }
     let mut line = String::new();
-    stdin.take(MAX_TOKEN_BYTES).read_to_string(&mut line).context("stdin gives no token")?;
+    stdin.take(MAX_TOKEN_BYTES).read_to_string(&mut line).context("cannot read the token from stdin")?;
     Ok(line.trim().to_owned())
 }
 
 /// Writes the configuration and gets the certificate; on an error both are removed.
 async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> {
-    replace(path, text.as_bytes(), 0o600).with_context(|| format!("{} cannot be written", path.display()))?;
+    replace(path, text.as_bytes(), 0o600).with_context(|| format!("cannot write {}", path.display()))?;
     let enrolled = edgehub::enroll(&app::hub_config(config)?).await;
     if enrolled.is_err() {
         // the first error says what is wrong; this one would add nothing
         let _ = fs::remove_file(path);
     }
-    enrolled.context("the cloud gives no certificate")
+    enrolled.context("the cloud issued no certificate")
 }
 
 /// Returns the options of `edge-agent reset` that undo this join.

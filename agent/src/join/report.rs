@@ -9,6 +9,13 @@ pub(super) enum CheckResult {
     Passed(String),
     /// The check has passed with a remark.
     Remark(String),
+    /// The check has passed, but the node will not work as expected.
+    Warning {
+        /// What is wrong.
+        what: String,
+        /// The cure.
+        cure: String,
+    },
     /// The check has failed.
     Failed {
         /// What is wrong.
@@ -59,11 +66,12 @@ impl fmt::Display for Report<'_> {
             let (word, what) = match verdict {
                 CheckResult::Passed(what) => ("ok", what),
                 CheckResult::Remark(what) => ("note", what),
+                CheckResult::Warning { what, .. } => ("warning", what),
                 CheckResult::Failed { what, .. } if self.fails(check, verdict) => ("FAILED", what),
                 CheckResult::Failed { what, .. } => ("ignored", what),
             };
             writeln!(f, "  {word:<8} {check:<9} {what}")?;
-            if let CheckResult::Failed { cure, .. } = verdict {
+            if let CheckResult::Failed { cure, .. } | CheckResult::Warning { cure, .. } = verdict {
                 writeln!(f, "  {:<8} {:<9} → {cure}", "", "")?;
             }
         }
@@ -81,6 +89,8 @@ mod tests {
         let mut report = Report::new(&ignored);
         report.add("root", CheckResult::Passed("yes".into()));
         report.add("mqtt", CheckResult::Remark("no broker".into()));
+        let (what, cure) = ("the disk is full".into(), "free disk space".into());
+        report.add("pressure", CheckResult::Warning { what, cure });
         report.add("runtime", CheckResult::bad("none", "install one"));
         report.add("ports", CheckResult::bad("taken", "take another"));
         assert_eq!(report.failed(), 1);
@@ -92,6 +102,8 @@ mod tests {
             [
                 "ok root yes",
                 "note mqtt no broker",
+                "warning pressure the disk is full",
+                "→ free disk space",
                 "FAILED runtime none",
                 "→ install one",
                 "ignored ports taken",

@@ -44,6 +44,10 @@ pub(super) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyh
     let driver = if driver == CgroupDriver::Systemd { "systemd" } else { "cgroupfs" };
     set(&format!("{KUBELET}.cgroupDriver"), json!(driver))?;
     set(&format!("{KUBELET}.readOnlyPort"), json!(join.read_only_port))?;
+    if machine.is_simulated() {
+        set(&format!("{KUBELET}.evictionHard"), config::disabled_eviction())?;
+        set(&format!("{KUBELET}.imageGCHighThresholdPercent"), json!(100))?;
+    }
     let broker = format!("tcp://127.0.0.1:{}", machine.broker_port);
     if machine.broker.is_broker() {
         set("modules.eventBus.mqttMode", json!(2))?;

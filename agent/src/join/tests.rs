@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     cli::{Cli, Command},
-    config::{CgroupDriver, MqttMode},
-    edged::{RuntimeInfo, RuntimeInfoError},
+    config::{CgroupDriver, MqttMode, ThresholdValue},
+    edged::{RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME},
     edgehub::NodeStatus,
 };
 
@@ -28,7 +28,14 @@ fn join(more: &str) -> Box<Join> {
 }
 
 fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeInfo {
-    RuntimeInfo { name: name.into(), version: "1.0".into(), driver, network: None, pods: BTreeSet::new() }
+    RuntimeInfo {
+        name: name.into(),
+        version: "1.0".into(),
+        driver,
+        network: None,
+        pods: BTreeSet::new(),
+        images: None,
+    }
 }
 
 fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
@@ -91,6 +98,54 @@ fn options_and_machine_determine_the_configuration() {
 }
 
 #[test]
+fn root_moves_every_path_of_the_configuration() {
+    let config = config(&join("--root /srv/e"), &machine(None, Broker::None));
+    let volumes = app::volumes_directory(&config);
+    let text = format!("{config:?} {volumes:?}");
+    let paths: BTreeSet<&str> =
+        text.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).collect();
+    // the resolver of the machine is read, not written
+    let elsewhere: Vec<_> = paths.iter().filter(|path| !path.starts_with("/srv/e/")).collect();
+    assert_eq!(elsewhere, [&"/etc/resolv.conf"]);
+    for expected in ["etc/kubeedge/manifests", "var/lib/kubelet", "var/log/pods", "var/lib/kubeedge/volumes"]
+    {
+        assert!(paths.contains(format!("/srv/e/{expected}").as_str()), "{expected}: {paths:?}");
+    }
+}
+
+#[test]
+fn machine_with_a_simulated_runtime_evicts_nothing_unless_configured() {
+    let of = |name: &str| Machine {
+        runtimes: vec![("unix:///run/x.sock".into(), Ok(found(name, None)))],
+        ..machine(None, Broker::None)
+    };
+    let real = config(&join(""), &of("containerd")).edged;
+    assert_eq!((real.eviction.thresholds.len(), real.housekeeping.image_high_percent), (5, 85));
+    let simulated = config(&join(""), &of(SIMULATED_RUNTIME)).edged;
+    assert_eq!((simulated.eviction.thresholds.len(), simulated.housekeeping.image_high_percent), (0, 100));
+}
+
+#[test]
+fn a_machine_under_pressure_is_reported_with_the_cure() {
+    let (join, host, machine) = (join(""), host(), machine(None, Broker::None));
+    let mut config = config(&join, &machine);
+    let check = |config: &Config| {
+        let path = join.paths.config();
+        checks::pressure(&CheckInputs { join: &join, path: &path, config, machine: &machine, host: &host })
+    };
+    for threshold in &mut config.edged.eviction.thresholds {
+        threshold.value = ThresholdValue::Quantity(i64::MAX);
+    }
+    let CheckResult::Warning { what, cure } = check(&config) else { panic!("nothing has so much") };
+    for condition in ["MemoryPressure: ", "DiskPressure: "] {
+        assert!(what.contains(condition), "{what}");
+    }
+    assert!(cure.contains("evictionHard") && cure.contains("/etc/kubeedge/config/edgecore.yaml"), "{cure}");
+    config.edged.eviction.thresholds.clear();
+    assert_eq!(check(&config), CheckResult::Passed("eviction is disabled".into()));
+}
+
+#[test]
 fn a_taken_port_is_reported_with_the_option_that_changes_it() {
     let taken = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -142,7 +197,7 @@ fn a_name_is_taken_over_only_on_request_and_if_the_cloud_gives_it() {
             (conflict, _) => panic!("{known:?} {rejoin}: {conflict:?}"),
         }
     }
-    for (known, part) in [(Unknown, "no such node"), (Exists, "takes over"), (Free, "takes over")] {
+    for (known, part) in [(Unknown, "the name is free"), (Exists, "takes over"), (Free, "takes over")] {
         let passed = checks::name_is_free("edge-7", known);
         assert!(matches!(&passed, CheckResult::Passed(what) if what.contains(part)), "{known:?}: {passed:?}");
     }

@@ -81,7 +81,9 @@ pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
 /// Removes empty folders up to `root`, which stays if it is the machine's own.
 pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
     let mut all = all(config, path);
-    all.extend([config.edged.root_dir.join("-"), config.edged.pod_logs_dir.join("-")]);
+    let folders =
+        [config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone(), app::volumes_directory(config)];
+    all.extend(folders.map(|folder| folder.join("-")));
     for file in all {
         for folder in
             file.ancestors().skip(1).filter(|folder| folder.starts_with(root) && *folder != Path::new("/"))
@@ -98,9 +100,9 @@ pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
 pub(super) fn left(config: &Config) -> Vec<String> {
     let name = &config.node.name;
     let mut all = vec![
-        format!("the Node in the cloud: kubectl delete node {name}"),
+        format!("the Node in the cloud; delete it with `kubectl delete node {name}`"),
         format!(
-            "or, to join again as {name}: edge-agent join … --rejoin, where the cloud is cloudsim after `cloudsim node reset {name}` there"
+            "to join again as {name}: `cloudsim node reset {name}` in the cloud, then `edge-agent join … --rejoin` here"
         ),
         "images in the container runtime".to_owned(),
     ];
@@ -111,15 +113,16 @@ pub(super) fn left(config: &Config) -> Vec<String> {
         }
     };
     if let Some(manifests) = &config.edged.static_pod_path {
-        keep(manifests, "manifests of static pods: yours");
+        keep(manifests, "manifests of static pods");
     }
     if let Some(DatabaseKeys::File(file)) = &config.database_keys {
         keep(file, "the database's key");
     }
     keep(&config.database, "EdgeCore's database");
-    keep(&config.edge_hub.tls.ca, "a CA of your own");
-    keep(&config.edged.root_dir, "not the agent's alone");
-    keep(&config.edged.pod_logs_dir, "not the agent's alone");
+    keep(&config.edge_hub.tls.ca, "a CA that others may use");
+    keep(&app::volumes_directory(config), "PersistentVolumes: data of your pods");
+    keep(&config.edged.root_dir, "contains files of other programs");
+    keep(&config.edged.pod_logs_dir, "contains files of other programs");
     if let Ok(program) = std::env::current_exe() {
         keep(&program, "this program");
     }

@@ -23,6 +23,8 @@ use nix::{
 };
 use tokio::time::{Instant, sleep};
 
+use wire::text::count;
+
 use crate::{
     app,
     cli::Reset,
@@ -62,14 +64,18 @@ async fn reset_machine(
     if !is_here(&config, &path) {
         writeln!(
             out,
-            "Nothing to undo: there is neither {} nor {}.",
+            "Nothing to remove: neither {} nor {} exists.",
             path.display(),
             app::database(&config).display()
         )?;
         return Ok(ExitCode::SUCCESS);
     }
     check_permitted(reset, &config)?;
-    writeln!(out, "This ends node {} on this machine: its pods, and", config.node.name)?;
+    writeln!(
+        out,
+        "This removes node {} from this machine: it stops the node's pods and deletes",
+        config.node.name
+    )?;
     for path in files::all(&config, &path).iter().filter(|path| path.exists()) {
         writeln!(out, "  {}", path.display())?;
     }
@@ -79,13 +85,10 @@ async fn reset_machine(
     }
     let lock = stop_agent(&config, out).await?;
     let left = pods(reset, &config, out).await?;
-    writeln!(out, "Pods that were ended: {}.", listed(&left.pods))?;
+    writeln!(out, "Stopped pods: {}.", listed(&left.pods))?;
     if !left.failed.is_empty() {
         report_failed(&left.failed, out)?;
-        writeln!(
-            out,
-            "Configuration, certificate and database stay, so that the same line can be run again."
-        )?;
+        writeln!(out, "Configuration, certificate and database were kept; run the same command again.")?;
         return Ok(ExitCode::FAILURE);
     }
     sign_off::run(&config, out).await?;
@@ -99,7 +102,7 @@ async fn reset_machine(
     }
     files::remove_empty_folders(&config, &path, &reset.paths.in_root(""));
     report_failed(&failed, out)?;
-    writeln!(out, "Left as it was:")?;
+    writeln!(out, "Kept:")?;
     for what in files::left(&config) {
         writeln!(out, "  {what}")?;
     }
@@ -124,7 +127,7 @@ fn addresses(config: &Config) -> Vec<String> {
 }
 
 fn report_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {
-    failed.iter().try_for_each(|what| writeln!(out, "NOT removed: {what}"))
+    failed.iter().try_for_each(|what| writeln!(out, "failed to remove {what}"))
 }
 
 fn listed(pods: &BTreeSet<String>) -> String {
@@ -137,7 +140,7 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
         Ok((config, _)) => return Ok(config),
         Err(error) if path.exists() => {
             writeln!(out, "{}", one_line(error))?;
-            writeln!(out, "The usual places are looked at instead.")?;
+            writeln!(out, "Using the default paths instead.")?;
         }
         Err(_) => {}
     }
@@ -155,12 +158,12 @@ fn is_here(config: &Config, path: &Path) -> bool {
 fn check_permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
     if config.database.exists() && !app::database(config).exists() {
         bail!(
-            "{} is here, and nothing of edge-agent: this is EdgeCore's node; `keadm reset edge` ends it",
+            "{} exists, but no database of edge-agent: this is EdgeCore's node; remove it with `keadm reset edge`",
             config.database.display()
         );
     }
     if reset.paths.is_system_wide() && !nix::unistd::geteuid().is_root() {
-        bail!("this is not root; run the same line as root, as with sudo in front of it");
+        bail!("not running as root; run the same command with sudo");
     }
     Ok(())
 }
@@ -174,7 +177,7 @@ fn confirm(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> any
     let mut answer = String::new();
     std::io::Read::take(&mut *input, MAX_ANSWER).read_line(&mut answer)?;
     if !matches!(answer.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was changed; answer y, or give --force where nobody can answer");
+        bail!("nothing was changed; answer y, or use --force in scripts");
     }
     Ok(())
 }
@@ -190,20 +193,20 @@ async fn stop_agent(config: &Config, out: &mut impl Write) -> anyhow::Result<Opt
         match StoreLock::take(&database) {
             Ok(lock) => return Ok(Some(lock)),
             Err(LockError::Held { holder: Some(pid), .. }) if is_reset(pid) => {
-                bail!("another `edge-agent reset` is at it, process {pid}; wait until it has ended");
+                bail!("another `edge-agent reset` is running, process {pid}; wait until it has ended");
             }
             Err(LockError::Held { holder: Some(pid), .. }) if Instant::now() < end && is_agent(pid) => {
                 if !asked {
                     writeln!(
                         out,
-                        "Stopping the agent, process {pid}, which may take up to {} s …",
+                        "Stopping the agent, process {pid} (up to {} s) …",
                         STOP_TIMEOUT.as_secs()
                     )?;
                     out.flush()?;
                     let pid = i32::try_from(pid).context("the agent has no process id")?;
                     for signal in [Signal::SIGTERM, Signal::SIGCONT] {
                         // a stopped process (SIGSTOP) handles signals only when it continues
-                        kill(Pid::from_raw(pid), signal).context("the agent that runs cannot be ended")?;
+                        kill(Pid::from_raw(pid), signal).context("cannot stop the running agent")?;
                     }
                     asked = true;
                 }
@@ -238,10 +241,9 @@ async fn own_pods(config: &Config, out: &mut impl Write) -> anyhow::Result<BTree
     if database.exists() {
         match stored_pods(config, &database).await {
             Ok(stored) => own.extend(stored),
-            Err(error) => writeln!(
-                out,
-                "The database cannot be read ({error:#}): only pods with something on disk are ended."
-            )?,
+            Err(error) => {
+                writeln!(out, "Cannot read the database ({error:#}); stopping only pods with files on disk.")?
+            }
         }
     }
     Ok(own)
@@ -272,15 +274,14 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
 fn ending(progress: EndProgress) -> Option<String> {
     let (pods, grace) = match progress {
         EndProgress::Begun { pods: 0, .. } => return None,
-        EndProgress::Begun { pods: 1, grace } => ("1 pod".to_owned(), grace),
-        EndProgress::Begun { pods, grace } => (format!("{pods} pods"), grace),
+        EndProgress::Begun { pods, grace } => (count(pods, "pod"), grace),
         EndProgress::Waiting { stopped, of } => {
-            return Some(format!("  {stopped} of {of} containers stopped"));
+            return Some(format!("  {stopped} of {} stopped", count(of, "container")));
         }
     };
     Some(match grace.as_secs() {
         0 => format!("Killing {pods} …"),
-        seconds => format!("Ending {pods}, which may take up to {seconds} s …"),
+        seconds => format!("Stopping {pods} (up to {seconds} s) …"),
     })
 }
 
@@ -301,12 +302,12 @@ async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::R
     let ended = match ended {
         Ok(ended) => ended,
         Err(error) if reset.without_runtime => {
-            writeln!(out, "Containers are left, if there are any: {error}")?;
+            writeln!(out, "Containers were not stopped: {error}")?;
             Default::default()
         }
         Err(error) => {
             return Err(anyhow::Error::new(error)
-                .context("the pods cannot be ended; start the container runtime and reset again, or give --without-runtime"));
+                .context("failed to stop pods; start the container runtime and run reset again, or add --without-runtime"));
         }
     };
     let (root, logs) = (config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone());
@@ -314,7 +315,7 @@ async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::R
     let cleared =
         crate::rt::spawn_blocking(move || edged::remove_pod_files(&root, &logs, groups, channel, ended))
             .await;
-    cleared.context("files of pods could not be removed")
+    cleared.context("failed to remove files of pods")
 }
 
 #[cfg(test)]

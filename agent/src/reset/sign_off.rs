@@ -27,7 +27,7 @@ pub(super) async fn run(config: &Config, out: &mut impl Write) -> anyhow::Result
         Ok(()) => writeln!(out, "The cloud shows node {} as NotReady.", config.node.name)?,
         Err(why) => writeln!(
             out,
-            "The cloud could not be told ({why}): node {} stays Ready there until its lease has run out.",
+            "Cannot reach the cloud ({why}): node {} stays Ready there until its Lease expires.",
             config.node.name
         )?,
     }

@@ -108,7 +108,7 @@ fn the_agents_files_are_removed_and_all_others_stay() {
     }
     assert!(!directory.path().join("var/lib/kubeedge").exists(), "an empty folder is left");
     let (code, said) = done(&reset(directory.path(), ""), "");
-    assert!(code.is_ok() && said.contains("Nothing to undo"), "{said}");
+    assert!(code.is_ok() && said.contains("Nothing to remove"), "{said}");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_takes_long_is_said_before() {
     let begun = |pods, seconds| ending(EndProgress::Begun { pods, grace: Duration::from_secs(seconds) });
     let said = begun(3, 30).unwrap();
     assert!(said.contains("3 pods") && said.contains("up to 30 s"), "{said}");
-    assert!(begun(1, 5).unwrap().contains("1 pod, which may take up to 5 s"));
+    assert!(begun(1, 5).unwrap().contains("1 pod (up to 5 s)"));
     assert_eq!(begun(1, 0).unwrap(), "Killing 1 pod …");
     assert_eq!(begun(0, 0), None);
     let waiting = ending(EndProgress::Waiting { stopped: 2, of: 5 });

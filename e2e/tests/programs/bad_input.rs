@@ -156,7 +156,10 @@ fn a_token_needs_a_cloud_that_runs() -> anyhow::Result<()> {
         let mut command = Command::new(binary(CLOUDSIM)?);
         run(command.arg("token").arg("--kubeconfig").arg(kubeconfig))?.failure()
     };
-    ensure_says(&token(&cloud.kubeconfig)?, &["gives no token", "check that the cloud runs"])?;
+    ensure_says(
+        &token(&cloud.kubeconfig)?,
+        &["cannot reach", "context cloudsim", "`cloudsim up`", "--context"],
+    )?;
     ensure_says(&token(&directory.path().join("nowhere"))?, &["nowhere", "--kubeconfig"])
 }
 

@@ -58,7 +58,7 @@ impl ClusterArgs {
 }
 
 /// Checks an object's name: DNS labels (RFC 1123) separated by dots.
-fn subdomain(text: &str) -> Result<String, String> {
+pub(super) fn subdomain(text: &str) -> Result<String, String> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = |label: &str| {
         !label.is_empty()

@@ -4,13 +4,13 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::{Port, port_or_off};
+use super::{Port, cluster::subdomain, host::host, port_or_off};
 
 /// A cloud that runs elsewhere, and how nodes join it.
 #[derive(Args, Clone, Debug)]
 pub struct JoinArgs {
     /// Name or address of the cloud, which stands in its certificate
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", value_parser = host)]
     pub cloud: String,
 
     /// Port of its HTTPS server that gives nodes their certificates
@@ -30,7 +30,7 @@ pub struct JoinArgs {
     pub token_file: PathBuf,
 
     /// What the nodes say is their address
-    #[arg(long, value_name = "IP", env = "POD_IP", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "IP", env = "POD_IP", default_value = "127.0.0.1", value_parser = agent::cli::node_ip)]
     pub node_ip: IpAddr,
 }
 
@@ -46,7 +46,7 @@ pub struct Hollow {
     pub nodes: u16,
 
     /// Nodes are called PREFIX-1, PREFIX-2 and so on
-    #[arg(long, value_name = "PREFIX", default_value = "edge")]
+    #[arg(long, value_name = "PREFIX", default_value = "edge", value_parser = subdomain)]
     pub prefix: String,
 
     /// Give them the taint node-role.kubernetes.io/edge:NoSchedule, so that only what tolerates it comes to them

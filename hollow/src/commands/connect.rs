@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use http::Uri;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -20,19 +19,11 @@ use crate::cli::Access;
 /// Where `cloudsim up` writes its kubeconfig by default.
 pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 
-/// Returns a client and the server's address. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else
-/// the kubeconfig that `cloudsim up` writes to the current directory.
-pub(super) async fn connect(access: &Access) -> anyhow::Result<(Client, Uri)> {
+/// Returns a client. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else the kubeconfig that
+/// `cloudsim up` writes to the current directory.
+pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
     const CURE: &str = "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
-    let read = match &access.kubeconfig {
-        Some(file) => Kubeconfig::read_from(file),
-        None => match environment::read() {
-            Ok(None) => Kubeconfig::read_from(WRITTEN),
-            Ok(Some(read)) => Ok(read),
-            Err(error) => Err(error),
-        },
-    };
-    let read = read.map_err(|error| unread(error, &file(access), CURE))?;
+    let read = read(access).map_err(|error| unread(error, &file(access), CURE))?;
     let contexts: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(read, &options).await.with_context(|| {
@@ -43,8 +34,18 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<(Client, Uri)> {
             file.display()
         )
     })?;
-    let server = config.cluster_url.clone();
-    Ok((Client::try_from(config)?, server))
+    Ok(Client::try_from(config)?)
+}
+
+/// Reads the kubeconfig of [`connect`].
+fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
+    match &access.kubeconfig {
+        Some(file) => Kubeconfig::read_from(file),
+        None => match environment::read()? {
+            None => Kubeconfig::read_from(WRITTEN),
+            Some(read) => Ok(read),
+        },
+    }
 }
 
 /// Names the file, or the files, of [`connect`].
@@ -64,12 +65,15 @@ pub(super) fn unread(error: KubeconfigError, file: &Path, cure: &str) -> anyhow:
     }
 }
 
-/// Explains the error of a request to the cloud of a kubeconfig whose certificate is refused: most often another cloud runs at the same
-/// address now. Other errors stay as they are.
+/// Explains the error of a request to the cloud of a kubeconfig that cannot be reached, or whose certificate is refused: most often
+/// another cloud runs at the same address now. Other errors stay as they are.
 pub(super) fn explain(access: &Access) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
     move |error| {
         let Some(rustls::Error::InvalidCertificate(why)) = error.chain().find_map(tls_error) else {
-            return error;
+            return match is_unreachable(&error) {
+                true => error.context(unreachable(access)),
+                false => error,
+            };
         };
         let file = file(access);
         let text = match why {
@@ -87,6 +91,32 @@ pub(super) fn explain(access: &Access) -> impl FnOnce(anyhow::Error) -> anyhow::
         };
         anyhow::Error::new(rustls::Error::InvalidCertificate(why.clone())).context(text)
     }
+}
+
+/// Reports whether no answer came from the server: not even a refusal.
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    let of_transport =
+        |error: &kube::Error| matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_));
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(of_transport)
+}
+
+/// Describes the server that cannot be reached, with the cure.
+fn unreachable(access: &Access) -> String {
+    let read = read(access).unwrap_or_default();
+    let current = access.context.clone().or(read.current_context).unwrap_or_default();
+    let cluster = (read.contexts.iter().find(|context| context.name == current))
+        .and_then(|context| context.context.as_ref().map(|context| context.cluster.clone()));
+    let server = (read.clusters.into_iter().find(|named| Some(&named.name) == cluster.as_ref()))
+        .and_then(|named| named.cluster?.server)
+        .unwrap_or_default();
+    let others: Vec<String> =
+        read.contexts.into_iter().map(|context| context.name).filter(|name| *name != current).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+    format!(
+        "cannot reach {server}, the server of context {current} in {}; start that cloud with `cloudsim up`, or choose another context with \
+         --context{others} or another file with --kubeconfig",
+        file(access).display()
+    )
 }
 
 /// Returns the error of TLS itself. An error of input and output does not count the one that it contains among its sources.
@@ -123,11 +153,15 @@ mod tests {
         std::fs::write(&path, old.kubeconfig().replace(&port(&old), &port(&new))).unwrap();
         let other = listed().await.unwrap_err();
         let expected = format!("another cloud than the one that wrote {} answers", path.display());
-        assert!(other.starts_with(&expected) && !other.contains("does not answer"), "{other}");
+        assert!(other.starts_with(&expected) && !other.contains("cannot reach"), "{other}");
         std::fs::write(&path, new.kubeconfig()).unwrap();
         assert_eq!(listed().await, Ok(()));
         std::fs::write(&path, new.kubeconfig().replace("127.0.0.1", "127.0.0.2")).unwrap();
         let silent = listed().await.unwrap_err();
-        assert!(silent.contains("does not answer; check that the cloud runs"), "{silent}");
+        let server = format!("https://127.0.0.2:{}", port(&new));
+        let expected =
+            format!("cannot reach {server}, the server of context cloudsim in {};", path.display());
+        assert!(silent.starts_with(&expected) && silent.contains("--context or another file"), "{silent}");
+        assert!(silent.contains("cloudsim up"), "{silent}");
     }
 }

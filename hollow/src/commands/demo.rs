@@ -32,7 +32,7 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
         Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
     let node = fleet.nodes().first().context("the demo has no node")?;
     let access = Access { kubeconfig: Some(kubeconfig.to_owned()), context };
-    let (connected, _) = connect::connect(&access).await?;
+    let connected = connect::connect(&access).await?;
     let steps =
         Steps { client: cloud.client(), connected: Some(connected), node, manifests, progress: &progress };
     let outcome = Box::pin(steps.walk()).await;

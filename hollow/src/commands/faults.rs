@@ -79,7 +79,7 @@ async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
 /// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
 async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let registered = Api::<Node>::all(cloud.client.clone()).get_opt(node).await;
-    let registered = registered.with_context(|| format!("{} tells of no nodes", cloud.server))?;
+    let registered = registered.context("cannot list nodes")?;
     if registered.is_some() || sessions(cloud).await?.sessions.iter().any(|session| session.node == node) {
         return Ok(());
     }

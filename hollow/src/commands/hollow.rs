@@ -14,6 +14,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use wire::text::count;
+
 use super::{Signals, directories, print_line};
 use crate::{
     cli::{Hollow, JoinArgs},
@@ -55,7 +57,8 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         // Cancel-safe: the program ends then.
         () = signals.wait() => return Ok(()),
     };
-    print_line(&format!("{} nodes run, and join the cloud at {}", options.nodes, options.join.cloud));
+    let nodes = count(usize::from(options.nodes), "node");
+    print_line(&format!("{nodes} started, joining {}", options.join.cloud));
     let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
     let outcome = tokio::select! {
         // All are cancel-safe: the program ends then.

@@ -110,7 +110,12 @@ mod tests {
             kubelets: None,
             router: None,
         };
-        let reach = Reach { names: vec!["127.0.0.1".into()], outside: None, is_loopback: true };
+        let reach = Reach {
+            names: vec!["127.0.0.1".into()],
+            outside: None,
+            is_loopback: true,
+            dialed: "127.0.0.1".into(),
+        };
         let said = lines(&reach, at, "t", false).join("\n");
         assert!(
             said.contains("join --cloud 127.0.0.1 --token \"$(t)\"") && said.contains("--address 0.0.0.0"),

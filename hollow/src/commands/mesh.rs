@@ -63,9 +63,9 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
     let cloud = Remote::of(access).await?;
     let all = ListParams::default();
     let services = Api::<Service>::all(cloud.client.clone()).list(&all).await;
-    let services = services.with_context(|| format!("{} lists no Services", cloud.server))?;
+    let services = services.context("cannot list Services")?;
     let slices = Api::<EndpointSlice>::all(cloud.client.clone()).list(&all).await;
-    let slices = slices.with_context(|| format!("{} lists no EndpointSlices", cloud.server))?;
+    let slices = slices.context("cannot list EndpointSlices")?;
     let rows = rows(&services.items, &slices.items);
     // A cloud with a cluster has no admin API: only its metrics show what its relay knows.
     let state = match cloud.is_a_cluster().await? {

@@ -30,7 +30,7 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
     let cloud = Remote::of(access).await?;
     let CountedSessions { sessions, is_complete } = sessions(&cloud).await?;
     let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
-    let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;
+    let nodes = nodes.context("cannot list nodes")?;
     let ready = nodes.iter().map(|node| (node.name_any(), readiness(node))).collect();
     if let Some(output) = output {
         return print(output, &document(&ready, &sessions, is_complete));

@@ -1,7 +1,7 @@
 //! Requests to a running cloud beyond the Kubernetes API.
 
 use cloudsim::{ADMIN_PREFIX, LEASE, pki::NAMESPACE};
-use http::{Method, Request, Uri};
+use http::{Method, Request};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use serde::{Serialize, de::DeserializeOwned};
@@ -13,15 +13,12 @@ use crate::cli::Access;
 pub(super) struct Remote {
     /// A client of its API.
     pub(super) client: Client,
-    /// The API's address, to be shown to people.
-    pub(super) server: Uri,
 }
 
 impl Remote {
     /// Connects to the cloud of a kubeconfig.
     pub(super) async fn of(access: &Access) -> anyhow::Result<Self> {
-        let (client, server) = connect(access).await?;
-        Ok(Self { client, server })
+        Ok(Self { client: connect(access).await? })
     }
 
     /// Reports whether the server is that of an existing cluster with a cloud, whose replicas hold a Lease there. A cloud with an API of
@@ -32,10 +29,7 @@ impl Remote {
             Ok(found) => Ok(found.is_some()),
             // A user who may not read Leases gets the error of the request that follows.
             Err(kube::Error::Api(_)) => Ok(false),
-            Err(error) => {
-                let context = format!("{} does not answer; check that the cloud runs", self.server);
-                Err(anyhow::Error::new(error).context(context))
-            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -54,8 +48,7 @@ impl Remote {
         self.client.request(request).await.map_err(|error| match error {
             // The cloud's message is readable; the text that kube wraps around it is not.
             kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
-            error => anyhow::Error::new(error)
-                .context(format!("{} does not answer; check that the cloud runs", self.server)),
+            error => error.into(),
         })
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn run(
         return Ok(sent.exit_code());
     }
     let rules = Api::<Rule>::all(cloud.client.clone()).list(&ListParams::default()).await;
-    let rules = rules.with_context(|| format!("{} lists no rules", cloud.server))?;
+    let rules = rules.context("cannot list rules")?;
     match output {
         Some(output) => print(output, &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}))?,
         None => print_line(table(&rules.items).to_string().trim_end()),

@@ -7,6 +7,8 @@ use std::{
 
 use anyhow::{Context, bail};
 
+use wire::text::count;
+
 use super::print_line;
 use crate::{
     cli::Run,
@@ -46,7 +48,7 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
         })?;
     }
     let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
-    print_line(&format!("{passed} of {} scenarios came true", outcomes.len()));
+    print_line(&format!("{passed} of {} passed", count(outcomes.len(), "scenario")));
     Ok(if passed == outcomes.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

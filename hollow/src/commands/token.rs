@@ -61,10 +61,8 @@ pub(super) async fn run(access: &Access, output: Option<Output>, scope: TokenSco
         }
         (made.token, uses)
     } else {
-        let (client, server) = connect(access).await?;
-        let token = JoinToken::read(&client)
-            .await
-            .with_context(|| format!("{server} gives no token; check that the cloud runs"))?;
+        let client = connect(access).await?;
+        let token = JoinToken::read(&client).await.context("cannot read the join token")?;
         (token.context("this cloud has no join token")?, None)
     };
     match output {

@@ -4,22 +4,33 @@ use std::{path::Path, time::Instant};
 
 use anyhow::Context;
 use cloudsim::{Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
+use wire::text::count;
 
-use super::{Signals, cluster, destination, directories, join_line, paste, print_line, stop};
+use super::{Signals, cluster, destination, directories, join_line, paste, print_line, stop, warn};
+
 use crate::{
     cli::Up,
     fleet::{self, Fleet},
-    reach::{OwnNames, Reach},
+    reach::{OwnNames, Reach, check_address},
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
-    let reach = Reach::of(up.address, &up.names, &OwnNames::of_machine());
+    let own = OwnNames::of_machine();
+    check_address(up.address, &own)?;
+    let mut reach = Reach::of(up.address, &up.names, &own);
     let mut options = options(&up, &reach);
     if up.cluster.is_given() {
         options.cluster = Some(cluster::options(&up.cluster).await?);
-        return serve_cluster(options, begun, signals).await;
+        return serve_cluster(options, &reach, begun, signals).await;
+    }
+    if let Some(name) = reach.prefer_reachable().await {
+        let dialed = &reach.dialed;
+        warn(&format!(
+            "{name} does not resolve on this machine; the kubeconfig has the server {dialed} instead"
+        ));
+        options.names.clone_from(&reach.names);
     }
     let destination = destination::of(&up, std::env::var_os("KUBECONFIG"));
     destination::check(&destination).await?;
@@ -71,7 +82,7 @@ async fn start_nodes(
     if up.nodes == 0 {
         return Ok(());
     }
-    print_line(&format!("starting {} nodes", up.nodes));
+    print_line(&format!("starting {}", count(up.nodes, "node")));
     // Nodes are configured with absolute paths.
     let directory = match &up.data_dir {
         Some(directory) => std::path::absolute(directory)?.join("nodes"),
@@ -91,14 +102,14 @@ fn print_ready(up: &Up, reach: &Reach, cloud: &Cloud, begun: Instant) {
     let took = begun.elapsed().as_millis();
     match up.nodes {
         0 => print_line(&format!("cloudsim is ready after {took} ms")),
-        count => {
-            print_line(&format!("cloudsim is ready after {took} ms, with {count} of {count} nodes Ready"))
+        nodes => {
+            print_line(&format!("cloudsim is ready after {took} ms, with {} Ready", count(nodes, "node")))
         }
     }
     if let Some(api) = addresses.api {
-        print_line(&format!("  API        https://{api}"));
+        print_line(&format!("  API        https://{}", reach.shown(api)));
     }
-    print_servers(addresses);
+    print_servers(addresses, reach);
     let Some(entries) = cloud.kubeconfig_entries() else { return };
     print_line("For kubectl:");
     for line in paste::for_kubectl(entries) {
@@ -113,29 +124,35 @@ fn print_ready(up: &Up, reach: &Reach, cloud: &Cloud, begun: Instant) {
 }
 
 /// Prints the servers that every cloud has.
-fn print_servers(addresses: Addresses) {
-    print_line(&format!("  enrolment  https://{}", addresses.https));
-    print_line(&format!("  CloudHub   wss://{}", addresses.websocket));
+fn print_servers(addresses: Addresses, reach: &Reach) {
+    let shown = |at| reach.shown(at);
+    print_line(&format!("  enrolment  https://{}", shown(addresses.https)));
+    print_line(&format!("  CloudHub   wss://{}", shown(addresses.websocket)));
     if let Some(quic) = addresses.quic {
-        print_line(&format!("  QUIC       {quic}"));
+        print_line(&format!("  QUIC       {}", shown(quic)));
     }
     if let Some(tunnel) = addresses.tunnel {
-        print_line(&format!("  streams    wss://{tunnel}"));
+        print_line(&format!("  streams    wss://{}", shown(tunnel)));
     }
     if let Some(relay) = addresses.relay {
-        print_line(&format!("  relay      {relay}"));
+        print_line(&format!("  relay      {}", shown(relay)));
     }
     if let Some(kubelets) = addresses.kubelets {
-        print_line(&format!("  kubelets   https://{kubelets}"));
+        print_line(&format!("  kubelets   https://{}", shown(kubelets)));
     }
     if let Some(router) = addresses.router {
         let scheme = if router.ip().is_loopback() { "http" } else { "https" };
-        print_line(&format!("  router     {scheme}://{router}"));
+        print_line(&format!("  router     {scheme}://{}", shown(router)));
     }
 }
 
 /// Runs a cloud with a cluster's API server until Ctrl-C.
-async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -> anyhow::Result<()> {
+async fn serve_cluster(
+    options: Options,
+    reach: &Reach,
+    begun: Instant,
+    mut signals: Signals,
+) -> anyhow::Result<()> {
     let server = options.cluster.as_ref().map(|cluster| cluster.config.cluster_url.to_string());
     let starting = Box::pin(Cloud::start(options));
     let cloud = tokio::select! {
@@ -146,9 +163,9 @@ async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -
     let addresses = cloud.addresses();
     print_line(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
     print_line(&format!("  cluster    {}", server.unwrap_or_default()));
-    print_servers(addresses);
+    print_servers(addresses, reach);
     if let Some(health) = addresses.health {
-        print_line(&format!("  health     http://{health}"));
+        print_line(&format!("  health     http://{}", reach.shown(health)));
     }
     // The token itself is not printed: this may be a pod's log, which more people read than Secrets.
     print_line("The join token for nodes, with a kubeconfig of the cluster:");

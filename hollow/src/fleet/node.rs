@@ -35,14 +35,6 @@ const LAST_CALL: Duration = Duration::from_secs(5);
 /// The folder of static pods in the node's directory.
 const MANIFESTS: &str = "manifests";
 
-/// The annotation of a Node with the directory in which cloudsim provisions volumes.
-const DIRECTORY_ANNOTATION: &str = "outrigger.dev/volumes-directory";
-
-/// Returns the directory of the node's provisioned volumes.
-fn volumes(directory: &Path) -> PathBuf {
-    std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()).join("volumes")
-}
-
 /// One node. Its agent ends when this is dropped; the containers on its runtime are left as they are.
 pub struct HollowNode {
     /// Its name.
@@ -148,11 +140,6 @@ impl HollowNode {
             copies,
             pod_network: Some(self.runtime.pod_network()),
             secrets_in_memory: false,
-            node_annotations: [(
-                DIRECTORY_ANNOTATION.to_owned(),
-                volumes(&self.directory).display().to_string(),
-            )]
-            .into(),
         };
         // each line of the agent's log names its node
         let span = error_span!("agent", node = %self.name);
@@ -304,13 +291,7 @@ pub fn edgecore_yaml(
                     "readOnlyPort": server.port(),
                     // Simulated images take no disk space, so the disk's usage must not trigger their removal.
                     "imageGCHighThresholdPercent": 100,
-                    "evictionHard": {
-                        "memory.available": "0%",
-                        "nodefs.available": "0%",
-                        "nodefs.inodesFree": "0%",
-                        "imagefs.available": "0%",
-                        "imagefs.inodesFree": "0%",
-                    },
+                    "evictionHard": config::disabled_eviction(),
                 },
             },
         },

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use agent::edged::SIMULATED_RUNTIME;
+
 use super::state::PodCidr;
 
 /// The options of a simulated runtime; with [`Options::default`] it is fast, forgets everything at its end and never fails.
@@ -26,7 +28,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             start_latency: Duration::ZERO,
-            name: "outrigger-sim".into(),
+            name: SIMULATED_RUNTIME.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             root: None,
             pod_cidr: PodCidr::default(),

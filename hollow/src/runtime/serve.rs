@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use agent::edged::pod_socket;
 use futures::stream;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixListener;
@@ -17,7 +18,7 @@ use tower::{
 };
 use unixsocket::{connections, listen};
 
-use super::{Error, SimRuntime, calls::Calls, server};
+use super::{Error, SimRuntime, calls::Calls, network, server};
 
 /// How many bytes one side may write before the other reads: a few messages.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -42,17 +43,28 @@ impl SimRuntime {
         Endpoint::from_static("http://simulated-runtime.invalid").connect_with_connector_lazy(connect)
     }
 
-    /// Listens on a unix socket, readable for this user alone, before it returns; serves while the returned future is awaited, until
-    /// `shutdown`. A socket that a dead runtime left behind is replaced; one that a running runtime serves is not.
+    /// Listens on a unix socket for CRI and on one beside it for connections to pods, both for this user alone, before it returns; serves
+    /// while the returned future is awaited, until `shutdown`. A socket that a dead runtime left behind is replaced; one that a running runtime serves is not.
     pub fn serve_unix(
         &self,
         path: &Path,
         shutdown: CancellationToken,
     ) -> Result<impl Future<Output = Result<(), Error>> + Send + use<>, Error> {
-        let listener = listen(path, 0o600).map_err(|source| Error::Bind { path: path.into(), source })?;
+        let bind =
+            |path: &Path| listen(path, 0o600).map_err(|source| Error::Bind { path: path.into(), source });
+        let pods = pod_socket(path);
+        let (listener, pod_listener) = (bind(path)?, bind(&pods)?);
         let (server, path) = (server::router(self, shutdown.clone()), path.to_owned());
+        let serving_pods = network::socket::serve(pod_listener, self.pod_network(), shutdown.clone());
         Ok(async move {
-            let result = serve(server, listener, shutdown).await;
+            let serving = async {
+                let result = serve(server, listener, shutdown.clone()).await;
+                // also if it has failed
+                shutdown.cancel();
+                result
+            };
+            let (result, ()) = tokio::join!(serving, serving_pods);
+            remove_socket(&pods);
             remove_socket(&path);
             result.map_err(|source| Error::Serve { path, source })
         })

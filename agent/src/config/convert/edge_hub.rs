@@ -97,7 +97,7 @@ fn token(text: &str, values: &mut Values<'_>) -> Option<Secret> {
     let parts: Vec<&str> = text.split('.').collect();
     let hash = parts.first().copied().unwrap_or_default();
     let wrong = if parts.len() != 4 {
-        Some(format!("has {} parts between dots, but a join token has 4", parts.len()))
+        Some(format!("is not a join token, which has 4 parts separated by dots; this has {}", parts.len()))
     } else if hash.len() != HASH_DIGITS || !hash.chars().all(|c| c.is_ascii_hexdigit()) {
         Some(format!("does not begin with the {HASH_DIGITS} hexadecimal digits of the CA's hash"))
     } else if parts.iter().any(|part| part.is_empty()) {

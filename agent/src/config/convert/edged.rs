@@ -70,7 +70,7 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
     let at = |key: &str| format!("{KUBELET}.{key}");
     Node {
         name: node_name(&edged.hostname_override, values),
-        ip: optional(edged.node_ip.clone()).map(|text| values.address("modules.edged.nodeIP", &text)),
+        ip: optional(edged.node_ip.clone()).map(|text| values.node_address("modules.edged.nodeIP", &text)),
         interface: optional(edged.custom_interface_name.clone()),
         register: kubelet.register_node,
         schedulable: edged.register_schedulable,

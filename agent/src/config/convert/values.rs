@@ -8,6 +8,7 @@ use std::{
 
 use crate::config::{
     duration,
+    host::is_of_node,
     names::nearest,
     report::{Report, Warning},
     typed::{HostPort, Secret},
@@ -107,6 +108,15 @@ impl<'a> Values<'a> {
             self.error(path, format!("is {text:?}, but must be an IP address"));
             Ipv4Addr::LOCALHOST.into()
         })
+    }
+
+    /// Converts the address that the node reports.
+    pub(super) fn node_address(&mut self, path: &str, text: &str) -> IpAddr {
+        let address = self.address(path, text);
+        if !is_of_node(address) {
+            self.error(path, format!("is {text:?}, but must be an address by which the node is reached"));
+        }
+        address
     }
 
     /// Converts an address of this machine with a port.

@@ -77,7 +77,8 @@ pub(crate) async fn image_root(runtime: &Runtime) -> Option<PathBuf> {
     is_seen.then_some(path)
 }
 
-fn reading(root: &Path, images: &Path) -> Reading {
+/// Reads the signals; `root` and `images` are paths on the disks of pods and images.
+pub(super) fn reading(root: &Path, images: &Path) -> Reading {
     let mut signals = BTreeMap::new();
     signals.extend(read_memory().map(|seen| (Signal::MemoryAvailable, seen)));
     signals.extend(read_pids().map(|seen| (Signal::PidAvailable, seen)));

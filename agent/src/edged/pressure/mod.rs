@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `signals`, `state`, `rank`, `limits`, `messages` | decisions without input or output |
 //! | `machine`, `measure` | the signals of the machine, and the usage of pods |
+//! | `shortage` | thresholds that are met before an agent runs |
 //! | `evict` | the eviction loop |
 //!
 //! Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>.
@@ -17,6 +18,7 @@ mod machine;
 mod measure;
 mod messages;
 mod rank;
+mod shortage;
 mod signals;
 mod state;
 
@@ -29,6 +31,7 @@ pub(crate) use self::{
     evict::{Evictor, run},
     machine::{MachineSignals, disk, image_root},
     messages::EVICTED,
+    shortage::low_signals,
     signals::Condition,
 };
 pub use self::{

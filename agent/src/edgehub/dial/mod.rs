@@ -87,7 +87,7 @@ pub enum DialError {
     #[error("{0} refused this node: {1}")]
     Refused(String, String),
     /// The server does not accept this node's certificate.
-    #[error("{0} refused this node: {1}; it is asked less and less often from now on, at last once a minute")]
+    #[error("{0} refused this node: {1}; retrying with growing delays, up to one minute")]
     Forbidden(String, String),
     /// Another agent of this node's name is connected.
     #[error("{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one")]

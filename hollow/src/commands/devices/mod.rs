@@ -29,15 +29,13 @@ pub(super) async fn run(
 }
 
 async fn list(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
-    let (client, server) = connect(access).await?;
-    let silent = || format!("{server} lists no devices; check that the cloud runs");
+    let client = connect(access).await?;
     let all = ListParams::default();
-    let devices = Api::<Device>::all(client.clone()).list(&all).await.with_context(silent)?;
-    let statuses = Api::<DeviceStatus>::all(client.clone()).list(&all).await.with_context(silent)?;
+    let devices = Api::<Device>::all(client.clone()).list(&all).await.context("cannot list devices")?;
+    let statuses =
+        Api::<DeviceStatus>::all(client.clone()).list(&all).await.context("cannot list DeviceStatuses")?;
     let nodes = Api::<Node>::all(client).list(&all).await;
-    let nodes = nodes.with_context(|| {
-        format!("{server} lists no nodes; without them it is not known whose state is true")
-    })?;
+    let nodes = nodes.context("cannot list nodes")?;
     let ready = nodes.iter().filter(|node| is_ready(node)).map(ResourceExt::name_any).collect();
     if let Some(output) = output {
         return print(output, &table::document(&devices.items, &statuses.items, &ready));
@@ -50,13 +48,13 @@ async fn list(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
 }
 
 async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
-    let (client, server) = connect(access).await?;
+    let client = connect(access).await?;
     let (namespace, name) = device.split_once('/').unwrap_or(("default", device));
     let api = Api::<Device>::namespaced(client, namespace);
     let mut attempts = ATTEMPTS;
     loop {
         attempts -= 1;
-        let missing = || format!("{server} has no device {namespace}/{name}; `cloudsim devices` lists them");
+        let missing = || format!("device {namespace}/{name} does not exist; `cloudsim devices` lists all");
         let found = api.get_opt(name).await?.with_context(missing)?;
         let properties = wanted(&found, values)?;
         let patch = json!({
@@ -71,7 +69,7 @@ async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyh
         }
     }
     for (property, value) in values {
-        print_line(&format!("{namespace}/{name} {property} shall be {value}"));
+        print_line(&format!("{namespace}/{name} {property} set to {value}"));
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::{Core, SimRuntime, behaviour::Behaviour, state::Found};
 
 mod answer;
 mod serve;
+pub(super) mod socket;
 #[cfg(test)]
 mod tests;
 

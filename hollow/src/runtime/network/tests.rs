@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, io};
 
+use agent::edged::RuntimeNetwork;
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use wire::cri::{
     ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, PodSandboxConfig,
     PodSandboxMetadata, PullImageRequest, RunPodSandboxRequest, StartContainerRequest,
@@ -108,4 +110,31 @@ async fn answers_are_as_annotated() {
     assert_eq!(pod.get(80, "/healthz").await.unwrap(), (503, "down".to_owned()));
     assert_eq!(pod.get(80, "/later").await.unwrap().0, 200);
     assert_eq!(pod.get(80, "/other").await.unwrap().0, 200);
+}
+
+/// A pod on a runtime at a socket is never confused with a server of this machine that has the pod's address.
+#[tokio::test]
+async fn an_agent_in_another_process_reaches_the_pods_of_a_runtime_at_a_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("cri.sock");
+    let foreign = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let foreign = foreign.local_addr().unwrap();
+    let network: Arc<dyn PodNetwork> = Arc::new(RuntimeNetwork::of(&format!("unix://{}", socket.display())));
+    network.connect("127.0.0.1", foreign.port()).await.expect("a runtime without the socket has real pods");
+    let answers = json!({"/healthz": {"status": 503, "body": "down"}});
+    let annotations = [("ports", "80"), ("http", &*answers.to_string())];
+    let pod = pod(json!([]), &annotations).await;
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(pod.runtime.serve_unix(&socket, stop.clone()).unwrap());
+    let pod = Pod { network: Arc::clone(&network), ..pod };
+    assert_eq!(pod.get(80, "/").await.unwrap(), (200, "ok".to_owned()));
+    assert_eq!(pod.get(80, "/healthz").await.unwrap(), (503, "down".to_owned()));
+    assert!(pod.is_refused(81).await);
+    network.connect("127.0.0.1", foreign.port()).await.expect("an address of no pod is reached");
+    let error = network.connect("no-such-host.invalid", 80).await.err().unwrap();
+    assert_ne!(error.kind(), io::ErrorKind::ConnectionRefused);
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+    assert!(!socket.exists() && !agent::edged::pod_socket(&socket).exists());
+    assert!(network.connect("127.0.0.1", foreign.port()).await.is_err(), "the pods are not on this machine");
 }
