@@ -13,6 +13,8 @@ mod architecture;
 mod charts;
 #[path = "house_rules/circles.rs"]
 mod circles;
+#[path = "house_rules/docs.rs"]
+mod docs;
 #[path = "house_rules/matches.rs"]
 mod matches;
 #[path = "house_rules/mesh_behaviour.rs"]
