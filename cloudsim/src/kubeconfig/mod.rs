@@ -92,7 +92,8 @@ impl Destination {
     /// Merges the entries of a cloud into the files.
     ///
     /// # Errors
-    /// A file is no kubeconfig, has other entries of this name, is locked, or cannot be written; then none was changed, unless the second of two could not be written.
+    /// A file is no kubeconfig, has other entries of this name, is locked, or cannot be written; then none was changed, unless
+    /// the second of two could not be written.
     pub(crate) fn merge(&self, credentials: &Credentials) -> Result<Entries, KubeconfigError> {
         let file = merge::default_file(&self.files).ok_or(KubeconfigError::NoFile)?;
         file::create_directory(file)?;

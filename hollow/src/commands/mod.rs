@@ -80,7 +80,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(async {
         tokio::spawn(log::report_left_out(throttle));
         match cli.command {
-            Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Up(options) => Box::pin(up::run(options)).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,
             Command::Token { access, output, scope } => {
                 on_cloud(&access, token::run(&access, output, scope).await)

@@ -44,7 +44,8 @@ impl SimRuntime {
     }
 
     /// Listens on a unix socket for CRI and on one beside it for connections to pods, both for this user alone, before it returns; serves
-    /// while the returned future is awaited, until `shutdown`. A socket that a dead runtime left behind is replaced; one that a running runtime serves is not.
+    /// while the returned future is awaited, until `shutdown`. A socket that a dead runtime left behind is replaced; one that a running
+    /// runtime serves is not.
     pub fn serve_unix(
         &self,
         path: &Path,

@@ -74,7 +74,8 @@ fn blocks_of_commands_can_be_pasted_one_after_the_other() {
                 if command.ends_with('&') {
                     wrong.push(format!("{place}: gets no input and may not be ready; use another terminal"));
                 } else if is_endless(command) && index + 1 < block.len() {
-                    wrong.push(format!("{place}: runs until Ctrl-C, so the next command needs another block"));
+                    wrong
+                        .push(format!("{place}: runs until Ctrl-C, so the next command needs another block"));
                 }
             }
         }

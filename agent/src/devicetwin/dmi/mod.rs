@@ -11,6 +11,7 @@
 //! | `registry` | the mappers, on disk |
 //! | `server`, `socket` | the service that mappers call |
 //! | `mapper_sync`, `gather`, `client` | one for each mapper: sends it its devices |
+//! | `presence` | one for each mapper: the state of devices whose mapper does not run |
 //!
 //! Source: KubeEdge's `edge/pkg/devicetwin/dmiserver` and `dmiclient`. Differences: calls are not limited to one a second; a
 //! mapper that registers without data gets its devices by calls; a failed call is repeated.
@@ -23,6 +24,7 @@ mod gather;
 mod mapper;
 mod mapper_sync;
 mod plan;
+mod presence;
 mod registry;
 mod report;
 mod server;
@@ -241,7 +243,15 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
                 continue;
             }
             let mapper_sync = MapperSync::new(registered.clone(), registry.clone(), &twin);
-            let handle = running.spawn(crate::rt::in_span(mapper_sync.run(heartbeat.for_loop("courier"))));
+            let presence = presence::watch(registered.mapper.clone(), twin.clone());
+            let syncing = mapper_sync.run(heartbeat.for_loop("courier"));
+            let handle = running.spawn(crate::rt::in_span(async move {
+                tokio::select! {
+                    // cancel-safe, both: the mapper or DeviceTwin is gone
+                    () = syncing => {}
+                    () = presence => {}
+                }
+            }));
             if let Some((_, older)) = registrations.insert(protocol.clone(), (registered.number, handle)) {
                 older.abort();
             }

@@ -216,6 +216,36 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
 }
 
 #[tokio::test]
+async fn devices_of_a_mapper_that_has_ended_have_the_state_unknown() {
+    let rig = Rig::new();
+    rig.put_model(1).await;
+    rig.put_device("d", 1, "20").await;
+    rig.put_device("off", 1, "20").await;
+    rig.put_device_of("ble", "other", 1, "5").await;
+    let (mut mapper, other) = (rig.mapper("modbus"), rig.mapper("ble"));
+    for mapper in [&mapper, &other] {
+        rig.register(mapper, true).await.unwrap();
+    }
+    let state = |device: &str, state: &str| ReportDeviceStatesRequest {
+        device_name: device.into(),
+        device_namespace: "ns".into(),
+        state: state.into(),
+    };
+    let mut manager = rig.manager();
+    for round in 0..2 {
+        for (device, reported) in [("off", "offline"), ("other", "online"), ("d", "online")] {
+            manager.report_device_states(state(device, reported)).await.unwrap();
+            assert_eq!(rig.reported().await, format!("ns/{device} is {reported}"), "{round}");
+        }
+        mapper.die();
+        // the mapper of another protocol runs, and an offline device stays offline
+        assert_eq!(rig.reported().await, "ns/d is unknown", "{round}");
+        mapper.live();
+        rig.register(&mapper, true).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_socket_that_is_served_is_not_replaced() {
     let rig = Rig::new();
     let again = Socket::bind(&rig.directory().join("dmi.sock")).unwrap_err();

@@ -36,6 +36,7 @@ use wire::{
         device_mapper_service_server::{DeviceMapperService, DeviceMapperServiceServer},
     },
     topic::DeviceId,
+    twin::Member,
 };
 
 use crate::{
@@ -227,6 +228,7 @@ fn channel(socket: &Path) -> Channel {
 
 /// Answers as DeviceTwin, as far as mappers see it.
 async fn answer(mut commands: mpsc::Receiver<Command>, reported: mpsc::Sender<String>) {
+    let mut states: BTreeMap<DeviceId, String> = BTreeMap::new();
     while let Some(command) = commands.recv().await {
         match command {
             Command::Report { device, responder, .. } if device == id("nobody") => {
@@ -244,8 +246,15 @@ async fn answer(mut commands: mpsc::Receiver<Command>, reported: mpsc::Sender<St
                 let _ = responder.send(Ok(()));
             }
             Command::State { device, state, responder } => {
+                states.insert(device.clone(), state.clone());
                 reported.send(format!("{device} is {state}")).await.unwrap();
                 let _ = responder.send(Ok(()));
+            }
+            Command::Members { responder } => {
+                let members = states
+                    .iter()
+                    .map(|(id, state)| Member { state: state.clone(), ..Member::new(id.clone()) });
+                drop(responder.send(members.collect()));
             }
             Command::AllDesired { responder } => drop(responder.send(BTreeMap::new())),
             Command::Desired { responder, .. } => drop(responder.send(Ok(BTreeMap::new()))),
