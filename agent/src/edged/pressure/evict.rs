@@ -1,7 +1,11 @@
 //! The eviction loop: reads the signals, updates the node's conditions, reclaims resources, and evicts a pod if there is no other
 //! way.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -28,6 +32,7 @@ use crate::{
         specs::is_terminal,
         status::Waiting,
     },
+    rt::Repeated,
 };
 
 /// Interval of readings; the kubelet's.
@@ -67,9 +72,9 @@ pub(crate) struct Evictor {
 
 /// Runs the eviction loop. Never returns.
 pub(crate) async fn run(evictor: Evictor) {
-    let mut state = State::default();
+    let (mut state, mut shortages) = (State::default(), Repeated::default());
     loop {
-        match evictor.synchronize(&mut state).await {
+        match evictor.synchronize(&mut state, &mut shortages).await {
             // Cancel-safe: a change that is missed is seen at the next reading.
             evicted if evicted.is_empty() => tokio::select! {
                 () = tokio::time::sleep(MONITORING_INTERVAL) => {}
@@ -84,8 +89,8 @@ pub(crate) async fn run(evictor: Evictor) {
 }
 
 impl Evictor {
-    /// Reads the signals once, acts on them, and returns the evicted pods.
-    async fn synchronize(&self, state: &mut State) -> Vec<Arc<Pod>> {
+    /// Reads the signals once, acts on them, and returns the evicted pods. `shortages` limits how often a shortage is logged.
+    async fn synchronize(&self, state: &mut State, shortages: &mut Repeated) -> Vec<Arc<Pod>> {
         let reading = match self.config.thresholds.is_empty() {
             true => Reading::default(),
             false => self.signals.read().await,
@@ -97,15 +102,28 @@ impl Evictor {
         if !evicted.is_empty() {
             return evicted;
         }
-        let Some(worst) = decision.met.first() else { return Vec::new() };
+        let Some(worst) = decision.met.first() else {
+            if shortages.recover() {
+                tracing::warn!("the node is no longer short of resources");
+            }
+            return Vec::new();
+        };
         let resource = worst.signal.resource();
-        tracing::warn!(signal = worst.signal.name(), "the node is short of {resource}");
+        if let Some(times) = shortages.count(worst.signal.name(), Instant::now()) {
+            tracing::warn!(signal = worst.signal.name(), times, "the node is short of {resource}");
+        }
         let text = format!("Attempting to reclaim {resource}");
         self.events.node(&self.node_name, EventType::Warning, reason::EVICTION_THRESHOLD_MET, text);
         if self.reclaim(worst.signal, reading.image_disk).await {
             return Vec::new();
         }
-        self.evict_one(active, worst, &decision.met, &reading).await.into_iter().collect()
+        let evicted = self.evict_one(active, worst, &decision.met, &reading).await;
+        if evicted.is_none()
+            && let Some(times) = shortages.count("no pod", Instant::now())
+        {
+            tracing::warn!(times, "the node is short of {resource}; no pod can be evicted");
+        }
+        evicted.into_iter().collect()
     }
 
     /// Sets the node's conditions and records an event for each that has changed.
@@ -177,9 +195,6 @@ impl Evictor {
             let message = messages::eviction(pod, usage.as_ref(), resource, met, reading);
             self.evict(pod, message, grace, true)
         });
-        if evicted.is_none() {
-            tracing::warn!("the node is short of {resource}; no pod can be evicted");
-        }
         evicted.map(|(pod, _)| pod)
     }
 
