@@ -1,7 +1,7 @@
 //! Prevents privilege escalation: a caller cannot grant by a role or binding what it does not have, unless it may `escalate` or `bind`:
 //! <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{attributes::Attributes, roles, rules};
 use crate::{
     Api,
     call::Call,
-    object::{items, text_or_empty},
+    object::{items, metadata, text_or_empty},
     registry::Builtin,
     status::StatusError,
 };
@@ -17,7 +17,10 @@ use crate::{
 /// A rule reduced to one value for each field, without the verb.
 type SingleRule = Vec<(&'static str, String)>;
 
-/// Refuses an update from `old` to `new` that grants more than the caller has.
+/// The most single permissions (one verb on one resource) of rules that are compared with the caller's: many times those of `admin`.
+const MAX_PERMISSIONS: usize = 100_000;
+
+/// Refuses a role or binding that grants more than the caller has: `new`, which is created or replaces `old`.
 pub(crate) async fn check(
     api: &Api,
     call: &Call,
@@ -26,24 +29,22 @@ pub(crate) async fn check(
 ) -> Result<(), StatusError> {
     let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master()) else { return Ok(()) };
     let Some(builtin) = call.target.kind.builtin.filter(|_| api.enforces_rbac()) else { return Ok(()) };
-    let is_same = |fields: &[&str]| {
-        old.is_some_and(|old| fields.iter().all(|field| old.get(*field) == new.get(*field)))
-    };
     let namespace = text_or_empty(new, "/metadata/namespace");
     let wanted = match builtin {
-        Builtin::Role | Builtin::ClusterRole if is_same(&["rules", "aggregationRule"]) => return Ok(()),
         Builtin::Role | Builtin::ClusterRole => {
-            asked("escalate", &call.target.kind.plural, namespace, new, "/metadata/name")
-        }
-        Builtin::RoleBinding | Builtin::ClusterRoleBinding if is_same(&["subjects", "roleRef"]) => {
-            return Ok(());
+            // a create names no object in its path, and therefore is not allowed by rules with `resourceNames`
+            asked("escalate", &call.target.kind.plural, namespace, &call.target.name)
         }
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
             let is_role = text_or_empty(new, "/roleRef/kind") == "Role";
-            asked("bind", if is_role { "roles" } else { "clusterroles" }, namespace, new, "/roleRef/name")
+            let plural = if is_role { "roles" } else { "clusterroles" };
+            asked("bind", plural, namespace, text_or_empty(new, "/roleRef/name"))
         }
         _ => return Ok(()),
     };
+    if old.is_some_and(|old| has_same_content(old, new)) {
+        return Ok(());
+    }
     let held: Vec<_> =
         roles::grants(api, caller, namespace).await?.into_iter().flat_map(|grant| grant.rules).collect();
     if held.iter().any(|rule| rules::allows(rule, &wanted)) {
@@ -54,16 +55,6 @@ pub(crate) async fn check(
         Err(StatusError::forbidden(&call.target.kind, name, why))
     };
     let given = match builtin {
-        Builtin::ClusterRole if new.get("aggregationRule").is_some_and(|rule| !rule.is_null()) => {
-            let everything = [
-                json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
-                json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
-            ];
-            if !missing(&held, &everything).is_empty() {
-                return refused("must have cluster-admin privileges to use the aggregationRule");
-            }
-            Vec::new()
-        }
         Builtin::Role | Builtin::ClusterRole => items(new, "/rules").to_vec(),
         _ => {
             let kind = text_or_empty(new, "/roleRef/kind");
@@ -72,9 +63,17 @@ pub(crate) async fn check(
                 .ok_or_else(|| StatusError::no_role(&wanted.resource, &wanted.name))?
         }
     };
+    if given.iter().map(permissions).fold(0, usize::saturating_add) > MAX_PERMISSIONS {
+        return refused(&format!(
+            "the rules consist of more than {MAX_PERMISSIONS} single permissions; use fewer, or \"*\""
+        ));
+    }
     let missing = missing(&held, &given);
     if missing.is_empty() {
-        return Ok(());
+        return match old.into_iter().chain([new]).any(is_aggregated) && !holds_everything(&held) {
+            true => refused("must have cluster-admin privileges to use the aggregationRule"),
+            false => Ok(()),
+        };
     }
     let (user, groups) = (&caller.user, &caller.groups);
     refused(&format!(
@@ -84,30 +83,54 @@ pub(crate) async fn check(
     ))
 }
 
-fn asked(verb: &str, resource: &str, namespace: &str, object: &Value, name: &str) -> Attributes {
+/// Reports whether an update changes at most what garbage collection has to change, and the owners of fields. Any other update is
+/// checked: a label, too, may grant the rules of a role to those who have an aggregated role.
+fn has_same_content(old: &Value, new: &Value) -> bool {
+    const UNCHECKED: [&str; 3] = ["ownerReferences", "finalizers", "managedFields"];
+    let rest = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = metadata(&mut object);
+        UNCHECKED.iter().for_each(|field| drop(metadata.shift_remove(*field)));
+        object
+    };
+    rest(old) == rest(new)
+}
+
+/// Reports whether the rules of a role are those of other roles.
+fn is_aggregated(role: &Value) -> bool {
+    !items(role, "/aggregationRule/clusterRoleSelectors").is_empty()
+}
+
+fn holds_everything(held: &[Value]) -> bool {
+    let everything = [
+        json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+        json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+    ];
+    missing(held, &everything).is_empty()
+}
+
+fn asked(verb: &str, resource: &str, namespace: &str, name: &str) -> Attributes {
     Attributes {
         verb: verb.to_owned(),
         group: roles::GROUP.to_owned(),
         resource: resource.to_owned(),
         namespace: namespace.to_owned(),
-        name: text_or_empty(object, name).to_owned(),
+        name: name.to_owned(),
         path: None,
     }
 }
 
 /// Returns the parts of `given` that no rule in `held` covers, formatted as by the API server.
 fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
-    let mut missing: Vec<(SingleRule, Vec<String>)> = Vec::new();
+    let mut missing: BTreeMap<(SingleRule, Option<String>), Vec<String>> = BTreeMap::new();
     for (place, verb) in given.iter().flat_map(single) {
-        if held.iter().any(|rule| covers(rule, &place, &verb)) {
-            continue;
-        }
-        match missing.iter_mut().find(|(known, _)| *known == place && place.len() > 1) {
-            Some((_, verbs)) => verbs.push(verb),
-            None => missing.push((place, vec![verb])),
+        if !held.iter().any(|rule| covers(rule, &place, &verb)) {
+            // the verbs of a path are listed one by one
+            let own = (place.len() == 1).then(|| verb.clone());
+            missing.entry((place, own)).or_default().push(verb);
         }
     }
-    let text = |(place, verbs): (SingleRule, Vec<String>)| {
+    let text = |((place, _), verbs): ((SingleRule, Option<String>), Vec<String>)| {
         let named =
             |(field, value): &(&str, String)| format!("{field}:{}", quoted(std::slice::from_ref(value)));
         let mut parts: Vec<_> = place.iter().map(named).collect();
@@ -115,6 +138,15 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
         format!("{{{}}}", parts.join(", "))
     };
     missing.into_iter().map(text).collect()
+}
+
+/// Counts the single rules of a rule, each with a verb.
+fn permissions(rule: &Value) -> usize {
+    let count = |field| items(rule, field).len();
+    let resources = count("/apiGroups").saturating_mul(count("/resources"));
+    let places =
+        resources.saturating_mul(count("/resourceNames").max(1)).saturating_add(count("/nonResourceURLs"));
+    places.saturating_mul(count("/verbs"))
 }
 
 /// Splits a rule into single rules, each with a verb.

@@ -11,6 +11,7 @@ mod damage;
 mod definitions;
 mod delete;
 mod describe;
+mod escalation;
 mod events;
 mod exchanges;
 mod extensions;
