@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 /// One reason why an object is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cause {
     pub(crate) reason: &'static str,
     pub(crate) field: String,

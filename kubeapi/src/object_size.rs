@@ -13,8 +13,11 @@ pub(crate) const MAX_OBJECT_BYTES: usize = 1536 * 1024;
 const DELETION_MARGIN: usize = 4 * 1024;
 
 /// An object is larger than may be stored.
-#[derive(Debug)]
-pub(crate) struct ObjectTooLarge;
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ObjectTooLarge {
+    /// The bytes of the encoded object; `None` if its defaults were not all filled in.
+    pub(crate) bytes: Option<usize>,
+}
 
 /// Refuses `new`, which replaces `current`, if it is too large. A stored object that is larger than the limit may be replaced by one
 /// that is not larger, and may be deleted.
@@ -30,7 +33,11 @@ pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTo
         true => stored.max(MAX_OBJECT_BYTES) + DELETION_MARGIN,
         false => stored,
     };
-    if is_within(new, allowed) { Ok(()) } else { Err(ObjectTooLarge) }
+    if is_within(new, allowed) {
+        Ok(())
+    } else {
+        Err(ObjectTooLarge { bytes: encoded_bytes(new, usize::MAX) })
+    }
 }
 
 /// Reports whether `value` takes at most `limit` bytes as JSON. Stops counting at the limit.

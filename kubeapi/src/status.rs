@@ -275,11 +275,14 @@ impl StatusError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
-    /// 413: an object that etcd would not store, with etcd's message.
-    pub(crate) fn object_too_large() -> Self {
-        let message = "etcdserver: request is too large";
+    /// 413: an object that etcd would not store. `bytes`: its size, if it is known.
+    pub(crate) fn object_too_large(bytes: Option<usize>) -> Self {
+        let size = bytes.map_or_else(|| format!("more than {MAX_OBJECT_BYTES}"), |bytes| bytes.to_string());
+        let why = format!(
+            "the encoded object, with its defaults, has {size} bytes; the limit is {MAX_OBJECT_BYTES} bytes"
+        );
+        let message = format!("Request entity too large: {why}");
         let mut error = Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message);
-        let why = format!("the encoded object, with its defaults, has more than {MAX_OBJECT_BYTES} bytes");
         error.details.insert("causes".into(), json!([{"reason": "FieldValueTooLong", "message": why}]));
         error
     }
@@ -414,8 +417,8 @@ impl From<StoreError> for StatusError {
 }
 
 impl From<ObjectTooLarge> for StatusError {
-    fn from(_: ObjectTooLarge) -> Self {
-        Self::object_too_large()
+    fn from(error: ObjectTooLarge) -> Self {
+        Self::object_too_large(error.bytes)
     }
 }
 

@@ -7,17 +7,11 @@ use super::{
     fields::{default_text, map_at, maps, text_at},
     qos,
 };
-use crate::{
-    object::{default_to, text_or_empty},
-    object_size::MAX_OBJECT_BYTES,
-};
+use crate::object::{default_to, text_or_empty};
 
 /// How long a pod stays on a node that is not ready or not reachable.
 const TOLERATED_SECONDS: i64 = 300;
 const DEFAULT_MODE: i64 = 0o644;
-/// The most containers of a list that are filled in. Each has more than 128 bytes afterwards, so that a pod with more is too large to be
-/// stored.
-const MAX_FILLED_CONTAINERS: usize = MAX_OBJECT_BYTES / 128;
 
 /// Fills in a pod, with what admission adds beyond a template's defaults. A mirror pod has no service account.
 pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
@@ -50,7 +44,7 @@ pub(super) fn template(spec: &mut Map<String, Value>) {
     account_names(spec);
     let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in maps(spec, list).take(MAX_FILLED_CONTAINERS) {
+        for container in maps(spec, list) {
             container::fill(container, host_network && list != "ephemeralContainers");
         }
     }

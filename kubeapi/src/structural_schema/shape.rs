@@ -41,8 +41,8 @@ impl DefaultsBudget {
     fn take(&mut self, name: &str, default: &Value) -> Result<Value, ObjectTooLarge> {
         // the quotes of the name, a colon and a comma
         let field = name.len() + 4;
-        let left = self.0.checked_sub(field).ok_or(ObjectTooLarge)?;
-        let value = encoded_bytes(default, left).ok_or(ObjectTooLarge)?;
+        let left = self.0.checked_sub(field).ok_or(ObjectTooLarge { bytes: None })?;
+        let value = encoded_bytes(default, left).ok_or(ObjectTooLarge { bytes: None })?;
         self.0 = left - value;
         Ok(default.clone())
     }

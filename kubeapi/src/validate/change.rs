@@ -79,7 +79,7 @@ fn of_maps(before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
 }
 
 /// Whether the value is like an absent one.
-fn is_nothing(value: &Value) -> bool {
+pub(super) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

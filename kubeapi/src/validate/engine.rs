@@ -82,6 +82,8 @@ pub(super) enum Rule {
     Union(&'static Union),
     /// Each row of another table.
     Table(&'static [Row]),
+    /// A limit of bytes, which is checked before anything else.
+    Limit(fn(&Place<'_>, &mut Vec<Cause>)),
     /// A rule between fields.
     Check(fn(&Place<'_>, &mut Vec<Cause>)),
 }
@@ -131,7 +133,7 @@ pub(super) const fn renamed(field: &'static str, names: [&'static str; 2], rows:
 pub(super) fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
     for row in rows {
         let before = causes.len();
-        follow(row.at, &row.rule, place, causes);
+        follow(row.at, place, &mut |place| apply(&row.rule, place, causes));
         // the rules that follow would look at each of too many, and some of them at all others for each
         if matches!(row.rule, Rule::MaxItems(_)) && causes.len() > before {
             return;
@@ -139,10 +141,25 @@ pub(super) fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Applies the rule to all values at the path.
-fn follow(at: &str, rule: &Rule, place: &Place<'_>, causes: &mut Vec<Cause>) {
+/// Adds the faults of `place` by the rows that limit numbers of items and bytes, before all that takes time for each of them.
+pub(super) fn check_limits(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
+    for row in rows {
+        match &row.rule {
+            Rule::Table(rows) => follow(row.at, place, &mut |place| check_limits(rows, place, causes)),
+            Rule::MaxItems(_) => follow(row.at, place, &mut |place| causes.extend(single(&row.rule, place))),
+            Rule::Limit(check) => follow(row.at, place, &mut |place| check(place, causes)),
+            _ => {}
+        }
+        if !causes.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Visits all values at the path.
+fn follow(at: &str, place: &Place<'_>, visit: &mut dyn FnMut(&Place<'_>)) {
     if at.is_empty() {
-        return apply(rule, place, causes);
+        return visit(place);
     }
     let (step, rest) = at.split_once('.').unwrap_or((at, ""));
     let (step, suffix) = ["?", "[*]", "[-]", "{*}"]
@@ -155,14 +172,14 @@ fn follow(at: &str, rule: &Rule, place: &Place<'_>, causes: &mut Vec<Cause>) {
         "?" if child.value.is_null() => {}
         "[*]" => {
             for (index, value) in child.list().iter().enumerate() {
-                follow(rest, rule, &child.item(index, value), causes);
+                follow(rest, &child.item(index, value), visit);
             }
         }
-        "[-]" => child.list().iter().for_each(|value| follow(rest, rule, &child.hidden(value), causes)),
+        "[-]" => child.list().iter().for_each(|value| follow(rest, &child.hidden(value), visit)),
         "{*}" => {
-            child.entries().for_each(|(key, value)| follow(rest, rule, &child.entry(key, value), causes))
+            child.entries().for_each(|(key, value)| follow(rest, &child.entry(key, value), visit));
         }
-        _ => follow(rest, rule, &child, causes),
+        _ => follow(rest, &child, visit),
     }
 }
 
@@ -170,7 +187,7 @@ fn apply(rule: &Rule, place: &Place<'_>, causes: &mut Vec<Cause>) {
     match rule {
         Rule::Table(rows) => check(rows, place, causes),
         Rule::Union(union) => of_union(union, place, causes),
-        Rule::Check(check) => check(place, causes),
+        Rule::Check(check) | Rule::Limit(check) => check(place, causes),
         Rule::Labels => labels::labels(place, causes),
         Rule::Selector => labels::selector(place, causes),
         Rule::Unique(key) => unique(key, place, causes),

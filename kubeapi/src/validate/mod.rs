@@ -1,5 +1,7 @@
 //! Checks whether an object may be written.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -23,6 +25,7 @@ mod metadata;
 mod numbers;
 mod place;
 mod pod_update;
+mod repeats;
 mod schedule;
 mod sysctl;
 mod tables;
@@ -79,6 +82,20 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// Returns the faults of the numbers of items and bytes in an object that replaces `old`, if there is one. They are found before the
+/// defaults are filled in, and before anything else that takes time for each item.
+pub(crate) fn limits(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<Cause> {
+    let Some(tables) = kind.builtin.and_then(tables::of) else { return Vec::new() };
+    let mut causes = Vec::new();
+    engine::check_limits(tables.content, &Place::root(new), &mut causes);
+    if let Some(old) = old.filter(|_| !causes.is_empty()) {
+        let mut known = Vec::new();
+        engine::check_limits(tables.content, &Place::root(old), &mut known);
+        causes.retain(|cause| !known.contains(cause));
+    }
+    causes
+}
+
 /// Returns the faults of a change from `old` to `new` by a subresource (`None`: of the whole object). What was wrong before may stay.
 pub(crate) fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subresource>) -> Vec<Cause> {
     let (before, place, mut causes) = (Place::root(old), Place::root(new), Vec::new());
@@ -95,6 +112,7 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subreso
         if !found.is_empty() {
             engine::check(content, &before, &mut known);
         }
+        let known: HashSet<_> = known.into_iter().collect();
         causes.extend(found.into_iter().filter(|cause| !known.contains(cause)));
     }
     match (builtin, part) {

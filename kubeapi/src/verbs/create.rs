@@ -9,7 +9,7 @@ use super::{
     generated_name::generated,
     get::{self, Outcome, answer, key},
     limits, node, priority, runtime_class, storage,
-    write::{AdmittedObject, admit, check_namespace, store, target, writer},
+    write::{AdmittedObject, admit, check_limits, check_namespace, store, target, writer},
 };
 use crate::{
     Api, Body, access, admission, body,
@@ -97,6 +97,7 @@ async fn create_object(
     }
     check_namespace(api, &target).await?;
     if api.is_full() {
+        check_limits(&target.kind, &target.name, None, &object)?;
         node::admit(&target, &mut object);
         storage::admit(api, &target, &mut object).await?;
         limits::admit(api, &target, &mut object).await?;
@@ -182,6 +183,8 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) -> Result<(
     metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), now.as_str().into());
     defaults::fill(kind, object)?;
+    // before the owners of its fields are determined, which takes many times the memory of the object
+    object_size::check(object, None)?;
     defaults::begin(kind, object);
     if kind.is(Builtin::CertificateSigningRequest) {
         set_requester(call, object);

@@ -7,7 +7,7 @@ use super::{
     create::{Origin, create_if_missing},
     get::answer,
     update::{check_expected, finish},
-    write::{AdmittedObject, Change, admit, modify, target, writer},
+    write::{AdmittedObject, Change, admit, check_limits, modify, target, writer},
 };
 use crate::{
     Api, Body,
@@ -16,6 +16,7 @@ use crate::{
     defaults,
     duplicates::DuplicateFields,
     object::text_or_empty,
+    object_size,
     patch::{self, ApplyOptions, PatchKind},
     registry::{Kind, KindSchema},
     status::StatusError,
@@ -30,7 +31,10 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let body = read(api, call, kind)?;
     let is_apply = kind == PatchKind::Apply;
     if is_apply && call.target.part.is_none() {
-        let new = || admit(api, call, patched(call, kind, None, &body)?);
+        let new = || {
+            check_applied(api, call, None, &body)?;
+            admit(api, call, patched(call, kind, None, &body)?)
+        };
         if let Some(created) = create_if_missing(api, call, new, Origin::Apply).await? {
             return Ok(created);
         }
@@ -39,6 +43,7 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let object = modify(api, call, Change::Update, |current| {
         if is_apply {
             check_expected(call, &body, current)?;
+            check_applied(api, call, Some(current), &body)?;
         }
         let new = patched(call, kind, Some(current), &body)?;
         let AdmittedObject { object, warnings: found } = admit(api, call, new)?;
@@ -48,6 +53,15 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     })
     .await?;
     answer(call, StatusCode::OK, object, &warnings)
+}
+
+/// Checks the limits of what is applied before the owners of its fields are determined.
+fn check_applied(api: &Api, call: &Call, current: Option<&Value>, body: &Value) -> Result<(), StatusError> {
+    if !api.is_full() {
+        return Ok(());
+    }
+    check_limits(&call.target.kind, &call.target.name, current, body)?;
+    Ok(object_size::check(body, current)?)
 }
 
 /// The patch that came in. What is applied is an object, and is read as one: what means the same as what stands, but is

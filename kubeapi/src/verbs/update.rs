@@ -7,7 +7,7 @@ use super::{
     create::{Origin, create_if_missing},
     get::{self, answer},
     merge::merged,
-    write::{AdmittedObject, Change, admit, modify, target, writer},
+    write::{AdmittedObject, Change, admit, check_limits, modify, target, writer},
 };
 use crate::{
     Api, Body, admission, body,
@@ -16,7 +16,7 @@ use crate::{
     defaults, definitions,
     deletion::Next,
     object::{as_map, child, metadata, text, text_or_empty},
-    patch,
+    object_size, patch,
     registry::Builtin,
     service_allocator,
     status::StatusError,
@@ -119,7 +119,9 @@ pub(super) fn finish(
         if kind.is(Builtin::Service) {
             service_allocator::carry(current, &mut new);
         }
+        check_limits(kind, &call.target.name, Some(current), &new)?;
         defaults::fill(kind, &mut new)?;
+        object_size::check(&new, Some(current))?;
         if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
             definitions::status::follow(&mut new);
         }

@@ -90,6 +90,17 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
     Ok(())
 }
 
+/// Checks the numbers of items and bytes in an object that replaces `old`, if there is one.
+pub(super) fn check_limits(
+    kind: &Kind,
+    name: &str,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<(), StatusError> {
+    let causes = validate::limits(kind, old, new);
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
+}
+
 /// Checks that the namespace of a new object exists and is not terminating.
 pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), StatusError> {
     if !api.is_full() || !target.kind.namespaced {

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kubeapi::{Api, store::MemoryStore};
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, World, named, pod, refusal, registry, widget};
+use super::world::{MAPS, PODS, World, named, pod, registry, widget};
 
 /// etcd's limit, in bytes.
 const LIMIT: usize = 1536 * 1024;
@@ -15,8 +15,14 @@ const BOMBS: &str = "/apis/example.com/v1/namespaces/default/bombs";
 /// Widgets, whose status may hold anything.
 const WIDGETS: &str = super::world::WIDGETS;
 
-fn too_large() -> Value {
-    refusal("RequestEntityTooLarge", "etcdserver: request is too large")
+/// Whether a message says how large the object is, and how large it may be.
+fn names_size_and_limit(answer: &Value) -> bool {
+    let message = answer["message"].as_str().unwrap_or_default();
+    let Some((start, end)) = message.split_once(" bytes; the limit is ") else { return false };
+    let size = start.rsplit(' ').next().and_then(|size| size.parse::<usize>().ok());
+    start.starts_with("Request entity too large: the encoded object, with its defaults, has ")
+        && (size.is_some_and(|size| size > LIMIT) || start.ends_with("more than 1572864"))
+        && end == "1572864 bytes"
 }
 
 fn text(bytes: usize) -> String {
@@ -123,7 +129,9 @@ async fn too_large_object_is_refused_by_every_write() {
         let answer = world.send(request, body.clone()).await;
         let took = begun.elapsed();
         assert!(
-            answer.code == 413 && super::world::lacks(&answer.body, &too_large(), "").is_none()
+            answer.code == 413
+                && answer.body["reason"] == "RequestEntityTooLarge"
+                && names_size_and_limit(&answer.body)
                 || request.contains(PODS) && answer.code == 422,
             "{request}: {} {:.300}",
             answer.code,
@@ -162,4 +170,92 @@ async fn object_just_below_the_limit_is_stored_and_deleted() {
     assert_eq!(world.send(&format!("GET {BOMBS}/fits"), Value::Null).await.code, 404);
     let data = json!({"metadata": {"name": "max"}, "data": {"a": text(1024 * 1024)}});
     world.create(MAPS, data).await;
+}
+
+/// Rows: a request, and its body.
+type Rows = Vec<(String, Value)>;
+
+/// Every write of `large`, where an object called `there` of the collection at `path` exists; `part` is what makes it large.
+fn writes(path: &str, mut large: Value, mut there: Value, part: &str) -> Rows {
+    there[part] = large[part].clone();
+    let patch = json!({part: large[part]});
+    let operation = json!([{"op": "add", "path": format!("/{part}"), "value": large[part]}]);
+    large["metadata"]["name"] = json!("new");
+    let mut applied = json!({"apiVersion": there["apiVersion"], "kind": there["kind"], part: large[part]});
+    applied["metadata"] = json!({"name": "there"});
+    let mut created = applied.clone();
+    created["metadata"] = json!({"name": "new"});
+    vec![
+        (format!("POST {path}"), large.clone()),
+        (format!("POST {path}?dryRun=All"), large),
+        (format!("PUT {path}/there"), there),
+        (format!("MERGE {path}/there"), patch.clone()),
+        (format!("STRATEGIC {path}/there"), patch),
+        (format!("JSON {path}/there"), operation),
+        (format!("APPLY {path}/there?fieldManager=a&force=true"), applied),
+        (format!("APPLY {path}/new?fieldManager=a"), created),
+    ]
+}
+
+#[tokio::test]
+async fn too_much_data_is_invalid_at_every_write_whether_it_could_be_stored_or_not() {
+    let world = world().await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    for (path, fields, field) in [(MAPS, ["data", "binaryData"], ""), (secrets, ["data", "data"], "data")] {
+        let there = world.create(path, named("there")).await;
+        for part in fields {
+            // the first could be stored
+            for (bytes, most) in [(1024 * 1024 + 4, 1), (2 * 1024 * 1024, usize::MAX)] {
+                let value = text(if part == "data" && path == MAPS { bytes } else { bytes / 3 * 4 });
+                let large = json!({"metadata": {}, part: {"a": value}});
+                for (request, body) in writes(path, large, there.clone(), part).into_iter().take(most) {
+                    let answer = world.send(&request, body).await;
+                    let shown = format!("{request}: {} {:.300}", answer.code, answer.body.to_string());
+                    assert_eq!(answer.code, 422, "{shown}");
+                    let causes = json!([{
+                        "reason": "FieldValueTooLong", "field": field,
+                        "message": "Too long: may not be more than 1048576 bytes",
+                    }]);
+                    assert_eq!(answer.body["details"]["causes"], causes, "{shown}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn more_items_than_allowed_are_invalid_before_anything_is_done_for_each_of_them() {
+    let world = world().await;
+    let there = world.get(&format!("{PODS}/there")).await;
+    let named_items =
+        |count: usize| -> Value { (0..count).map(|n| json!({"name": format!("c{n:x}")})).collect() };
+    let spec = |field: &str, count: usize| {
+        let mut spec = there["spec"].clone();
+        spec[field] = named_items(count);
+        json!({"metadata": {"name": "x"}, "spec": spec})
+    };
+    let service = json!({"metadata": {"name": "x"}, "spec": {"ports": (0..5_000).map(|n| json!({"port": n})).collect::<Value>()}});
+    let slice = json!({
+        "metadata": {"name": "x"}, "addressType": "IPv4",
+        "endpoints": vec![json!({"addresses": ["10.0.0.1"]}); 5_000],
+    });
+    let job = |pod: Value| json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": pod["spec"]}}});
+    let mut rows: Rows = vec![
+        ("POST /api/v1/namespaces/default/services".into(), service),
+        ("POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices".into(), slice),
+        ("POST /apis/batch/v1/namespaces/default/jobs".into(), job(spec("containers", 5_000))),
+        (
+            format!("STRATEGIC {PODS}/there/ephemeralcontainers"),
+            json!({"spec": {"ephemeralContainers": named_items(5_000)}}),
+        ),
+    ];
+    for (field, count) in [("containers", 5_000), ("initContainers", 5_000), ("volumes", 5_000)] {
+        rows.extend(writes(PODS, spec(field, count), there.clone(), "spec"));
+    }
+    for (request, body) in rows {
+        let answer = world.send(&request, body).await;
+        let causes = &answer.body["details"]["causes"];
+        assert_eq!(answer.code, 422, "{request}: {:.300}", answer.body.to_string());
+        assert_eq!(causes[0]["reason"], "FieldValueTooMany", "{request}: {causes:.300}");
+    }
 }

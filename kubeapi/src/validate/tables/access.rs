@@ -1,5 +1,7 @@
 //! Roles and their bindings, and requests for certificates.
 
+use std::collections::HashSet;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -206,18 +208,18 @@ fn condition(condition: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn exclusive(conditions: &Place<'_>, causes: &mut Vec<Cause>) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for kind in conditions.list().iter().map(|condition| text_or_empty(condition, "/type")) {
         let other = match kind {
             "Approved" => "Denied",
             "Denied" => "Approved",
             _ => continue,
         };
-        if seen.contains(&other) {
+        if seen.contains(other) {
             let why = "Approved and Denied conditions are mutually exclusive";
             causes.push(Cause::invalid(conditions.path(), &kind.into(), why));
         }
-        seen.push(kind);
+        seen.insert(kind);
     }
 }
 

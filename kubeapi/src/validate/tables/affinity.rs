@@ -1,5 +1,7 @@
 //! Which nodes a pod may run on: affinity, tolerations, and how pods are spread.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use crate::{
@@ -109,7 +111,7 @@ fn node_field(requirement: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// The keys of a selector of labels.
-fn selected(selector: &Value) -> Vec<&str> {
+fn selected(selector: &Value) -> HashSet<&str> {
     let of_labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let of_expressions = items(selector, "/matchExpressions").iter().map(|item| text_or_empty(item, "/key"));
     of_labels.map(|(key, _)| key.as_str()).chain(of_expressions).collect()
@@ -129,7 +131,7 @@ fn label_keys(term: &Place<'_>, causes: &mut Vec<Cause>) {
         }
         valid_keys(&keys, causes);
     }
-    let mismatched = term.items("mismatchLabelKeys");
+    let mismatched: HashSet<_> = term.items("mismatchLabelKeys").iter().collect();
     for (index, key) in term.items("matchLabelKeys").iter().enumerate() {
         if mismatched.contains(key) {
             let why = "exists in both matchLabelKeys and mismatchLabelKeys";
@@ -157,7 +159,7 @@ fn spread_keys(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
     valid_keys(&keys, causes);
     let selected = selected(constraint.get("labelSelector"));
     for (index, key) in keys.list().iter().enumerate() {
-        if key.as_str().is_some_and(|key| selected.contains(&key)) {
+        if key.as_str().is_some_and(|key| selected.contains(key)) {
             causes.push(keys.item(index, key).refused("exists in both matchLabelKeys and labelSelector"));
         }
     }
@@ -181,8 +183,10 @@ pub(super) fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
         format!("{{{}, {}}}", text_or_empty(item, "/topologyKey"), text_or_empty(item, "/whenUnsatisfiable"))
     };
     let pairs: Vec<_> = list.list().iter().map(pair).collect();
+    // of the same, the last one is not named
+    let last: HashMap<_, _> = pairs.iter().enumerate().map(|(index, own)| (own, index)).collect();
     for (index, own) in pairs.iter().enumerate() {
-        if pairs.iter().skip(index + 1).any(|other| other == own) {
+        if last.get(own) != Some(&index) {
             let field = format!("{}[{index}].{{topologyKey, whenUnsatisfiable}}", list.path());
             causes.push(Cause::duplicate(field, own));
         }

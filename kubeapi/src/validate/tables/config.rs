@@ -11,11 +11,12 @@ use crate::{
         change::{Change, Kept, change, same},
         engine::{
             Row,
-            Rule::{AtLeast, Check, Labels, Name, OneOf, Table},
+            Rule::{AtLeast, Check, Labels, Limit, Name, OneOf, Table},
             row,
         },
         metadata,
         place::Place,
+        repeats::{canonical, repeats_by},
     },
 };
 
@@ -26,9 +27,9 @@ const DATA_BYTES: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
 pub(super) static CONFIG_MAP: &[Row] =
-    &[row("data{*}", Check(map_key)), row("binaryData{*}", Check(key)), row("", Check(map_size))];
+    &[row("data{*}", Check(map_key)), row("binaryData{*}", Check(key)), row("", Limit(map_size))];
 pub(super) static SECRET: &[Row] =
-    &[row("data{*}", Check(key)), row("data", Check(secret_size)), row("", Check(of_type))];
+    &[row("data{*}", Check(key)), row("data", Limit(secret_size)), row("", Check(of_type))];
 pub(super) static CONFIG_MAP_CHANGES: &[Change] = &[change("", Kept::Check(map_stays))];
 pub(super) static SECRET_CHANGES: &[Change] =
     &[change("type", Kept::Same), change("", Kept::Check(secret_stays))];
@@ -208,9 +209,7 @@ fn reserved(error: &str) -> Cause {
 }
 
 fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
-    for (index, toleration) in list.list().iter().enumerate() {
-        if list.list().iter().take(index).any(|other| same(other, toleration)) {
-            causes.push(Cause::duplicate_value(list.item(index, toleration).path(), toleration));
-        }
+    for (index, toleration) in repeats_by(list.list(), canonical) {
+        causes.push(Cause::duplicate_value(list.item(index, toleration).path(), toleration));
     }
 }

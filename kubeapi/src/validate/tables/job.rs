@@ -1,5 +1,7 @@
 //! Jobs and cron jobs.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -263,12 +265,13 @@ fn exit_values(values: &Place<'_>, operator: &str, causes: &mut Vec<Cause>) {
     } else if numbers.len() > MOST {
         causes.push(Cause::too_many(values.path(), numbers.len() as u64, MOST as u64));
     }
+    let mut taken = HashSet::new();
     for (index, (number, value)) in numbers.iter().zip(values.list()).enumerate() {
         let item = values.item(index, value);
         if operator == "In" && *number == 0 {
             causes.push(item.refused("must not be 0 for the In operator"));
         }
-        if numbers.iter().take(index).any(|other| other == number) {
+        if !taken.insert(number) {
             causes.push(Cause::duplicate_value(item.path(), value));
         }
     }

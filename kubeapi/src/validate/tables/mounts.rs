@@ -1,6 +1,6 @@
 //! Mounts of volumes, and block devices, in containers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -16,7 +16,8 @@ const RECURSIVE: &[&str] = &["Disabled", "Enabled", "IfPossible"];
 /// Checks `volumeMounts` of a container.
 pub(super) fn mounts(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let volumes = Volumes::around(list, causes);
-    let devices = list.sibling("volumeDevices").as_array().map_or(&[][..], Vec::as_slice);
+    let devices = list.sibling("volumeDevices");
+    let (device_names, device_paths) = (texts(devices, "/name"), texts(devices, "/devicePath"));
     let mut paths = HashSet::new();
     for (index, mount) in list.list().iter().enumerate() {
         let mount = list.item(index, mount);
@@ -34,14 +35,12 @@ pub(super) fn mounts(list: &Place<'_>, causes: &mut Vec<Cause>) {
         if !paths.insert(path) {
             causes.push(mount.invalid("mountPath", &path.into(), "must be unique"));
         }
-        for device in devices {
-            if text_or_empty(device, "/name") == name {
-                causes.push(mount.invalid("name", &name.into(), "must not already exist in volumeDevices"));
-            }
-            if text_or_empty(device, "/devicePath") == path {
-                let why = "must not already exist as a path in volumeDevices";
-                causes.push(mount.invalid("mountPath", &path.into(), why));
-            }
+        if device_names.contains(name) {
+            causes.push(mount.invalid("name", &name.into(), "must not already exist in volumeDevices"));
+        }
+        if device_paths.contains(path) {
+            let why = "must not already exist as a path in volumeDevices";
+            causes.push(mount.invalid("mountPath", &path.into(), why));
         }
         if volume.flatten().is_some_and(|volume| volume.get("image").is_some_and(Value::is_object)) {
             for part in ["subPath", "subPathExpr"] {
@@ -100,7 +99,8 @@ fn propagation(list: &Place<'_>, mount: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Checks `volumeDevices` of a container.
 pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let volumes = Volumes::around(list, causes);
-    let mounts = list.sibling("volumeMounts").as_array().map_or(&[][..], Vec::as_slice);
+    let mounts = list.sibling("volumeMounts");
+    let (mount_names, mount_paths) = (texts(mounts, "/name"), texts(mounts, "/mountPath"));
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     for (index, device) in list.list().iter().enumerate() {
         let device = list.item(index, device);
@@ -121,7 +121,7 @@ pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
         if !name.is_empty() && !names.insert(name) {
             of_name.push("must be unique");
         }
-        if mounts.iter().any(|mount| text_or_empty(mount, "/name") == name) {
+        if mount_names.contains(name) {
             of_name.push("must not already exist in volumeMounts");
         }
         causes.extend(of_name.iter().map(|why| device.invalid("name", &name.into(), why)));
@@ -134,40 +134,42 @@ pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
         if !paths.insert(path) {
             of_path.push("must be unique");
         }
-        if mounts.iter().any(|mount| text_or_empty(mount, "/mountPath") == path) {
+        if mount_paths.contains(path) {
             of_path.push("must not already exist as a path in volumeMounts");
         }
         causes.extend(of_path.iter().map(|why| device.invalid("devicePath", &path.into(), why)));
     }
 }
 
-/// The volumes that a container may use.
-struct Volumes<'a> {
-    /// The valid volumes of the pod.
-    of_pod: Vec<&'a Value>,
-    /// The claim templates of a stateful set, each of which becomes a volume.
-    claims: &'a [Value],
+/// The texts at `pointer` of the items of a list.
+fn texts<'a>(list: &'a Value, pointer: &str) -> HashSet<&'a str> {
+    items(list, "").iter().map(|item| text_or_empty(item, pointer)).collect()
 }
 
+/// The volumes that a container may use.
+struct Volumes<'a>(HashMap<&'a str, Option<&'a Value>>);
+
 impl<'a> Volumes<'a> {
-    /// Finds them around a container. An invalid volume counts as missing, as in Kubernetes.
+    /// Finds them around a container: the valid volumes of the pod, and the claim templates of a stateful set, each of which becomes a
+    /// volume. An invalid volume counts as missing, as in Kubernetes.
     fn around(place: &Place<'a>, causes: &[Cause]) -> Self {
-        let spec = place.nearest("spec");
-        let is_valid = |index: usize| {
-            let part = format!("volumes[{index}]");
-            !causes.iter().any(|cause| cause.field.contains(&part))
-        };
-        let of_pod = items(spec, "/volumes").iter().enumerate().filter(|(index, _)| is_valid(*index));
-        Self {
-            of_pod: of_pod.map(|(_, volume)| volume).collect(),
-            claims: items(place.object(), "/spec/volumeClaimTemplates"),
-        }
+        let invalid: HashSet<_> = causes.iter().filter_map(|cause| volume_index(&cause.field)).collect();
+        let volumes = items(place.nearest("spec"), "/volumes").iter().enumerate();
+        let valid = volumes.filter(|(index, _)| !invalid.contains(index));
+        let claims = items(place.object(), "/spec/volumeClaimTemplates").iter();
+        let claims = claims.map(|claim| (text_or_empty(claim, "/metadata/name"), None));
+        let of_pod = valid.map(|(_, volume)| (text_or_empty(volume, "/name"), Some(volume)));
+        // of two with the same name, that of the pod counts, and of these the first
+        Self(claims.chain(of_pod.rev()).collect())
     }
 
     /// Returns the volume; its inner value is absent for a claim template.
     fn find(&self, name: &str) -> Option<Option<&'a Value>> {
-        let of_pod = self.of_pod.iter().find(|volume| text_or_empty(volume, "/name") == name);
-        let is_claim = |claim: &&Value| text_or_empty(claim, "/metadata/name") == name;
-        of_pod.map(|volume| Some(*volume)).or_else(|| self.claims.iter().find(is_claim).map(|_| None))
+        self.0.get(name).copied()
     }
+}
+
+/// Returns the index of the volume that a field is in.
+fn volume_index(field: &str) -> Option<usize> {
+    field.split_once("volumes[")?.1.split_once(']')?.0.parse().ok()
 }

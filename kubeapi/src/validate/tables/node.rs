@@ -17,6 +17,7 @@ use crate::{
         },
         formats,
         place::Place,
+        repeats::repeats,
     },
 };
 
@@ -76,11 +77,8 @@ fn amount(amount: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn addresses(addresses: &Place<'_>, causes: &mut Vec<Cause>) {
-    let list = addresses.list();
-    for (index, address) in list.iter().enumerate() {
-        if list.iter().take(index).any(|other| other == address) {
-            causes.push(Cause::duplicate_value(addresses.item(index, address).path(), address));
-        }
+    for (index, address) in repeats(addresses.list()) {
+        causes.push(Cause::duplicate_value(addresses.item(index, address).path(), address));
     }
 }
 
@@ -99,10 +97,8 @@ fn ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.push(ranges.refused(why));
         }
     }
-    for (index, range) in list.iter().enumerate() {
-        if list.iter().take(index).any(|other| other == range) {
-            causes.push(Cause::duplicate_value(ranges.item(index, range).path(), range));
-        }
+    for (index, range) in repeats(list) {
+        causes.push(Cause::duplicate_value(ranges.item(index, range).path(), range));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Pods and pod templates.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
         },
         formats, metadata,
         place::Place,
+        repeats::repeats_by,
     },
 };
 
@@ -166,11 +169,11 @@ fn created_claims(volumes: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     let claim = |volume: &Value| format!("{pod}-{}", text_or_empty(volume, "/name"));
     let ephemeral = |volume: &&Value| volume.get("ephemeral").is_some_and(Value::is_object);
-    let created: Vec<_> = volumes.list().iter().filter(ephemeral).map(claim).collect();
+    let created: HashSet<_> = volumes.list().iter().filter(ephemeral).map(claim).collect();
     for (index, volume) in volumes.list().iter().enumerate() {
         let place = volumes.item(index, volume);
         let used = text_or_empty(volume, "/persistentVolumeClaim/claimName");
-        if created.iter().any(|claim| claim == used) {
+        if created.contains(used) {
             let why = "must not reference a PVC that gets created for an ephemeral volume";
             causes.push(place.invalid("persistentVolumeClaim.claimName", &used.into(), why));
         }
@@ -193,13 +196,9 @@ fn one_claim(claim: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn gates(list: &Place<'_>, causes: &mut Vec<Cause>) {
-    let mut taken = Vec::new();
-    for (index, gate) in list.list().iter().enumerate() {
-        let name = text_or_empty(gate, "/name");
-        if taken.contains(&name) {
-            causes.push(Cause::duplicate(list.item(index, gate).path(), name));
-        }
-        taken.push(name);
+    let name = |gate| text_or_empty(gate, "/name");
+    for (index, gate) in repeats_by(list.list(), name) {
+        causes.push(Cause::duplicate(list.item(index, gate).path(), name(gate)));
     }
 }
 

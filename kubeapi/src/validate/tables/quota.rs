@@ -83,14 +83,22 @@ fn limited<'a>(spec: &Place<'a>) -> BTreeSet<&'a str> {
     names.filter(|name| resources::is_quota_resource(name)).collect()
 }
 
+/// The most faults of scopes that are reported: each repeats the whole list.
+const MAX_FAULTS: usize = 32;
+
 fn scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let list = spec.child("scopes", "scopes");
     let names: Vec<_> = list.list().iter().filter_map(Value::as_str).collect();
+    let (limited, before) = (limited(spec), causes.len());
     for scope in &names {
+        let left = MAX_FAULTS.saturating_sub(causes.len() - before);
+        if left == 0 {
+            break;
+        }
         if !SCOPES.contains(scope) {
             causes.push(list.refused("unsupported scope"));
         }
-        let wrong = limited(spec).into_iter().filter(|name| !applies(scope, name));
+        let wrong = limited.iter().filter(|name| !applies(scope, name)).take(left);
         causes.extend(wrong.map(|_| list.refused("unsupported scope applied to resource")));
     }
     conflicts(&names, &list.path(), list.value, causes);

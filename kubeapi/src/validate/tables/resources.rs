@@ -1,5 +1,7 @@
 //! Resources of containers and pods: names and amounts.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::{
@@ -210,13 +212,11 @@ pub(super) fn written(value: &Value) -> String {
 /// Checks the claims of devices that a container uses.
 fn claims(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let spec = place.nearest("spec");
-    let known: Vec<_> = crate::object::items(spec, "/resourceClaims")
-        .iter()
-        .map(|claim| text_or_empty(claim, "/name"))
-        .filter(|name| !name.is_empty())
-        .collect();
+    let claims = crate::object::items(spec, "/resourceClaims").iter();
+    let names = claims.map(|claim| text_or_empty(claim, "/name")).filter(|name| !name.is_empty());
+    let known: HashSet<_> = names.clone().collect();
     let list = place.child("claims", "claims");
-    let mut taken = Vec::new();
+    let mut taken: HashMap<_, HashSet<_>> = HashMap::new();
     for (index, claim) in list.list().iter().enumerate() {
         let claim = list.item(index, claim);
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -224,24 +224,28 @@ fn claims(place: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::required(claim.path(), ""));
             continue;
         }
-        let is_taken = |other: &(&str, &str)| {
-            other.0 == name && (other.1 == request || other.1.is_empty() || request.is_empty())
-        };
-        if taken.iter().any(is_taken) {
+        let others = taken.entry(name).or_default();
+        // no request stands for all
+        if others.contains(request) || others.contains("") || request.is_empty() && !others.is_empty() {
             causes.push(Cause::duplicate(claim.path(), name));
         }
-        taken.push((name, request));
-        if !known.contains(&name) {
-            let list = if known.is_empty() {
-                " which is empty".to_owned()
-            } else {
-                format!(": {}", known.join(", "))
-            };
+        others.insert(request);
+        if !known.contains(name) {
+            let list = if known.is_empty() { " which is empty".to_owned() } else { named(names.clone()) };
             let mut cause = Cause::not_found(claim.path(), name);
             cause.message.push_str(&format!(": must be one of the names in pod.spec.resourceClaims{list}"));
             causes.push(cause);
         }
     }
+}
+
+/// Lists the names of claims for a message, as many as fit.
+fn named<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MAX_NAMES: usize = 100;
+    let mut names = names.fuse();
+    let shown: Vec<_> = names.by_ref().take(MAX_NAMES).collect();
+    let more = if names.next().is_some() { ", …" } else { "" };
+    format!(": {}{more}", shown.join(", "))
 }
 
 /// Checks that the amounts of the containers fit into those of the pod.

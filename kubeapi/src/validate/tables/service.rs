@@ -167,12 +167,13 @@ fn families(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         causes.push(addresses.refused("first value must match `clusterIP`"));
     }
     let list = spec.child("ipFamilies", "ipFamilies");
+    let mut families = HashSet::new();
     for (index, family) in list.list().iter().enumerate() {
         let item = list.item(index, family);
         if !matches!(family.as_str(), Some("IPv4" | "IPv6")) {
             causes.push(Cause::unsupported(item.path(), family, &["IPv4", "IPv6"]));
         }
-        if list.list().iter().take(index).any(|other| other == family) {
+        if !families.insert(family) {
             causes.push(Cause::duplicate_value(item.path(), family));
         }
     }

@@ -1,5 +1,7 @@
 //! Storage classes, attachments of volumes, CSI drivers, nodes and capacities.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use crate::{
@@ -18,6 +20,7 @@ use crate::{
         },
         formats,
         place::Place,
+        repeats::{canonical, repeats, repeats_by},
     },
 };
 
@@ -117,11 +120,9 @@ fn parameters(parameters: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn repeated_topologies(list: &Place<'_>, causes: &mut Vec<Cause>) {
-    for (index, term) in list.list().iter().enumerate() {
-        if list.list().iter().take(index).any(|other| same(other, term)) {
-            let field = list.item(index, term).field("matchLabelExpressions");
-            causes.push(Cause::duplicate(field, ""));
-        }
+    for (index, term) in repeats_by(list.list(), canonical) {
+        let field = list.item(index, term).field("matchLabelExpressions");
+        causes.push(Cause::duplicate(field, ""));
     }
 }
 
@@ -143,15 +144,14 @@ fn volume_name(name: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn token_requests(list: &Place<'_>, causes: &mut Vec<Cause>) {
-    let mut taken = Vec::new();
+    let mut taken = HashSet::new();
     for (index, request) in list.list().iter().enumerate() {
         let request = list.item(index, request);
         let audience = request.text("audience");
-        if taken.contains(&audience) {
+        if !taken.insert(audience) {
             causes.push(Cause::duplicate(request.field("audience"), audience));
             continue;
         }
-        taken.push(audience);
         let Some(seconds) = request.number("expirationSeconds") else { continue };
         let why = match seconds {
             seconds if seconds < 600 => "may not specify a duration less than 10 minutes",
@@ -170,11 +170,7 @@ fn node_id(id: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn repeated_keys(keys: &Place<'_>, causes: &mut Vec<Cause>) {
-    for (index, key) in keys.list().iter().enumerate() {
-        if keys.list().iter().take(index).any(|other| other == key) {
-            causes.push(Cause::duplicate_value(keys.path(), key));
-        }
-    }
+    causes.extend(repeats(keys.list()).map(|(_, key)| Cause::duplicate_value(keys.path(), key)));
 }
 
 fn drivers_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
@@ -183,9 +179,10 @@ fn drivers_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         driver.shift_remove("allocatable");
         Value::Object(driver)
     };
+    let known: HashMap<_, _> =
+        items(old, "").iter().rev().map(|driver| (text_or_empty(driver, "/name"), driver)).collect();
     for driver in items(new, "") {
-        let name = text_or_empty(driver, "/name");
-        let before = items(old, "").iter().find(|driver| text_or_empty(driver, "/name") == name);
+        let before = known.get(text_or_empty(driver, "/name"));
         if before.is_some_and(|before| !same(&fixed(before), &fixed(driver))) {
             causes.push(Cause::invalid("spec.drivers", driver, "field is immutable"));
         }
