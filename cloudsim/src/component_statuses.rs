@@ -53,7 +53,7 @@ impl ComputedObjects for ComponentStatuses {
 
     async fn list(&self, _: &Kind, _: &str, name: &str) -> Result<Vec<Value>, BoxError> {
         let error = self.healthy().await.err();
-        let all = [("controller-manager", None), ("scheduler", None), ("etcd-0", error)];
+        let all = [("controller-manager", None), ("etcd-0", error), ("scheduler", None)];
         Ok(all.into_iter().filter(|(own, _)| name.is_empty() || *own == name).map(status).collect())
     }
 }
@@ -102,10 +102,51 @@ mod tests {
         assert_eq!((code, &*warning), (200, "299 - \"v1 ComponentStatus is deprecated in v1.19+\""));
         let rows: Vec<_> = table["rows"].as_array().unwrap().iter().map(|row| row["cells"].clone()).collect();
         let row = |name: &str| json!([name, "Healthy", "ok", ""]);
-        assert_eq!(rows, [row("controller-manager"), row("scheduler"), row("etcd-0")]);
+        assert_eq!(rows, [row("controller-manager"), row("etcd-0"), row("scheduler")]);
         let (code, _, table) = get("/api/v1/componentstatuses/etcd-0").await;
         assert_eq!((code, &table["rows"][0]["cells"]), (200, &row("etcd-0")));
         assert_eq!(get("/api/v1/componentstatuses/other").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn options_of_a_list_are_checked_and_followed_as_for_every_other_kind() {
+        for (query, code) in [
+            ("resourceVersion=abc", 400),
+            ("resourceVersion=999999999", 504),
+            ("resourceVersion=0&resourceVersionMatch=Exact", 422),
+            ("resourceVersionMatch=Exact", 422),
+            ("continue=xxx", 400),
+            ("limit=many", 400),
+            ("limit=99999999999999999999", 400),
+            ("labelSelector=%3D%3D%3D", 400),
+            ("fieldSelector=foo%3Dx", 400),
+            ("limit=-1", 200),
+            ("resourceVersion=0", 200),
+        ] {
+            for path in ["/api/v1/componentstatuses", "/api/v1/nodes"] {
+                let (found, _, body) = get(&format!("{path}?{query}")).await;
+                assert_eq!(found, code, "{path}?{query}: {body}");
+            }
+        }
+        let names = |table: &Value| -> Vec<String> {
+            table["rows"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| row["cells"][0].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let (_, _, page) = get("/api/v1/componentstatuses?limit=2").await;
+        assert_eq!(names(&page), ["controller-manager", "etcd-0"]);
+        assert_eq!(page["metadata"]["remainingItemCount"], 1);
+        let token = page["metadata"]["continue"].as_str().unwrap();
+        let (_, _, page) = get(&format!("/api/v1/componentstatuses?limit=2&continue={token}")).await;
+        assert_eq!(
+            (names(&page), &page["metadata"]["continue"]),
+            (vec!["scheduler".to_owned()], &Value::Null)
+        );
+        let (_, _, page) = get("/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0").await;
+        assert_eq!(names(&page), ["etcd-0"]);
     }
 
     #[tokio::test]

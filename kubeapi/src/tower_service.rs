@@ -178,6 +178,7 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         if *method != Method::GET || call.query.flag("watch") {
             return Err(StatusError::method_not_allowed());
         }
+        verbs::check_options(method, call)?;
         return verbs::computed(api, call).await;
     }
     verbs::check_options(method, call)?;

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::{
     get::{Outcome, answer, metadata_of},
-    list::{remove_kind, selection},
+    list::{Continue, PageOptions, page_options, remove_kind, selection},
 };
 use crate::{
     Api, Body,
     accept::Shape,
     body,
     call::Call,
+    object::text_or_empty,
     status::StatusError,
     table::{self, IncludeObject},
 };
@@ -32,24 +33,44 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
         return answer(call, StatusCode::OK, Outcome::DryRun(found), &[]);
     }
     items.retain(|item| selection.matches(item));
+    let metadata = paged(api, call, &mut items)?;
     let list = match call.shape {
         Shape::Objects => {
             items.iter_mut().for_each(remove_kind);
-            list(&target.kind.list_kind(), &target.kind.api_version(), items)
+            list(&target.kind.list_kind(), &target.kind.api_version(), metadata, items)
         }
         Shape::Metadata => {
             let items = items.iter().map(metadata_of).collect();
-            list("PartialObjectMetadataList", "meta.k8s.io/v1", items)
+            list("PartialObjectMetadataList", "meta.k8s.io/v1", metadata, items)
         }
         Shape::Table => {
             let include = IncludeObject::parse(call.query.get("includeObject"))?;
-            table::table(&target.kind, &items, json!({}), include, true, Timestamp::now())
+            table::table(&target.kind, &items, metadata, include, true, Timestamp::now())
         }
     };
     Ok(body::answer(StatusCode::OK, Bytes::from(list.to_string()), &[]))
 }
 
-/// Lists computed objects, which have no versions and no pages.
-fn list(kind: &str, api_version: &str, items: Vec<Value>) -> Value {
-    json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": items})
+/// Reduces the objects to the page that the request asks for, and returns the metadata of the list. Computed objects have no versions.
+fn paged(api: &Api, call: &Call, items: &mut Vec<Value>) -> Result<Value, StatusError> {
+    let PageOptions { limit, start, .. } = page_options(api, call)?;
+    let place = |item: &Value| {
+        ["namespace", "name"].map(|field| text_or_empty(item, &format!("/metadata/{field}")).to_owned())
+    };
+    if let Some(start) = start {
+        items.retain(|item| place(item) > start.place());
+    }
+    let left = limit.map_or(0, |limit| items.len().saturating_sub(limit));
+    items.truncate(items.len() - left);
+    match items.last().filter(|_| left > 0) {
+        None => Ok(json!({})),
+        Some(last) => {
+            let token = Continue::after(place(last)).encode();
+            Ok(json!({"continue": token, "remainingItemCount": left}))
+        }
+    }
+}
+
+fn list(kind: &str, api_version: &str, metadata: Value, items: Vec<Value>) -> Value {
+    json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
 }

@@ -25,12 +25,48 @@ use crate::{
 
 /// The continue token, which is opaque to clients.
 #[derive(Debug, Serialize, Deserialize)]
-struct Continue {
+pub(super) struct Continue {
     /// The revision of the first page, that all pages name: a watch from there misses nothing. `None` when changes since then
     /// are no longer known and the client goes on nevertheless: the next page names its own.
     rv: Option<u64>,
     ns: String,
     name: String,
+}
+
+impl Continue {
+    /// Returns the token for the objects after this namespace and name, whatever the revision.
+    pub(super) fn after([ns, name]: [String; 2]) -> Self {
+        Self { rv: None, ns, name }
+    }
+
+    /// Returns the namespace and name of the last object of the page before.
+    pub(super) fn place(&self) -> [String; 2] {
+        [self.ns.clone(), self.name.clone()]
+    }
+
+    /// Returns the token as it is sent to clients.
+    pub(super) fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(json!(self).to_string())
+    }
+}
+
+/// The page and revision that a list asks for.
+pub(super) struct PageOptions {
+    /// The most items; `None` for all.
+    pub(super) limit: Option<usize>,
+    pub(super) start: Option<Continue>,
+    /// The revision that the list must show.
+    exact: Option<u64>,
+}
+
+/// Reads the page and revision that the request asks for.
+pub(super) fn page_options(api: &Api, call: &Call) -> Result<PageOptions, StatusError> {
+    // 0 and less mean all
+    let limit =
+        call.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    let start = call.query.get("continue").map(decode).transpose()?;
+    let exact = exact_revision(api, call, (start.is_some(), limit.is_some()))?;
+    Ok(PageOptions { limit, start, exact })
 }
 
 /// A page, before it is encoded.
@@ -90,11 +126,7 @@ pub(super) async fn all(
 }
 
 async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage, StatusError> {
-    // 0 and less mean all
-    let limit =
-        call.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-    let start = call.query.get("continue").map(decode).transpose()?;
-    let exact = exact_revision(api, call, (start.is_some(), limit.is_some()))?;
+    let PageOptions { limit, start, exact } = page_options(api, call)?;
     let mut at = start.as_ref().and_then(|start| start.rv).or(exact);
     let mut after = start.as_ref().map(|start| (start.ns.clone(), start.name.clone()));
     let mut items = Vec::new();
@@ -115,7 +147,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
         if full {
             let mut metadata = Map::new();
             metadata.insert("resourceVersion".into(), revision.to_string().into());
-            metadata.insert("continue".into(), encode(&Continue { rv: Some(revision), ns, name }).into());
+            metadata.insert("continue".into(), Continue { rv: Some(revision), ns, name }.encode().into());
             // with a selector nobody has counted what is left
             if selection.is_everything() {
                 metadata.insert("remainingItemCount".into(), listing.remaining.into());
@@ -142,7 +174,7 @@ fn expired(error: StoreError, start: Option<&Continue>) -> StatusError {
     match (error, start) {
         (StoreError::Expired { .. }, Some(start)) => {
             let (ns, name) = (start.ns.clone(), start.name.clone());
-            StatusError::page_expired(encode(&Continue { rv: None, ns, name }))
+            StatusError::page_expired(Continue::after([ns, name]).encode())
         }
         (StoreError::Expired { .. }, None) => {
             StatusError::expired("The resourceVersion for the provided list is too old.")
@@ -186,10 +218,6 @@ fn exact_revision(
         None => is_paged,
     };
     Ok(is_exact.then_some(asked))
-}
-
-fn encode(place: &Continue) -> String {
-    URL_SAFE_NO_PAD.encode(json!(place).to_string())
 }
 
 fn decode(token: &str) -> Result<Continue, StatusError> {

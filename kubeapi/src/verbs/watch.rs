@@ -100,12 +100,15 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     })))
 }
 
-/// Returns the watch's timeout; 0 and less mean the server's own.
+/// Returns the watch's timeout, which kube-apiserver counts in nanoseconds of 64 bits: 0 means the server's own, and a negative number
+/// (also one that is negative because it is too large) ends the watch at once.
 fn timeout(asked: Option<i64>) -> Duration {
-    match asked.and_then(|seconds| u64::try_from(seconds).ok()) {
-        // far beyond what a clock can count is as good as a year
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.min(365 * 24 * 3600)),
-        _ => MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()),
+    let nanoseconds = asked.unwrap_or_default().wrapping_mul(1_000_000_000);
+    match u64::try_from(nanoseconds) {
+        Ok(0) => MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()),
+        // more than a clock may be able to count is as good as a year
+        Ok(nanoseconds) => Duration::from_nanos(nanoseconds).min(Duration::from_secs(365 * 24 * 3600)),
+        Err(_) => Duration::ZERO,
     }
 }
 

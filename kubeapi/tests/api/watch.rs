@@ -199,3 +199,39 @@ async fn what_cannot_be_watched_is_refused() {
         world.expect(&format!("GET {MAPS}?watch=1&{query}"), Value::Null, code, expected).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn watch_ends_after_the_timeout_that_kube_apiserver_counts() {
+    let world = World::new().await;
+    world.create(MAPS, named("a")).await;
+    // in nanoseconds, the third number is negative, the fourth is 2^63 and so negative too, the fifth is 0
+    for (asked, seconds) in [
+        ("-1", 0..=0),
+        ("-9223372036854775808", 1800..=3600),
+        ("9223372036854775807", 0..=0),
+        ("9223372037", 0..=0),
+        ("36028797018963968", 1800..=3600),
+        ("0", 1800..=3600),
+        ("1", 1..=1),
+        ("90", 90..=90),
+        ("9223372036", 31_536_000..=31_536_000),
+        ("", 1800..=3600),
+    ] {
+        let begun = tokio::time::Instant::now();
+        let mut lines = world.watch(&format!("{MAPS}?watch=1&timeoutSeconds={asked}")).await;
+        assert_eq!(lines.next().await.unwrap()["type"], "ADDED", "{asked}");
+        assert_eq!(lines.next().await, None, "{asked}");
+        let took = begun.elapsed().as_secs();
+        assert!(seconds.contains(&took), "{asked}: {took}");
+    }
+    for (asked, why) in [
+        ("x", "invalid syntax"),
+        ("1.5", "invalid syntax"),
+        ("1s", "invalid syntax"),
+        ("9223372036854775808", "value out of range"),
+    ] {
+        let refused = refusal("BadRequest", &format!("strconv.ParseInt: parsing {asked:?}: {why}"));
+        let request = format!("GET {MAPS}?watch=1&timeoutSeconds={asked}");
+        world.expect(&request, Value::Null, 400, refused).await;
+    }
+}
