@@ -7,12 +7,12 @@ use std::time::Duration;
 pub enum CertError {
     /// The node name is not valid in Kubernetes.
     #[error(
-        "{0:?} is no node name: use at most 253 lower case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
+        "{0:?} is not a valid node name; use at most 253 lower case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
     )]
     NodeName(String),
     /// The bytes are not a key of the kind used here.
     #[error(
-        "the key is no P-256 key in SEC1 DER with its public half; generate one, or convert it with openssl ec -outform DER"
+        "the key is not a P-256 key in SEC1 DER with its public key; generate one, or convert it with openssl ec -outform DER"
     )]
     Key,
     /// The CA's certificate holds another public key than its key does.
@@ -20,11 +20,11 @@ pub enum CertError {
     Mismatch,
     /// The certificate may not sign others.
     #[error(
-        "the certificate is no CA's (its basic constraints do not say so); give the CA's own certificate"
+        "the certificate is not a CA certificate by its basic constraints; use the certificate of the CA"
     )]
     NotCa,
     /// The bytes are not a certificate.
-    #[error("no X.509 certificate in DER; if it is PEM, decode it first")]
+    #[error("not an X.509 certificate in DER; if it is PEM, decode it first")]
     Certificate,
     /// The request is larger than a certificate request needs to be.
     #[error(
@@ -37,7 +37,7 @@ pub enum CertError {
         limit: usize,
     },
     /// The bytes are not a request, or its own key did not sign it.
-    #[error("no PKCS#10 certificate request in DER that its own key has signed; make a new one")]
+    #[error("not a PKCS#10 certificate request in DER with a valid signature; create a new one")]
     Request,
     /// The subject is neither a node's nor an administrator's.
     #[error(
@@ -46,19 +46,24 @@ pub enum CertError {
     Subject(String),
     /// The request asks for a usage that nodes do not have.
     #[error(
-        "the extended key usages {0:?} are not issued to nodes; ask for 1 (serverAuth) or 2 (clientAuth), as [2]"
+        "the extended key usages {0:?} are not issued to nodes; request 1 (serverAuth) or 2 (clientAuth), as [2]"
     )]
     Usage(String),
-    /// There is no name, or one is neither a DNS name nor an address.
-    #[error("{0:?} can stand in no server certificate; give DNS names or IP addresses, at least one")]
+    /// A name is neither a DNS name nor an address.
+    #[error("{0:?} is neither a DNS name nor an IP address; use only these as subject alternative names")]
     ServerName(String),
+    /// A request for a server's certificate has no names.
+    #[error(
+        "the certificate request has no subject alternative names; add at least one DNS name or IP address"
+    )]
+    NoServerName,
     /// The time cannot be part of a certificate.
     #[error(
-        "the certificate's lifetime ends beyond the calendar; set the clock, or choose a shorter lifetime"
+        "the certificate would expire after the last possible date; set the clock, or choose a shorter lifetime"
     )]
     Time,
     /// The library could not create it.
-    #[error("the certificate or key could not be made")]
+    #[error("cannot create the certificate or key")]
     Make(#[from] rcgen::Error),
 }
 

@@ -54,7 +54,7 @@ impl ServingRequest {
             }
         }
         if names.is_empty() && addresses.is_empty() {
-            return Err(CertError::ServerName(String::new()));
+            return Err(CertError::NoServerName);
         }
         Ok(Self { node, names, addresses, public: info.subject_pki.raw.to_vec() })
     }

@@ -51,21 +51,21 @@ pub(super) fn user(spec: &CertificateSigningRequestSpec) -> Option<&str> {
 /// whoever approves it, as in a cluster.
 pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRequest, String> {
     let der = CertificateSigningRequestDer::from_pem_slice(&spec.request.0)
-        .map_err(|error| format!("spec.request is no certificate request in PEM: {error}"))?;
+        .map_err(|error| format!("cannot read spec.request as a certificate request in PEM: {error}"))?;
     let wanted = ServingRequest::read(&der).map_err(|error| error.to_string())?;
     if user(spec).is_some_and(|node| node != wanted.node) {
         return Err(format!(
-            "{:?} asks for a certificate of node {}: nodes ask for themselves",
+            "{:?} requests a certificate of node {}; a node can only request its own",
             spec.username.as_deref().unwrap_or_default(),
             wanted.node
         ));
     }
     let usages = spec.usages.as_deref().unwrap_or_default();
     if let Some(other) = usages.iter().find(|usage| !USAGES.contains(&usage.as_str())) {
-        return Err(format!("the usage {other:?} is not one of {}", USAGES.join(", ")));
+        return Err(format!("unsupported usage {other:?}; use only {}", USAGES.join(", ")));
     }
     if !usages.iter().any(|usage| usage == SERVER) {
-        return Err(format!("the usage {SERVER:?} is missing"));
+        return Err(format!("usage {SERVER:?} is missing; add it"));
     }
     Ok(wanted)
 }
@@ -181,7 +181,7 @@ pub(super) fn decide(
     };
     if let Some(never) = reserved.find(&wanted) {
         return Decision::Deny(format!(
-            "{never} is the cloud's, a service's or another node's: no node may have it"
+            "{never} belongs to the cloud, a service or another node; request other names"
         ));
     }
     let is_allowed = |text: &str| names.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
@@ -197,8 +197,8 @@ pub(super) fn decide(
         (None, None) => Decision::Approve,
         (None, Some(_)) if names.seen.is_none() => Decision::Wait,
         (Some(strange), _) | (None, Some(strange)) => Decision::Deny(format!(
-            "{strange} is not known to be node {}'s: it may ask for loopback and link-local addresses, its name, the address that it alone \
-             is connected from, and what an administrator has written into the annotation {ALLOWED} of its Node",
+            "{strange} is not known to belong to node {}; request loopback and link-local addresses, the node's name, the address that only \
+             this node is connected from, or names in the annotation {ALLOWED} of the Node",
             wanted.node
         )),
     }
@@ -268,7 +268,7 @@ mod tests {
             let Decision::Deny(why) = decision(&request("edge-1", &["127.0.0.1", bad])) else {
                 panic!("{bad}")
             };
-            assert!(why.contains("is not known") || never.contains(&bad), "{why}");
+            assert!(why.contains("is not known to belong") || never.contains(&bad), "{why}");
             let allowed = NodeNames {
                 seen: Some(bad.parse().unwrap()),
                 allowed: vec![bad.to_owned()],

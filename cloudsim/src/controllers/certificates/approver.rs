@@ -32,7 +32,7 @@ impl Approver {
             Decision::Approve => None,
             Decision::Deny(why) => Some(why),
             Decision::Wait => Some("the node is not connected".to_owned()),
-            Decision::Leave => Some("it is no node that asks".to_owned()),
+            Decision::Leave => Some("the requester is not a node".to_owned()),
         })
     }
 

@@ -13,7 +13,7 @@ pub(super) fn conditions(request: &CertificateSigningRequest) -> &[CertificateSi
 
 /// Returns the condition `Approved`.
 pub(crate) fn approved() -> CertificateSigningRequestCondition {
-    condition("Approved", "AutoApproved", "the node's own server")
+    condition("Approved", "AutoApproved", "Auto approving the serving certificate of the node")
 }
 
 /// Returns a condition that holds from now on.

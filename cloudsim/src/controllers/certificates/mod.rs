@@ -148,7 +148,7 @@ fn sign(
 ) -> Result<String, String> {
     let wanted = readable(&request.spec)?;
     if let Some(never) = reserved.find(&wanted) {
-        return Err(format!("{never} is the cloud's, a service's or another node's: no node may have it"));
+        return Err(format!("{never} belongs to the cloud, a service or another node; request other names"));
     }
     let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let validity = asked.map_or(MAX_VALIDITY, Duration::from_secs).clamp(MIN_VALIDITY, MAX_VALIDITY);
