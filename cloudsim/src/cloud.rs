@@ -46,6 +46,7 @@ mod backend;
 mod error;
 mod metrics;
 mod options;
+mod recreated;
 mod replicas;
 mod routing;
 mod standalone;

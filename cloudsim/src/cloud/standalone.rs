@@ -7,14 +7,12 @@ use kubeapi::{
     Api, Builder,
     serve::{HandlerService, Server},
     store::{
-        Expect, LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
-        StoreError, StoreLock, Write,
+        LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
     },
 };
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
-use super::{DATABASE, Options, StartError, metrics::Metrics};
+use super::{DATABASE, Options, StartError, metrics::Metrics, recreated};
 use crate::{
     admin::{Admin, ApiWithAdmin},
     admission,
@@ -60,7 +58,7 @@ impl Standalone {
         sessions: &Sessions,
     ) -> Result<Self, StartError> {
         let (store, lock) = open_store(options).await?;
-        remove_recreated(&store).await?;
+        recreated::remove_damaged(&store).await?;
         let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
         let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
         let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
@@ -268,25 +266,6 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// The collections whose objects are recreated: by controllers from other objects, or by their writers, who write them again and again.
-const RECREATED: [&str; 6] = [
-    "events",
-    "leases.coordination.k8s.io",
-    "endpoints",
-    "endpointslices.discovery.k8s.io",
-    "objectsyncs.reliablesyncs.kubeedge.io",
-    "clusterobjectsyncs.reliablesyncs.kubeedge.io",
-];
-
-/// Removes damaged objects that are recreated. All others are kept for their writers to write them again.
-async fn remove_recreated(store: &Arc<dyn Store>) -> Result<(), StoreError> {
-    for key in store.damaged().now().keys().filter(|key| RECREATED.contains(&key.resource.as_str())) {
-        store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value: None }]).await?;
-        warn!(object = %key, "damaged object removed; will be recreated");
-    }
-    Ok(())
 }
 
 /// The space that is held for the time when the disk is full: deletions need it for SQLite's log, which takes a megabyte, and its index.

@@ -11,7 +11,7 @@ pub mod dispatcher;
 mod disruption;
 pub mod dynamic;
 pub mod edge;
-mod endpoints;
+pub(crate) mod endpoints;
 pub mod events;
 mod eviction;
 pub(crate) mod expired_certificates;

@@ -1,8 +1,13 @@
-//! What a controller of kube-rs does after a failure.
+//! What a controller does after a failure: when it logs it, and when it tries again.
 
-use std::time::Duration;
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
 use kube::runtime::controller::Action;
+use limits::Repeated;
+use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 /// The wait after another writer was faster.
@@ -10,13 +15,24 @@ const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// The wait after any other failure.
 const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The failures of all controllers that were logged: each is logged at once, and then at growing intervals.
+static LOGGED: LazyLock<Mutex<Repeated>> = LazyLock::new(Mutex::default);
+
+/// Counts a failure, which is the text of everything that tells it from others. Returns the number of its occurrences if it is to be
+/// logged now.
+pub(super) fn due(failure: &str) -> Option<u64> {
+    LOGGED.lock().count(failure, Instant::now())
+}
+
 /// Logs that an object could not be handled, and tries again. A conflict with another writer, or a deletion meanwhile, is ordinary.
 pub(super) fn after_failure(what: &'static str, error: &kube::Error) -> Action {
     if matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409)) {
         debug!(error = error as &dyn std::error::Error, "conflict: {what}; retrying");
         return Action::requeue(CONFLICT_RETRY_INTERVAL);
     }
-    warn!(error = error as &dyn std::error::Error, "{what}; retrying");
+    if let Some(times) = due(&format!("{what} {error}")) {
+        warn!(times, error = error as &dyn std::error::Error, "{what}; retrying");
+    }
     Action::requeue(ERROR_RETRY_INTERVAL)
 }
 
@@ -38,5 +54,11 @@ mod tests {
                 "{code}"
             );
         }
+    }
+
+    #[test]
+    fn repeated_failure_is_logged_once_until_it_changes() {
+        let found = ["service a is damaged", "service a is damaged", "service b is damaged"].map(due);
+        assert_eq!(found, [Some(1), None, Some(1)]);
     }
 }

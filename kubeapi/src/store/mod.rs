@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
+use uuid::Uuid;
 
 mod damage;
 mod lock;
@@ -301,9 +302,16 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Lists the objects of `scope` in the order of (namespace, name).
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
 
-    /// Returns the uid of a damaged object, if it can still be read.
-    async fn damaged_uid(&self, _key: &Key) -> Result<Option<String>, StoreError> {
+    /// Returns a damaged object, if its bytes are JSON all the same. Any value in it may be wrong.
+    async fn damaged_value(&self, _key: &Key) -> Result<Option<Value>, StoreError> {
         Ok(None)
+    }
+
+    /// Returns the uid of a damaged object, if it can still be read.
+    async fn damaged_uid(&self, key: &Key) -> Result<Option<String>, StoreError> {
+        let value = self.damaged_value(key).await?;
+        let uid = value.as_ref().and_then(|value| value.pointer("/metadata/uid")?.as_str());
+        Ok(uid.and_then(|uid| Uuid::parse_str(uid).ok()).map(|uid| uid.to_string()))
     }
 
     /// Returns the damaged objects that were found: by opening the store, and by reading since.

@@ -21,6 +21,7 @@ mod config;
 mod config_changes;
 mod crowds;
 mod damage;
+mod damaged_endpoints;
 mod damaged_kinds;
 mod device_controller;
 mod disconnects;

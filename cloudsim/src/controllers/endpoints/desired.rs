@@ -24,14 +24,19 @@ use crate::controllers::{
 /// The label of a slice with its service's name.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label of Endpoints that this controller writes, and its value.
-pub(super) const ENDPOINTS_MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
-pub(super) const ENDPOINTS_MANAGER: &str = "endpoint-controller";
+const ENDPOINTS_MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+const ENDPOINTS_MANAGER: &str = "endpoint-controller";
 /// The label of a slice with its manager.
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-const MANAGER: &str = "endpointslice-controller.k8s.io";
+pub(super) const MANAGER: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// The most endpoints in one slice.
 const IN_A_SLICE: usize = 100;
+
+/// Reports whether this controller writes the Endpoints, according to their label.
+pub(super) fn is_managed(endpoints: &Endpoints) -> bool {
+    endpoints.labels().get(ENDPOINTS_MANAGED_BY).is_some_and(|manager| manager == ENDPOINTS_MANAGER)
+}
 
 /// Reports whether a change of a pod may change endpoints.
 pub(super) fn matters(change: &Change<Pod>) -> bool {

@@ -13,10 +13,7 @@ use kube::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Cluster,
-    desired::{ENDPOINTS_MANAGED_BY, ENDPOINTS_MANAGER},
-};
+use super::{Cluster, desired::is_managed};
 use crate::controllers::informers::{Change, Failure, Triggers, work};
 
 /// The annotation of Endpoints that older programs use for leader election.
@@ -41,9 +38,6 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
         Some(ObjectRef::from_obj(&*left))
     };
     let triggers = Triggers::none().and(&cluster.services, of_service);
-    let is_managed = |one: &Arc<Endpoints>| {
-        one.labels().get(ENDPOINTS_MANAGED_BY).is_some_and(|manager| manager == ENDPOINTS_MANAGER)
-    };
     for left in cluster.endpoints.all().iter().filter(|one| is_managed(one)) {
         let (namespace, name) = (left.namespace().unwrap_or_default(), left.name_any());
         if cluster.services.get(&namespace, &name).is_none() {

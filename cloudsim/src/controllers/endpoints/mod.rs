@@ -11,7 +11,7 @@ use kube::{
     ResourceExt,
     runtime::{controller::Action, reflector::ObjectRef},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 mod desired;
@@ -51,6 +51,20 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let queue = (cluster.queues.named("endpointslice"), cluster.services.clone());
     let leftover = leftover::run(cluster.clone(), stop.clone());
     tokio::join!(work(queue, triggers, cluster, reconcile, stop), leftover);
+}
+
+/// Reports whether the Endpoints and slices of a service are made of pods.
+pub(crate) fn selects_pods(service: &Value) -> bool {
+    let selector = service.pointer("/spec/selector").and_then(Value::as_object);
+    selector.is_some_and(|selector| !selector.is_empty())
+        && service.pointer("/spec/type").and_then(Value::as_str) != Some("ExternalName")
+}
+
+/// Reports whether a controller has written the slice, according to its label.
+pub(crate) fn is_generated_slice(slice: &Value) -> bool {
+    let manager =
+        slice.pointer("/metadata/labels").and_then(|labels| labels.get(desired::MANAGED_BY)?.as_str());
+    manager.is_some_and(|manager| [desired::MANAGER, mirror::MANAGER].contains(&manager))
 }
 
 async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
@@ -96,7 +110,7 @@ async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), F
     match there {
         Some(old)
             if old.subsets.clone().unwrap_or_default() == desired.subsets.clone().unwrap_or_default()
-                && old.labels().contains_key(desired::ENDPOINTS_MANAGED_BY) =>
+                && desired::is_managed(&old) =>
         {
             Ok(())
         }

@@ -13,7 +13,7 @@ use super::{
     graph::{Decision, Node, ORPHAN, Owner, Propagation},
     kinds::{self, Kinds},
 };
-use crate::controllers::workloads::or_null;
+use crate::controllers::{requeue::due, workloads::or_null};
 
 /// The wait after a failed call.
 const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ impl Actor {
                 let is_conflict =
                     matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
                 if !is_conflict {
-                    warn!(name = %node.name, error = &error as &dyn std::error::Error, "failed to garbage-collect object; retrying");
+                    log_failure(node, &error);
                     tokio::time::sleep(ERROR_RETRY_INTERVAL).await;
                 }
                 done(Vec::new(), true)
@@ -144,6 +144,15 @@ impl Actor {
             self.disown(dependent, std::slice::from_ref(&node.uid)).await?;
         }
         self.release(node, ORPHAN).await
+    }
+}
+
+/// Logs a failure at once, and then at growing intervals.
+fn log_failure(node: &Node, error: &kube::Error) {
+    let (namespace, name) = (&node.namespace, &node.name);
+    if let Some(times) = due(&format!("garbage collector {namespace}/{name} {error}")) {
+        let error = error as &dyn std::error::Error;
+        warn!(namespace, name, times, error, "failed to garbage-collect object; retrying");
     }
 }
 

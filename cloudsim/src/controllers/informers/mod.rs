@@ -128,14 +128,17 @@ where
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    damaged = Repeated::default();
+                    // each list begins, also one that then fails
+                    if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                        damaged = Repeated::default();
+                    }
                     self.observe(event).await;
                 }
                 Err(error) => {
                     let (kind, why) = (K::kind(&()), &error as &dyn std::error::Error);
                     if !is_damaged(&error) {
                         tracing::debug!(%kind, error = why, "watch ended; restarting");
-                    } else if let Some(times) = damaged.count(&kind, Instant::now()) {
+                    } else if let Some(times) = damaged.count(&error.to_string(), Instant::now()) {
                         tracing::error!(%kind, times, error = why, "failed to list objects; controllers that read them wait");
                     }
                 }

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Change, Informer, metrics::WorkQueue};
+use crate::controllers::requeue::due;
 
 /// The wait after a failed call.
 const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -55,7 +56,9 @@ impl Failure {
             debug!(controller, object, error, "object has changed meanwhile; retrying");
             return CONFLICT_RETRY_INTERVAL;
         }
-        warn!(controller, object, error, "failed to reconcile object; retrying");
+        if let Some(times) = due(&format!("{controller} {object} {self}")) {
+            warn!(controller, object, times, error, "failed to reconcile object; retrying");
+        }
         ERROR_RETRY_INTERVAL
     }
 }

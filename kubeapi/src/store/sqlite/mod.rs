@@ -36,6 +36,7 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 
@@ -223,12 +224,12 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn damaged_uid(&self, key: &Key) -> Result<Option<String>, StoreError> {
+    async fn damaged_value(&self, key: &Key) -> Result<Option<Value>, StoreError> {
         let read = async {
             let mut reader = self.readers.lend().await?;
-            let uid = read::damaged_uid(&mut reader.connection, key).await?;
+            let value = read::damaged_value(&mut reader.connection, key).await?;
             reader.give_back();
-            Ok(uid)
+            Ok(value)
         };
         read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
-use uuid::Uuid;
 
 use super::{Seal, checksum::checksum, sealing::opened};
 use crate::store::{Damage, Key, Listing, Object, Page, Resource, Scope};
@@ -84,25 +84,16 @@ fn keys_of(damaged: &[DamagedObject]) -> Vec<Key> {
     damaged.iter().map(|object| object.key.clone()).collect()
 }
 
-/// Reads the uid of the damaged object at `key`, if its bytes are a JSON object all the same.
-pub(super) async fn damaged_uid(
+/// Reads the damaged object at `key`, if its bytes are JSON all the same.
+pub(super) async fn damaged_value(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<String>, sqlx::Error> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        uid: Uuid,
-    }
-    #[derive(Deserialize)]
-    struct Head {
-        metadata: Metadata,
-    }
+) -> Result<Option<Value>, sqlx::Error> {
     let query = sqlx::query("SELECT value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3");
     let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
     let row = query.fetch_optional(connection).await?;
     let bytes = row.and_then(|row| row.try_get::<Vec<u8>, _>(0).ok()).unwrap_or_default();
-    let head = serde_json::from_slice::<Head>(&bytes).ok();
-    Ok(head.map(|head| head.metadata.uid.to_string()))
+    Ok(serde_json::from_slice(&bytes).ok())
 }
 
 /// Returns the collections that exist, each with the bytes of its values.

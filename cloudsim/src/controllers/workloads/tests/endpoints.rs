@@ -136,3 +136,22 @@ async fn every_service_has_a_slice_also_where_its_selector_matches_nothing() {
     world.until_all::<EndpointSlice>(each).await;
     world.until_all::<Endpoints>(|endpoints| endpoints.len() == SERVICES).await;
 }
+
+#[tokio::test]
+async fn endpoints_with_the_label_of_another_manager_are_taken_over_and_labelled() {
+    const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+    let world = World::new().await;
+    let labels = json!({MANAGED_BY: "somebody"});
+    world
+        .create(
+            json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web", "labels": labels}}),
+        )
+        .await;
+    world.create(service("web", json!({"selector": {"a": "b"}, "ports": [{"port": 80}]}))).await;
+    world
+        .until_all::<Endpoints>(|all| {
+            all.get("web")
+                .is_some_and(|web| web.labels().get(MANAGED_BY).is_some_and(|by| by == "endpoint-controller"))
+        })
+        .await;
+}
