@@ -47,58 +47,58 @@ Examples:
   The same with three nodes in the same process, which run pods without containers:
     cloudsim up --nodes 3
 
-  A cloud that other machines reach, and that remembers everything:
+  A cloud for other machines, with its state on disk:
     cloudsim up --address 0.0.0.0 --data-dir /var/lib/cloudsim
 
-  What a script asks for:
+  Names of disconnected nodes, for a script:
     cloudsim nodes -o json | jq '.nodes[] | select(.session == null).name'
 
-  Its Secrets and the keys of its authority encrypted, and a look at what it keeps:
+  Encrypt Secrets and keys on disk, and check the database:
     cloudsim db new-key /etc/cloudsim.key
     cloudsim up --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
     cloudsim db check --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
 
-  The join token for a node's edgecore.yaml, and one for a single node:
+  The join token, and one for a single node:
     cloudsim token
     cloudsim token --node edge-1 --ttl 10m
 
-  Another machine in the place of a node:
+  Free the name of a node for another machine:
     cloudsim node reset edge-1
 
-  What devices report, and another value for one of them:
+  List devices, and set a property's desired value:
     cloudsim devices
     cloudsim devices set default/thermometer target=25
 
-  What rules have carried, and a message by hand:
+  List rules, and send a message through one:
     cloudsim rules
     cloudsim rules send edge-1 default/hello --body on
 
-  A node behind a satellite, and one behind a cut link:
+  Degrade the link of one node, and cut that of another:
     cloudsim faults set edge-1 --profile Satellite
     cloudsim faults cut edge-2
 
-  A hundred nodes on the simulated runtime for a cloud elsewhere:
+  A hundred simulated nodes that join a cloud elsewhere:
     cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100 --data-dir /var/lib/hollow
 
-  The cloud of a cluster that exists, as kind's, with all of its state there:
+  Cluster mode, for example with kind:
     cloudsim up --kube-context kind-kind --address 0.0.0.0
     cloudsim token --kubeconfig ~/.kube/config
 
-  A scenario from a file, with its outcome for a CI:
+  A scenario from a file, with a JUnit report:
     cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
 
 Not in this cloud, which says so where it is asked for them: node jobs (operations.kubeedge.io),
 groups of nodes (apps.kubeedge.io).";
 
-/// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
+/// A KubeEdge-compatible cloud in one process, with a Kubernetes API
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cloudsim", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas. Default: warn; nothing for demo and run
+    /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas [default: warn; off for demo and run]
     #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
 
-    /// How to write the log
+    /// Format of log lines
     #[arg(
         long,
         global = true,
@@ -129,22 +129,22 @@ impl Cli {
 pub enum Command {
     /// Run a cloud until Ctrl-C
     Up(Up),
-    /// Look into what a cloud keeps in its data directory, or write it anew
+    /// Inspect, check or repair the data directory
     #[command(subcommand)]
     Db(DbCommand),
-    /// Print the join token of a running cloud, or make one for a node, a time, a number of uses
+    /// Print the join token, or create one limited by node, lifetime or uses
     Token {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML: the token and what it is good for
+        /// Print the token and its limits as JSON or YAML
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
-        /// What it is to be good for
+        /// Limits of a new token
         #[command(flatten)]
         scope: TokenScope,
     },
-    /// Change what a running cloud knows of one node
+    /// Manage a node's identity (reset)
     Node {
         /// The cloud
         #[command(flatten)]
@@ -153,7 +153,7 @@ pub enum Command {
         #[command(subcommand)]
         command: NodeCommand,
     },
-    /// List devices: what is wanted of them and what they report
+    /// List devices with desired and reported values
     Devices {
         /// The cloud
         #[command(flatten)]
@@ -165,7 +165,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<DeviceCommand>,
     },
-    /// List the nodes of a running cloud: who is connected, since when, how, and what waits for them
+    /// List nodes with their connections and queued messages
     Nodes {
         /// The cloud
         #[command(flatten)]
@@ -174,7 +174,7 @@ pub enum Command {
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
     },
-    /// List rules: where their messages come from and go, how many arrived, the last error
+    /// List rules with source, target, message counts and last error
     Rules {
         /// The cloud
         #[command(flatten)]
@@ -186,7 +186,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<RulesCommand>,
     },
-    /// List Services with their endpoints by node, and the ways between nodes: direct, or over the relay, and what went there
+    /// List Services, their endpoints by node, and connections between nodes
     Mesh {
         /// The cloud
         #[command(flatten)]
@@ -195,51 +195,53 @@ pub enum Command {
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
     },
-    /// Break links, certificates and messages of a running cloud on purpose, and mend them
+    /// Inject network, certificate and message faults
     Faults {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML; without, faults are YAML, profiles and shapes a table
+        /// Print JSON or YAML [default: YAML for faults, tables for profiles and shapes]
         #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
-        /// What to break or mend
+        /// Fault to inject or restore
         #[command(subcommand)]
         command: FaultsCommand,
     },
-    /// Run scenarios from files: clouds, nodes, faults and expectations. Exit code: 0 all came true, 1 not, 2 a file is no scenario
+    /// Run scenarios from files
+    ///
+    /// Exit code: 0 passed, 1 failed, 2 invalid scenario file.
     Run(Run),
     /// Run a simulated container runtime (CRI v1) on a unix socket until Ctrl-C
     Runtime {
-        /// The socket
+        /// Path of the CRI socket; connections to pods use PATH.pods
         #[arg(long, value_name = "PATH")]
         socket: PathBuf,
-        /// Where to remember pods and containers, so that they survive a restart of the runtime
+        /// Directory in which pods and containers survive a restart of the runtime [default: none]
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
-    /// Show the whole loop: a cloud, a node, a pod that runs, a device that follows, each step with its time
+    /// Run a demo: a cloud, a node, a pod and a device
     Demo {
-        /// End when everything was seen: exit code 0, or 1 with the reason
+        /// Exit once every step has succeeded (0) or one has failed (1)
         #[arg(long)]
         once: bool,
-        /// The manifests to apply
+        /// Directory of the manifests to apply
         #[arg(long, value_name = "DIR", default_value = "examples")]
         manifests: PathBuf,
         /// Kubeconfig file to merge the demo's context `cloudsim` into, until the demo ends [default: a temporary file]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
     },
-    /// Run nodes on the simulated runtime that join a cloud elsewhere, until Ctrl-C
+    /// Run simulated nodes that join a cloud elsewhere, until Ctrl-C
     Hollow(Hollow),
-    /// Join a node to a cloud before a cluster, run a pod with a ConfigMap and a Secret there, follow a device, and clean up
+    /// Test a cloud in cluster mode with a node, a pod and a device
     ///
-    /// Exit code: 0 all was seen, 1 not. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
+    /// Exit code: 0 passed, 1 failed. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
     Selftest(Selftest),
-    /// Print what a cloud before a cluster must be allowed to do there: a service account with its roles, for `kubectl apply -f -`
+    /// Print the RBAC manifests for cluster mode
     Roles {
-        /// Whether it makes KubeEdge's CustomResourceDefinitions where the cluster lacks them, as for `up`
-        #[arg(long, value_name = "WHETHER", default_value_t = true, action = clap::ArgAction::Set)]
+        /// Install missing KubeEdge CRDs, as for `up`
+        #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
         install_crds: bool,
     },
     /// Print completions for a shell
@@ -256,11 +258,11 @@ pub struct TokenScope {
     #[arg(long, value_name = "NAME", value_parser = subdomain)]
     pub node: Option<String>,
 
-    /// Make a token that is good for this time, as 10m or 12h
+    /// Lifetime of a new token, for example 10m or 12h
     #[arg(long, value_name = "TIME")]
     pub ttl: Option<Period>,
 
-    /// Make a token that is good for so many certificates
+    /// Number of certificates that a new token allows
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub uses: Option<u32>,
 }
@@ -272,11 +274,11 @@ pub struct Run {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// Write the outcome as JUnit XML
+    /// JUnit XML report to write
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Draw chance from this number instead of the files' own
+    /// Random seed instead of the files' own
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 }
@@ -289,20 +291,20 @@ pub struct Up {
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = listen_address)]
     pub address: IpAddr,
 
-    /// The cluster before whose API server this cloud stands
+    /// Options of cluster mode
     #[command(flatten)]
     pub cluster: ClusterArgs,
 
-    /// Name or address by which this cloud is reached, for its certificates; the first one stands in the kubeconfig.
-    /// Repeatable. Default: 127.0.0.1 and localhost, and with --address 0.0.0.0 all addresses and the name of this machine
+    /// Host name or IP address by which this cloud is reached, for its certificates; the first one that resolves here is in the
+    /// kubeconfig. Repeatable [default: 127.0.0.1, localhost; with --address 0.0.0.0 also this machine's addresses and name]
     #[arg(long = "name", value_name = "HOST", value_parser = host)]
     pub names: Vec<String>,
 
-    /// Port of the Kubernetes API; 0 takes one that is free, as for all ports
+    /// Port of the Kubernetes API; 0 picks a free port, as for all ports
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub api_port: u16,
 
-    /// Port of the HTTPS server that gives nodes their certificates
+    /// Port of the HTTPS server that issues certificates to nodes
     #[arg(long, value_name = "PORT", default_value_t = 10002)]
     pub https_port: u16,
 
@@ -310,11 +312,11 @@ pub struct Up {
     #[arg(long, value_name = "PORT", default_value_t = 10000)]
     pub ws_port: u16,
 
-    /// UDP port on which CloudHub takes QUIC (RFC 9000), too; edge-agent speaks it, EdgeCore does not
+    /// UDP port of CloudHub for QUIC (RFC 9000), for edge-agent only [default: none]
     #[arg(long, value_name = "PORT")]
     pub quic_port: Option<u16>,
 
-    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; off: none of them
+    /// Port of the stream server for logs, exec, attach and port-forward, or `off`
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
 
@@ -340,7 +342,7 @@ pub struct Up {
     #[arg(long, value_name = "PORT")]
     pub router_port: Option<u16>,
 
-    /// Let everybody call the router who reaches it, also beyond this machine
+    /// Allow unauthenticated router calls
     #[arg(long, requires = "router_port")]
     pub router_anonymous: bool,
 
@@ -353,11 +355,11 @@ pub struct Up {
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT)]
     pub context: String,
 
-    /// Make this cloud the current context of the kubeconfig, even if another context is
+    /// Make this cloud the current context; the earlier one is set again when a cloud without --data-dir stops
     #[arg(long)]
     pub set_current_context: bool,
 
-    /// Keep everything in this directory; without it, everything is in memory and ends with the program
+    /// Directory for all data [default: none, everything is in memory]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
@@ -366,11 +368,11 @@ pub struct Up {
     #[arg(long, value_name = "FILE", requires = "data_dir")]
     pub key_file: Option<PathBuf>,
 
-    /// Nodes to run in this process, on the simulated runtime
+    /// Number of simulated nodes to run in this process
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub nodes: usize,
 
-    /// Seconds without a sign of life after which a node is NotReady
+    /// Seconds without a heartbeat before a node is NotReady
     #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds)]
     pub node_grace: Duration,
 
@@ -392,15 +394,15 @@ pub struct Up {
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub hubs: u8,
 
-    /// How long after its end a node may still renew its certificate with itself, as 12h or 30d; without, it needs a token then
+    /// Time after expiry in which a node may still renew its certificate, for example 12h or 30d
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub renewal_grace: Period,
 
-    /// The longest that a token of a service account lives, as 24h or 30d, at least 1h: one that is to live longer is shortened
+    /// Longest lifetime of a service account token, at least 1h; longer requests are shortened
     #[arg(long, value_name = "TIME", default_value = "365d", value_parser = token_lifetime)]
     pub service_account_max_token_expiration: Duration,
 
-    /// What chance is drawn from where `faults` makes links bad
+    /// Random seed for faults
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub fault_seed: u64,
 }

@@ -24,7 +24,7 @@ const STANDALONE: [&str; 11] = [
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "A cluster that exists")]
 pub struct ClusterArgs {
-    /// Stand before the API server of this context's cluster, and bring it what KubeEdge adds; what a cluster has already stays off
+    /// Use the API server of this context's cluster (cluster mode)
     #[arg(long, value_name = "NAME", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE)]
     pub kube_context: Option<String>,
 
@@ -33,19 +33,19 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE)]
     pub cluster_kubeconfig: Option<PathBuf>,
 
-    /// Stand before the API server of the cluster in whose pod this runs, with the rights of the pod's service account
+    /// Use the API server of the cluster in whose pod this runs, with the pod's service account (cluster mode)
     #[arg(long, requires = "names", conflicts_with_all = STANDALONE)]
     pub in_cluster: bool,
 
-    /// What all replicas of this cloud are called together. Two of different names do not serve one cluster
+    /// Common name of all replicas. Two installations cannot serve one cluster
     #[arg(long, value_name = "NAME", default_value = "cloudsim", value_parser = subdomain, requires = "cluster")]
     pub installation: String,
 
-    /// Make KubeEdge's CustomResourceDefinitions where the cluster lacks them
-    #[arg(long, value_name = "WHETHER", default_value_t = true, action = clap::ArgAction::Set, requires = "cluster")]
+    /// Install missing KubeEdge CRDs
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, requires = "cluster")]
     pub install_crds: bool,
 
-    /// Port for /healthz, /readyz and /metrics, over plain HTTP; without a cluster the API serves them
+    /// Port for /healthz, /readyz and /metrics, over plain HTTP [default: none; in standalone mode the API serves them]
     #[arg(long, value_name = "PORT", requires = "cluster")]
     pub health_port: Option<u16>,
 }

@@ -7,13 +7,17 @@ use clap::{Args, Subcommand};
 /// What to do with a cloud's store.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DbCommand {
-    /// Read all of it and say what is wrong; exit code 1 where something is. The cloud may run
-    Check(DbPlace),
-    /// Write it anew with all that can be read of it, and say what is lost; the damaged file stays beside it. The cloud must not run
-    Repair(DbPlace),
-    /// Put a new key on top of a key file, which is made where it is missing
+    /// Check the database; the cloud may run
     ///
-    /// What was encrypted with the keys below it is encrypted anew at the next start; after that they can be taken out.
+    /// Exit code: 0 no fault, 1 faults found.
+    Check(DbPlace),
+    /// Write a new database with all readable objects; the cloud must not run
+    ///
+    /// Lost objects are printed. The damaged file stays beside the new one.
+    Repair(DbPlace),
+    /// Add a new key to a key file, which is created if it is missing
+    ///
+    /// The next start encrypts all data with the new key; after that you can remove the older keys.
     NewKey {
         /// The key file, for --key-file
         file: PathBuf,
@@ -26,7 +30,7 @@ pub struct DbPlace {
     /// The data directory of the cloud
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
-    /// The keys that its Secrets are encrypted with
+    /// Key file with which Secrets are encrypted
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 }

@@ -5,7 +5,7 @@ use clap::Subcommand;
 /// What to do with devices.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DeviceCommand {
-    /// Want another value of a property
+    /// Set a property's desired value
     Set {
         /// The device
         #[arg(value_name = "NAMESPACE/NAME")]

@@ -8,45 +8,47 @@ use cloudsim::faults::{
 /// What to break or mend.
 #[derive(Clone, Debug, Subcommand)]
 pub enum FaultsCommand {
-    /// Show everything that is wrong
+    /// Show all injected faults
     List,
-    /// Make the link of a node bad
+    /// Degrade a node's link
     Set {
         /// The node, or `all` for every node that has no conditions of its own
         #[arg(value_name = "NODE|all")]
         whom: FaultTarget,
-        /// How it is bad
+        /// Link conditions
         #[command(flatten)]
         bad: Bad,
     },
-    /// End the node's connections, and those to come
+    /// Close a node's connections and refuse new ones
     Cut {
         /// The node, or `all`
         #[arg(value_name = "NODE|all")]
         whom: FaultTarget,
     },
-    /// Let the node's connections stand, and nothing come through
+    /// Keep a node's connections open, but deliver nothing
     HalfOpen {
         /// The node, or `all`
         #[arg(value_name = "NODE|all")]
         whom: FaultTarget,
     },
-    /// Mend the link of a node, or everything
+    /// Restore a node's link, or everything
     Restore {
-        /// The node, or `all`; everything with certificates, too, where nobody is named
+        /// The node, or `all` [default: everything, including certificates]
         #[arg(value_name = "NODE|all")]
         whom: Option<FaultTarget>,
     },
-    /// Show nodes a certificate that is wrong: expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority; or the genuine
-    /// one. Connections end, so that it is seen. With a rotated authority, the token of the new one is printed
+    /// Present an invalid certificate to nodes, or the genuine one
+    ///
+    /// Certificates: expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority, genuine. Connections are closed, so that
+    /// nodes see it. With rotatedAuthority, the new join token is printed.
     Certificate {
-        /// Which
+        /// Certificate to present
         #[arg(value_name = "NAME")]
         certificate: Certificate,
     },
-    /// Let the enrolment server answer with bodies that never end: endless, slow; or genuine ones
+    /// Let the enrolment server send faulty responses: endless, slow; or genuine ones
     Answers {
-        /// How
+        /// Response fault
         #[arg(value_name = "NAME")]
         answers: Answers,
     },
@@ -55,56 +57,56 @@ pub enum FaultsCommand {
         /// The node
         #[arg(value_name = "NODE")]
         node: String,
-        /// Which, as `shapes` lists them; all in turn where none is named
+        /// Messages from the list of `shapes` [default: all in turn]
         #[arg(value_name = "SHAPE")]
         shapes: Vec<Shape>,
     },
-    /// List the kinds of links
+    /// List link profiles
     Profiles,
-    /// List the hostile messages
+    /// List malformed messages
     Shapes,
 }
 
 /// A bad link.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Bad {
-    /// A kind of link: Satellite, Cellular3G, Cellular4G, Wifi, Offline555, Vehicle. What is given beside it counts in its place
+    /// Link profile: Satellite, Cellular3G, Cellular4G, Wifi, Offline555, Vehicle. Other options override its values
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
-    /// How long a message is on its way, as 300ms
+    /// Delay of each message, for example 300ms
     #[arg(long, value_name = "TIME")]
     pub delay: Option<Period>,
-    /// So much longer at most, at random
+    /// Longest random delay in addition
     #[arg(long, value_name = "TIME")]
     pub jitter: Option<Period>,
-    /// Bytes that pass in a second
+    /// Bandwidth limit, bytes per second
     #[arg(long, value_name = "BYTES")]
     pub throttle: Option<u64>,
-    /// The part of messages that are lost, as 0.05
+    /// Fraction of messages dropped, for example 0.05
     #[arg(long, value_name = "PART")]
     pub drop: Option<f64>,
-    /// The part of messages that come twice
+    /// Fraction of messages sent twice
     #[arg(long, value_name = "PART")]
     pub duplicate: Option<f64>,
-    /// The part of messages that later ones overtake
+    /// Fraction of messages overtaken by later ones
     #[arg(long, value_name = "PART")]
     pub reorder: Option<f64>,
-    /// The part of objects that an older version follows
+    /// Fraction of objects followed by an older version
     #[arg(long, value_name = "PART")]
     pub stale: Option<f64>,
-    /// So long up, as 5s; with --down, again and again
+    /// Up time, for example 5s; alternates with --down
     #[arg(long, value_name = "TIME", requires = "down")]
     pub up: Option<Period>,
-    /// So long cut
+    /// Down time, for example 5s; alternates with --up
     #[arg(long, value_name = "TIME", requires = "up")]
     pub down: Option<Period>,
-    /// Hear no acknowledgement of the node's
+    /// Ignore the node's acknowledgements
     #[arg(long)]
     pub refuse_acknowledgements: bool,
-    /// Answer none of the node's reports and questions
+    /// Answer none of the node's reports and requests
     #[arg(long)]
     pub refuse_answers: bool,
-    /// End its connection to the relay between nodes, and those to come
+    /// Close its connection to the relay between nodes and refuse new ones
     #[arg(long)]
     pub cut_relay: bool,
 }

@@ -9,11 +9,11 @@ use super::{Port, cluster::subdomain, host::host, port_or_off};
 /// A cloud that runs elsewhere, and how nodes join it.
 #[derive(Args, Clone, Debug)]
 pub struct JoinArgs {
-    /// Name or address of the cloud, which stands in its certificate
+    /// Host name or IP address of the cloud, as in its certificate
     #[arg(long, value_name = "HOST", value_parser = host)]
     pub cloud: String,
 
-    /// Port of its HTTPS server that gives nodes their certificates
+    /// Port of its HTTPS server that issues certificates
     #[arg(long, value_name = "PORT", default_value_t = 10002)]
     pub https_port: u16,
 
@@ -21,15 +21,15 @@ pub struct JoinArgs {
     #[arg(long, value_name = "PORT", default_value_t = 10000)]
     pub ws_port: u16,
 
-    /// Port for stream tunnels; off: none
+    /// Port of its stream server, or `off`
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
 
-    /// The file with the join token, which is waited for
+    /// File with the join token; waits until it exists
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
 
-    /// What the nodes say is their address
+    /// Address that the nodes report
     #[arg(long, value_name = "IP", env = "POD_IP", default_value = "127.0.0.1", value_parser = agent::cli::node_ip)]
     pub node_ip: IpAddr,
 }
@@ -41,20 +41,19 @@ pub struct Hollow {
     #[command(flatten)]
     pub join: JoinArgs,
 
-    /// How many
+    /// Number of nodes
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub nodes: u16,
 
-    /// Nodes are called PREFIX-1, PREFIX-2 and so on
+    /// Prefix of node names: PREFIX-1, PREFIX-2, …
     #[arg(long, value_name = "PREFIX", default_value = "edge", value_parser = subdomain)]
     pub prefix: String,
 
-    /// Give them the taint node-role.kubernetes.io/edge:NoSchedule, so that only what tolerates it comes to them
+    /// Register the nodes with the taint node-role.kubernetes.io/edge:NoSchedule
     #[arg(long)]
     pub tainted: bool,
 
-    /// Where each has a directory for what it is and keeps. Without it, all ends with the program, and their names are refused to whoever
-    /// comes next until they are reset
+    /// Directory for the nodes' data [default: a temporary one; the names are then taken until `cloudsim node reset`]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -66,7 +65,7 @@ pub struct Selftest {
     #[command(flatten)]
     pub join: JoinArgs,
 
-    /// The namespace in which the test's objects are
+    /// Namespace of the test's objects
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
 }

@@ -5,7 +5,9 @@ use clap::Subcommand;
 /// What to do with rules.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RulesCommand {
-    /// Send a message through a rule by hand, and print what comes back; it counts as any other. Fails where the answer is 400 or more
+    /// Send a message through a rule, and print the answer
+    ///
+    /// Exit code: 1 if the answer has status 400 or more.
     Send {
         /// The node
         #[arg(value_name = "NODE")]
@@ -13,7 +15,7 @@ pub enum RulesCommand {
         /// The rule's source: NAMESPACE/PATH of a rule from rest, NAMESPACE/TOPIC of one from eventbus, the URL of one from servicebus
         #[arg(value_name = "TOPIC|PATH")]
         to: String,
-        /// What is sent
+        /// Body of the message
         #[arg(long, value_name = "TEXT", default_value = "")]
         body: String,
     },
