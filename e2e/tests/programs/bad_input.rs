@@ -23,7 +23,7 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
     let (_, strange_claims) = strange.split_once('.').context("the token has no dots")?;
     let forged = format!("{hash}.{strange_claims}");
     let cases = [
-        ("abc", vec!["modules.edgeHub.token", "a join token has 4"]),
+        ("abc", vec!["modules.edgeHub.token", "which has 4 parts"]),
         ("", vec!["no token", "modules.edgeHub.token"]),
         (&strange, vec!["not the one that the token was made for", "get a new token"]),
         (&forged, vec!["refused: 401", "another cloud"]),
