@@ -207,6 +207,9 @@ fn read_yaml(body: &[u8]) -> Result<Value, String> {
         let why = match error.strip_prefix("multiple YAML documents detected") {
             // the rest is advice for programmers
             Some(_) => "it has several documents; send one at a time",
+            None if error.contains("budget breached") => {
+                "it has too many values, aliases or levels to be read safely; send it as JSON"
+            }
             None => &error,
         };
         excerpt(why)
@@ -293,6 +296,7 @@ mod tests {
         for (text, why) in [
             (format!("a: [{long}"), "unclosed bracket '['"),
             (format!("a: 1\n---\nb: {long}"), "it has several documents; send one at a time"),
+            (format!("[{}]", "1,".repeat(260_000)), "it has too many values, aliases or levels"),
             (format!("a: !!{long} x"), "the body is not YAML"),
             (format!("{{{long}"), "the body is not YAML"),
         ] {
