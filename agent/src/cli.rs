@@ -17,57 +17,57 @@ pub use self::join::{Driver, InstallPaths, Join, Reset, node_ip};
 
 const EXAMPLES: &str = "\
 Examples:
-  Make this machine a node, as root; `cloudsim up` prints the line with the token:
+  Join this machine, as root; `cloudsim up` prints the command with the token:
     edge-agent join --cloud 192.0.2.10 --token TOKEN
 
-  The end of that: pods, configuration, certificate and database go:
+  Remove this node with its pods, configuration, certificate and database:
     edge-agent reset
 
-  Write a configuration by hand, put the cloud's addresses and join token into it, start:
+  Write a configuration by hand, set the cloud's addresses and the join token in it, and start the agent:
     mkdir -p /etc/kubeedge/config && edge-agent --minconfig > /etc/kubeedge/config/edgecore.yaml
     edge-agent
 
-  Try a configuration that stands elsewhere, and see what the agent decides:
+  Use another configuration file, and log decisions:
     edge-agent --config ./edgecore.yaml -v 4
 
-  See every setting with its default value:
+  Print every setting with its default value:
     edge-agent --defaultconfig
 
-  See only what one part says:
+  Log only one module in detail:
     edge-agent --log-filter warn,agent::edgehub=debug
 
-  See what is stored on this node, and whether the file is whole:
+  Print what is stored on this node, and check the database:
     edge-agent db dump | jq .
     edge-agent db check
 
-  Go back to EdgeCore with what this node has now, after the agent was stopped:
+  Return to EdgeCore with this node's current data, after stopping the agent:
     edge-agent db export --overwrite
 
-  The Kubernetes API on the node, where modules.metaManager.metaServer is enabled:
+  Use the Kubernetes API on the node, if modules.metaManager.metaServer is enabled:
     kubectl --kubeconfig /var/lib/kubeedge/metaserver.kubeconfig get pods
 
-  Completions for the shell:
+  Install completions for the shell:
     edge-agent completions bash > /etc/bash_completion.d/edge-agent
 
-Not yet in this agent: a relay over TCP in EdgeMesh, node jobs (TaskManager), groups of nodes, CSI volumes.";
+Not supported: the TCP relay of EdgeMesh, node jobs (TaskManager), node groups, CSI volumes.";
 
-/// KubeEdge's edge node agent: runs the pods that the cloud places on this node, and goes on without the cloud.
+/// Run the pods that the cloud assigns to this node, with or without a connection to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "edge-agent", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// The configuration, EdgeCore's edgecore.yaml (v1alpha2)
+    /// Configuration file, EdgeCore's edgecore.yaml (v1alpha2)
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     pub config: PathBuf,
 
-    /// Print a short configuration to begin with, and exit
+    /// Print a minimal configuration and exit
     #[arg(long, conflicts_with = "defaultconfig")]
     pub minconfig: bool,
 
-    /// Print every setting with its default value, and exit
+    /// Print every setting with its default value and exit
     #[arg(long)]
     pub defaultconfig: bool,
 
-    /// How much to log: 0 what the operator should know, 2 steps, 4 decisions, 6 messages and everything
+    /// Log level: 0 warnings and important events, 2 steps, 4 decisions, 6 messages and everything else
     #[arg(
         short,
         long = "v",
@@ -78,11 +78,11 @@ pub struct Cli {
     )]
     pub verbosity: i32,
 
-    /// What to log, by module: `LEVEL` or `MODULE=LEVEL`, separated by commas; goes before -v
+    /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas; overrides -v
     #[arg(long, global = true, value_name = "FILTER", env = "EDGE_AGENT_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
 
-    /// How to write the log
+    /// Log format
     #[arg(
         long,
         global = true,
@@ -94,7 +94,7 @@ pub struct Cli {
     )]
     pub log_format: LogFormat,
 
-    /// Something else than running the agent
+    /// Command to run instead of the agent
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -102,27 +102,27 @@ pub struct Cli {
 /// Something else than running the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
-    /// Print completions for a shell
+    /// Print shell completions
     Completions {
-        /// The shell
+        /// Shell
         shell: Shell,
     },
-    /// Look into the database of this node (the agent may run), or write it as EdgeCore's
+    /// Inspect, check or export the node's database
     #[command(subcommand)]
     Db(Db),
-    /// Make this machine a node: look at it, write edgecore.yaml, get a certificate, start
+    /// Join this machine to a cloud
     ///
-    /// With systemd the agent becomes the service edge-agent; without, or with --foreground, it runs here. A check that
-    /// fails says what to do, and nothing is changed then.
+    /// Checks the machine, writes edgecore.yaml, requests a certificate and starts the agent: as the systemd service edge-agent, or in
+    /// this process without systemd or with --foreground. If a check fails, it prints the remedy and changes nothing.
     Join(Box<Join>),
-    /// Undo `join`: stop the agent, end its pods, remove configuration, certificate, database and volumes
+    /// Remove this node: stop the agent, delete its pods, configuration, certificate, database and volumes
     Reset(Reset),
 }
 
 /// What is done with the database.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Db {
-    /// Read all of it and say what is wrong; exit code 1 where something is
+    /// Check every object; exit code 1 if one is damaged
     Check {
         /// Where it is
         #[command(flatten)]
@@ -131,35 +131,35 @@ pub enum Db {
         #[arg(short, long, value_name = "FORMAT", value_enum)]
         output: Option<Output>,
     },
-    /// Print every object as a line of JSON
+    /// Print every object as one line of JSON
     Dump {
         /// Where it is
         #[command(flatten)]
         file: DbFile,
-        /// Print the values of Secrets and the tokens, too
+        /// Include the values of Secrets and tokens
         #[arg(long)]
         show_secrets: bool,
     },
-    /// Write what this node has as a database that EdgeCore reads, so that EdgeCore goes on from there; the agent must not run
+    /// Export the database in EdgeCore's format
     ///
-    /// Pods that were made or deleted while the agent ran are then made or deleted for EdgeCore, too. What EdgeCore has no place for
-    /// is said. Secrets stand in EdgeCore's database in plain text.
+    /// The agent must be stopped. EdgeCore then continues with the node's current pods. Objects that EdgeCore cannot store are listed.
+    /// EdgeCore's database contains Secrets in plain text.
     Export {
-        /// The configuration that names both databases
+        /// Configuration file that names both databases
         #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
         config: PathBuf,
-        /// Where to write it instead of EdgeCore's place, database.dataSource of the configuration
+        /// Output file [default: database.dataSource of the configuration]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Replace the file that is there
+        /// Replace an existing file
         #[arg(long)]
         overwrite: bool,
     },
-    /// Put a new key on top of a key file, which is made where it is missing
+    /// Add a new key to a key file, or create the file
     ///
-    /// What was encrypted with the keys below it is encrypted anew at the next start; after that they can be taken out.
+    /// The next start encrypts everything with the new key. After that, you can remove the older keys from the file.
     NewKey {
-        /// The key file, database.keyFile of the configuration
+        /// Key file, database.keyFile of the configuration
         file: PathBuf,
     },
 }
@@ -189,10 +189,10 @@ impl Output {
 /// Which database.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct DbFile {
-    /// The configuration that names the database and its key file
+    /// Configuration file that names the database and its key file
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     pub config: PathBuf,
-    /// Another database, such as one that was set aside
+    /// Another database file, such as a damaged one that was renamed
     #[arg(value_name = "DATABASE")]
     pub database: Option<PathBuf>,
 }

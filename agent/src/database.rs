@@ -9,6 +9,7 @@ use anyhow::bail;
 use futures::TryStreamExt;
 use kubeapi::store::{Health, Inspection, Object, Seal, StoreError};
 use serde_json::{Value, json};
+use wire::text::count;
 
 use crate::{
     app,
@@ -105,14 +106,15 @@ async fn check(
 fn summary(health: &Health) -> String {
     let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
-        (true, true) => "whole",
+        (true, true) => "OK",
         (true, false) => {
-            "whole but for the objects named: the agent leaves them out, and asks the cloud for them when it is connected"
+            "some objects are damaged; the agent ignores them and requests them from the cloud again"
         }
-        (false, _) => "damaged: at its next start the agent sets the file aside and begins anew",
+        (false, _) => "the file is damaged; at its next start the agent renames it and creates a new one",
     };
     format!(
-        "{verdict}; {objects} objects, {sealed} of them encrypted, revision {revision}; {bytes} bytes, {free_bytes} of them free"
+        "{verdict}: {} ({sealed} encrypted), revision {revision}, {bytes} bytes ({free_bytes} free)",
+        count(*objects, "object")
     )
 }
 

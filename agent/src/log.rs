@@ -33,10 +33,10 @@ use self::{json_fields::JsonFields, text_fields::TextFields};
 /// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people, coloured on a terminal
+    /// Text lines, coloured on a terminal
     #[default]
     Text,
-    /// One JSON object a line: timestamp, level, target, message and fields
+    /// One JSON object per line: timestamp, level, target, message, fields
     Json,
 }
 

@@ -40,8 +40,8 @@ pub fn printable_short(text: impl Display) -> String {
 }
 
 /// Returns a number with its noun, which takes an `s` in the plural.
-pub fn count(number: usize, noun: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
+pub fn count(number: impl Display + PartialEq + From<u8>, noun: &str) -> String {
+    let ending = if number == 1.into() { "" } else { "s" };
     format!("{number} {noun}{ending}")
 }
 

@@ -15,63 +15,63 @@ const HUB_PORT: u16 = 10000;
 /// How a machine becomes a node.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// The cloud, by a name or address that its certificate has, and the port of CloudHub's WebSocket server
+    /// Name or address of the cloud in its certificate, and the port of CloudHub's WebSocket server [default port: 10000]
     #[arg(long, short = 'e', alias = "cloudcore-ipport", value_name = "HOST[:PORT]", value_parser = cloud)]
     pub cloud: HostPort,
 
-    /// The join token, as `cloudsim token` and `keadm gettoken` print it; `-` reads it from stdin
+    /// Join token printed by `cloudsim token` or `keadm gettoken`; `-` reads it from stdin
     #[arg(long, short, value_name = "TOKEN", env = "EDGE_AGENT_TOKEN", hide_env_values = true)]
     pub token: String,
 
-    /// The node's name in the cluster [default: this machine's name]
+    /// Name of the node [default: the host name]
     #[arg(long, short = 'i', alias = "edgenode-name", value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Port of the cloud's HTTPS server, which hands out certificates
+    /// Port of the cloud's HTTPS server, which issues certificates
     #[arg(long, short = 's', alias = "certport", value_name = "PORT", default_value_t = 10002)]
     pub cert_port: u16,
 
-    /// Port of the cloud's stream server, for logs, exec, attach and port-forward [default: 10004 where one listens there, else none]
+    /// Port of the cloud's stream server, for logs, exec, attach and port-forward [default: 10004 if it is open, else none]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub tunnel_port: Option<u16>,
 
-    /// The container runtime's socket [default: that of the one runtime that is found]
+    /// Socket of the container runtime [default: that of the only runtime found]
     #[arg(long, short = 'p', alias = "remote-runtime-endpoint", value_name = "unix:///PATH")]
     pub runtime_endpoint: Option<String>,
 
-    /// Who makes control groups [default: what the runtime says]
+    /// Cgroup driver [default: as reported by the runtime]
     #[arg(long, alias = "cgroupdriver", value_name = "DRIVER")]
     pub cgroup_driver: Option<Driver>,
 
-    /// The address that the node reports [default: the one that reaches the cloud]
+    /// Address of the node [default: the one from which the cloud is reached]
     #[arg(long, value_name = "IP", value_parser = node_ip)]
     pub node_ip: Option<IpAddr>,
 
-    /// Labels that the node registers with, separated by commas. Repeatable
+    /// Labels of the Node, separated by commas; repeatable
     #[arg(long, short, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
 
-    /// Port of health, pods and metrics on 127.0.0.1; 0: not at all
+    /// Port for health, pods and metrics on 127.0.0.1; 0 disables it
     #[arg(long, value_name = "PORT", default_value_t = 10350)]
     pub read_only_port: u16,
 
-    /// Where the MQTT broker is, or is to be, on 127.0.0.1 [default: 1883 where a broker answers there, else 1884 and the agent's own]
+    /// Port of the MQTT broker on 127.0.0.1 [default: 1883 if a broker answers there, else 1884 for the agent's own]
     #[arg(long, value_name = "PORT")]
     pub mqtt_port: Option<u16>,
 
-    /// Run the agent here until Ctrl-C, also where systemd could
+    /// Run the agent in this process until Ctrl-C, even with systemd
     #[arg(long)]
     pub foreground: bool,
 
-    /// Stop when the machine has its configuration and certificate; nothing is started
+    /// Write the configuration and certificate, but do not start the agent
     #[arg(long, conflicts_with = "foreground")]
     pub no_start: bool,
 
-    /// Take the name of a Node that the cloud has already, as this machine had it before
+    /// Take over the name of an existing Node
     #[arg(long)]
     pub rejoin: bool,
 
-    /// Checks whose failure is only told, by name, separated by commas
+    /// Checks that only warn, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub ignore_checks: Vec<String>,
 
@@ -83,15 +83,15 @@ pub struct Join {
 /// How a machine is no node any more.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub force: bool,
 
-    /// Kill containers instead of waiting for them to end
+    /// Kill containers without a grace period
     #[arg(long)]
     pub now: bool,
 
-    /// Go on where the container runtime does not answer: its containers are gone, or stay as they are
+    /// Continue if the container runtime does not answer; containers are left as they are
     #[arg(long)]
     pub without_runtime: bool,
 
@@ -103,11 +103,11 @@ pub struct Reset {
 /// Where an agent keeps everything.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct InstallPaths {
-    /// The configuration [default: /etc/kubeedge/config/edgecore.yaml below --root]
+    /// Configuration file [default: /etc/kubeedge/config/edgecore.yaml below --root]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Keep everything below this folder: for a second agent on one machine, or one of a user who is not root
+    /// Directory for all files: for a second agent on this machine, or without root
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
 }
@@ -115,9 +115,9 @@ pub struct InstallPaths {
 /// Who makes control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Driver {
-    /// The runtime, as directories.
+    /// The container runtime creates directories.
     Cgroupfs,
-    /// systemd, as slices and scopes.
+    /// systemd creates slices and scopes.
     Systemd,
 }
 

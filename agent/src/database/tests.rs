@@ -113,7 +113,7 @@ fn a_check_reports_every_fault() {
     node.write(&[pod(), secret()]);
     let (code, said_whole) = said(Db::Check { file: node.file(), output: None });
     assert_eq!(code, ExitCode::SUCCESS);
-    assert!(said_whole.starts_with("whole; 2 objects, 0 of them encrypted, revision 3;"), "{said_whole}");
+    assert!(said_whole.starts_with("OK: 2 objects (0 encrypted), revision 3,"), "{said_whole}");
     let (code, told) = said(Db::Check { file: node.file(), output: Some(Output::Json) });
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((code, &told["whole"], &told["objects"]), (ExitCode::SUCCESS, &json!(true), &json!(2)));
@@ -127,7 +127,7 @@ fn a_check_reports_every_fault() {
     node.damage("UPDATE objects SET value = x'7b' WHERE name = 's'");
     let (code, said_damaged) = said(Db::Check { file: node.file(), output: None });
     assert_eq!(code, ExitCode::FAILURE);
-    let expected = "damaged: secrets a/s: its bytes are not those that were written\nwhole but for the objects named: the agent leaves them";
+    let expected = "damaged: secrets a/s: its bytes are not those that were written\nsome objects are damaged; the agent ignores them and";
     assert!(said_damaged.starts_with(expected), "{said_damaged}");
     let (code, dumped) = said(Db::Dump { file: node.file(), show_secrets: false });
     assert_eq!(code, ExitCode::SUCCESS);
@@ -160,7 +160,7 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
     fs::write(node.at("keys"), second.lines().next().unwrap()).unwrap();
     let (_, after) = said(Db::Dump { file: node.file(), show_secrets: true });
     assert_eq!(before.matches("c2VzYW1l").count(), after.matches("c2VzYW1l").count());
-    assert!(said(Db::Check { file: node.file(), output: None }).1.contains("3 objects, 2 of them encrypted"));
+    assert!(said(Db::Check { file: node.file(), output: None }).1.contains("3 objects (2 encrypted)"));
 
     // without its key, or with another one, it cannot be told whether the object is damaged
     let elsewhere = DbFile { config: node.at("none.yaml"), database: Some(node.at("outrigger.db")) };
@@ -190,7 +190,7 @@ fn keys_may_be_in_the_kernels_keyring() {
     // a failed assertion below leaves the key in the keyring no longer than that
     key.set_timeout(60).unwrap();
     node.write(&[secret(), pod()]);
-    assert!(said(Db::Check { file: node.file(), output: None }).1.contains("2 objects, 1 of them encrypted"));
+    assert!(said(Db::Check { file: node.file(), output: None }).1.contains("2 objects (1 encrypted)"));
     assert!(said(Db::Dump { file: node.file(), show_secrets: true }).1.contains("c2VzYW1l"));
     let bytes = fs::read(node.at("outrigger.db")).unwrap();
     assert!(!bytes.windows(8).any(|part| part == b"c2VzYW1l"));

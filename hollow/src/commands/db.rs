@@ -12,6 +12,8 @@ use kubeapi::store::{
     Health, Inspection, RepairReport, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
 };
 
+use wire::text::count;
+
 use super::print_line;
 use crate::cli::{DbCommand, DbPlace};
 
@@ -42,14 +44,15 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     }
     let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = &health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
-        (true, true) => "whole",
+        (true, true) => "OK",
         (true, false) => {
-            "whole but for the objects named: delete them or write them anew through the API, or run `cloudsim db repair`"
+            "some objects are damaged; delete or rewrite them through the API, or run `cloudsim db repair`"
         }
-        (false, _) => "damaged: `cloudsim db repair` writes it anew with all that can be read of it",
+        (false, _) => "the file is damaged; run `cloudsim db repair` to recover the readable objects",
     };
     print_line(&format!(
-        "{verdict}; {objects} objects, {sealed} of them encrypted, revision {revision}; {bytes} bytes, {free_bytes} of them free"
+        "{verdict}: {} ({sealed} encrypted), revision {revision}, {bytes} bytes ({free_bytes} free)",
+        count(*objects, "object")
     ));
     let is_whole = faults.is_empty() && damaged.is_empty();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -77,13 +80,14 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
     let is_empty = std::fs::metadata(&path).is_ok_and(|file| file.len() == 0);
     let repaired = SqliteStore::repair(&path, seal.as_ref(), &lost_records()).await;
     let Some(repaired) = repaired.map_err(told)? else {
-        print_line("whole: nothing was done");
+        print_line("OK: nothing to repair");
         return Ok(ExitCode::SUCCESS);
     };
     let RepairReport { set_aside, kept, lost, is_torn, is_finished } = repaired;
     if is_finished {
         print_line(&format!(
-            "an earlier repair was cut off, and is finished now: {kept} objects are in the new file"
+            "finished an earlier repair that was interrupted: {} in the new file",
+            count(kept, "object")
         ));
         return Ok(ExitCode::SUCCESS);
     }
@@ -91,27 +95,27 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         print_line(&format!("lost: {}: {}", lost.key, lost.why));
     }
     if is_torn {
-        print_line(
-            "pages could not be read, or are not what they should be: there may have been other objects",
-        );
+        print_line("some pages are unreadable or invalid: more objects may be lost");
     }
     print_line(&format!(
-        "written anew with {kept} objects; {} are lost; the damaged file is {}",
-        if is_torn { format!("{} or more", lost.len()) } else { lost.len().to_string() },
+        "recovered {}; lost {}{}; the damaged file was renamed to {}",
+        count(kept, "object"),
+        lost.len(),
+        if is_torn { " or more" } else { "" },
         set_aside.display()
     ));
     let store = SqliteStore::open_with(&path, SqliteOptions { seal, ..SqliteOptions::default() }).await?;
     if kept > 0 && store.get(&lost_records().authority).await?.is_none() {
         print_line(
-            "the key of the cloud's authority is lost: the next start makes another one, which all machines have to join anew \
-             (`edge-agent reset`, then join). If there is a copy of the file, put it in its place instead",
+            "the key of the CA is lost: the next start creates a new CA, and all nodes must join again (`edge-agent reset`, then join). If \
+             you have a backup of the file, restore it instead",
         );
     }
     closed_names(store).await?;
     if kept == 0 && !is_empty {
         print_line(
-            "nothing could be read: the new file is empty, and the next start makes another cloud with another authority, which all \
-             machines have to join anew. If there is a copy of the file, put it in its place instead",
+            "nothing could be read: the new file is empty, and the next start creates a new cloud with a new CA, so that all nodes must \
+             join again. If you have a backup of the file, restore it instead",
         );
         return Ok(ExitCode::FAILURE);
     }
@@ -122,11 +126,11 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
 async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
     for name in NodeCertificates::new(store).lost().await? {
         print_line(&match name.as_str() {
-            UNKNOWN => "closed: every name of which nothing is on record: it is not known which records were lost. No certificate of \
-                        theirs counts and no token gives one, until `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all"
+            UNKNOWN => "closed: every name without a record, since the names of lost records are unknown. Their certificates are not \
+                        accepted, and no token yields one, until `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all"
                 .to_owned(),
             name => format!(
-                "closed: {name}: which certificates of this node count was lost, so that none does until `cloudsim node reset {name}`"
+                "closed: {name}: the record of its certificates is lost; none is accepted until `cloudsim node reset {name}`"
             ),
         });
     }
