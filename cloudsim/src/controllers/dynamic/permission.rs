@@ -52,11 +52,15 @@ pub(super) fn permission(node: &str, wanted: CallAttributes<'_>, business: &impl
     let is_whole = matches!(part, "" | "status");
     let allowed = match (group.as_str(), plural.as_str(), verb) {
         ("", "nodes", Get) if part.is_empty() => name == node,
-        ("", "nodes", List | Watch) => return Permission::Within(format!("metadata.name={node}")),
+        ("", "nodes", List | Watch) if part.is_empty() => {
+            return Permission::Within(format!("metadata.name={node}"));
+        }
         ("", "pods", Get) if part.is_empty() => holds(ObjectKind::Pod),
         ("", "pods", Delete) if part.is_empty() => holds(ObjectKind::Pod),
         ("", "pods", Create) if part == "eviction" => holds(ObjectKind::Pod),
-        ("", "pods", List | Watch) => return Permission::Within(format!("spec.nodeName={node}")),
+        ("", "pods", List | Watch) if part.is_empty() => {
+            return Permission::Within(format!("spec.nodeName={node}"));
+        }
         ("", "configmaps", Get) if part.is_empty() => holds(ObjectKind::ConfigMap),
         ("", "secrets", Get) if part.is_empty() => holds(ObjectKind::Secret),
         // nodes may read the access, and the account, of their own pods' accounts

@@ -13,7 +13,7 @@ use wire::{
 /// A parsed and validated call.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The objects of the call; with a name if the call concerns a single one.
+    /// The objects of the call; with a name exactly if the call concerns a single one.
     pub(super) target: Target,
     /// The verb of the call.
     pub(super) verb: Verb,
@@ -52,6 +52,13 @@ impl Call {
                 return Self { target, verb, part, body, option: info.options, patch }.checked();
             }
             _ => {}
+        }
+        if matches!(verb, Verb::List | Verb::Watch) && !part.is_empty() {
+            return Err("a subresource cannot be listed or watched".to_owned());
+        }
+        // Only the collection counts, as with CloudCore. A name would be authorized, and not be what the API is asked for.
+        if matches!(verb, Verb::List | Verb::Watch) || verb == Verb::Create && part.is_empty() {
+            target.name.clear();
         }
         let is_about_one = matches!(verb, Verb::Update | Verb::UpdateStatus) || !part.is_empty();
         if is_about_one && target.name.is_empty() {
@@ -104,11 +111,7 @@ impl Call {
 
     /// Returns the HTTP request.
     pub(super) fn request(&self) -> Result<Request<Body>, http::Error> {
-        let mut target = self.target.clone();
-        if self.verb == Verb::Create && self.part.is_empty() {
-            target.name.clear();
-        }
-        let mut path = target.path();
+        let mut path = self.target.path();
         if !self.part.is_empty() {
             path = format!("{path}/{}", self.part);
         }

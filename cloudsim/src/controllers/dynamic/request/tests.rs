@@ -86,6 +86,38 @@ fn what_would_lead_elsewhere_is_refused() {
     assert!(Call::of(&body).unwrap_err().contains("not JSON"));
 }
 
+/// A name that is authorized is the one of the request: a list, watch or create of a collection has none.
+#[test]
+fn only_calls_about_one_object_have_a_name() {
+    let named = json!({"metadata": {"name": "other"}});
+    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["one"], "verbs": ["*"]});
+    let access: ServiceAccountAccessSpec =
+        serde_json::from_value(json!({"accessClusterRoleBinding": [{"rules": [rule]}]})).unwrap();
+    for (verb, part, name) in [
+        (Verb::List, "", ""),
+        (Verb::Watch, "", ""),
+        (Verb::Create, "", ""),
+        (Verb::Create, "token", "one"),
+        (Verb::Get, "", "one"),
+        (Verb::Update, "", "one"),
+        (Verb::Delete, "", "one"),
+    ] {
+        let call =
+            Call::of(&application(verb, "/core/v1/secrets/ns/one", json!({}), named.clone(), part)).unwrap();
+        assert_eq!(call.target.name, name, "{verb:?}");
+        assert_eq!(call.review("n")["spec"]["resourceAttributes"]["name"], name, "{verb:?}");
+        let path = call.request().unwrap().uri().path().to_owned();
+        assert_eq!(path.contains("/one"), !name.is_empty(), "{path}");
+        if part.is_empty() {
+            assert_eq!(call.is_allowed_by(&access), !name.is_empty(), "{verb:?}");
+        }
+    }
+    for verb in [Verb::List, Verb::Watch] {
+        let part = application(verb, "/core/v1/pods/ns/p", json!({}), Value::Null, "log");
+        assert!(Call::of(&part).unwrap_err().contains("cannot be listed"));
+    }
+}
+
 #[test]
 fn a_selector_is_added_to_the_calls_own() {
     let list = |option: Value| {

@@ -17,6 +17,7 @@ pub(super) fn nodes() -> Vec<Row> {
                 (meta(Get, "/core/v1/nodes/null/n2"), Deny),
                 (hub(Upstream::query("", &T::Node, "n2")), Deny),
                 (meta(List, "/core/v1/nodes/null/null"), Narrowed(OWN_ALONE)),
+                (meta(List, "/core/v1/nodes/null/n2"), Narrowed(OWN_ALONE)),
             ],
         ),
         row(

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{cluster::ephemeral, *};
 
 pub(super) fn pods() -> Vec<Row> {
-    use Expect::{Allow, Deny, Narrowed};
-    use Verb::{Create, Get, List};
+    use Expect::{Allow, Code, Deny, Narrowed};
+    use Verb::{Create, Get, List, Watch};
     const PODS: &str = "/core/v1/pods/null/null";
     const P1: &str = "/core/v1/pods/ns/p1";
     let of = |selector: &str| json!({"fieldSelector": selector});
@@ -20,6 +20,11 @@ pub(super) fn pods() -> Vec<Row> {
             vec![
                 (meta(List, PODS), Narrowed(OWN_ALONE)),
                 (part(List, PODS, "", of("spec.nodeName=n2")), Narrowed(OWN_ALONE)),
+                // a name, or a part, must not make one object of the list
+                (meta(List, "/core/v1/pods/ns/p2"), Narrowed(OWN_ALONE)),
+                (part(List, "/core/v1/pods/ns/p2", "log", json!({})), Code(400)),
+                (part(List, "/core/v1/pods/ns/p1", "status", json!({})), Code(400)),
+                (part(Watch, "/core/v1/pods/ns/p2", "status", json!({})), Code(400)),
             ],
         ),
         row(
