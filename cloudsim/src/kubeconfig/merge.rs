@@ -42,15 +42,14 @@ impl Files {
         Ok(Self { all, default: default.unwrap_or_default() })
     }
 
-    /// Returns the file with this entry.
-    pub(super) fn path_of(&self, section: &str, name: &str) -> Option<&Path> {
-        let file = self.all.iter().find(|file| file.now.get(section, name).is_some())?;
-        Some(&file.path)
+    /// Returns the entry that is in effect, with its file.
+    pub(super) fn find(&self, section: &str, name: &str) -> Option<(&Path, &Value)> {
+        self.all.iter().find_map(|file| Some((file.path.as_path(), file.now.get(section, name)?)))
     }
 
-    /// Returns the content of a cluster's entry.
-    pub(super) fn cluster(&self, name: &str) -> Option<&Value> {
-        self.all.iter().find_map(|file| file.now.get("clusters", name))
+    /// Returns the file with this entry.
+    pub(super) fn path_of(&self, section: &str, name: &str) -> Option<&Path> {
+        self.find(section, name).map(|(path, _)| path)
     }
 
     /// Returns the current context in the file that gets new entries.

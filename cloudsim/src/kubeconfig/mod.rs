@@ -23,7 +23,7 @@ use self::{document::Document, file::Locked, merge::Files};
 /// The name of the cluster, user and context by default.
 pub const DEFAULT_CONTEXT: &str = "cloudsim";
 
-/// The field of a cluster's entry by which entries of clouds are recognized, as minikube marks its own.
+/// The field by which entries of clouds are recognized, as minikube marks its own.
 const EXTENSIONS: &str = "extensions";
 
 /// Returns the value of that field.
@@ -80,13 +80,14 @@ impl Destination {
     /// Checks that no entry of this name would be lost: those of an earlier cloud are replaced.
     fn check_unused(&self, files: &Files) -> Result<(), KubeconfigError> {
         let name = &self.context;
-        let is_ours = files.cluster(name).is_some_and(|cluster| cluster.get(EXTENSIONS) == Some(&mark()));
-        match document::SECTIONS.iter().find_map(|section| files.path_of(section, name)) {
-            Some(path) if !is_ours => {
-                Err(KubeconfigError::Taken { path: path.to_owned(), context: name.clone() })
+        for section in document::SECTIONS {
+            if let Some((path, entry)) = files.find(section, name)
+                && entry.get(EXTENSIONS) != Some(&mark())
+            {
+                return Err(KubeconfigError::Taken { path: path.to_owned(), context: name.clone() });
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// Merges the entries of a cloud into the files.
@@ -150,13 +151,14 @@ impl Credentials {
     fn entries(&self, name: &str) -> [(&'static str, serde_json::Value); 3] {
         let Self { server, ca, certificate, key } = self;
         [
-            (
-                "clusters",
-                serde_json::json!({"certificate-authority-data": ca, "server": server, EXTENSIONS: mark()}),
-            ),
+            ("clusters", serde_json::json!({"certificate-authority-data": ca, "server": server})),
             ("users", serde_json::json!({"client-certificate-data": certificate, "client-key-data": key})),
             ("contexts", serde_json::json!({"cluster": name, "user": name})),
         ]
+        .map(|(section, mut entry)| {
+            entry[EXTENSIONS] = mark();
+            (section, entry)
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use kube::config::Kubeconfig;
+use serde_json::json;
 
 use super::*;
 
@@ -205,6 +206,14 @@ fn entries_of_the_same_name_that_no_cloud_wrote_are_never_replaced() {
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
     }
+    // entries beside a cloud's cluster may be somebody else's
+    let cluster = json!({"name": "prod", "cluster": {"server": "https://127.0.0.1:1", EXTENSIONS: mark()}});
+    let text =
+        format!("kind: Config\nclusters: [{cluster}]\nusers: [{{name: prod, user: {{token: KEEP}}}}]\n");
+    fs::write(&file, &text).unwrap();
+    let destination = Destination { context: "prod".into(), ..Destination::from(file.clone()) };
+    assert!(merge(&destination, "https://127.0.0.1:1").is_err());
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
     fs::write(&file, "").unwrap();
     let destination = Destination::from(file);
     for server in ["https://127.0.0.1:1", "https://127.0.0.1:2"] {
@@ -214,8 +223,11 @@ fn entries_of_the_same_name_that_no_cloud_wrote_are_never_replaced() {
 
 #[test]
 fn list_of_files_is_changed_by_the_rules_of_kubectl() {
+    let mark = format!("{EXTENSIONS}: {}", mark());
     let ours = PROD
-        .replace("{server: ", &format!("{{{EXTENSIONS}: {}, server: ", mark()))
+        .replace("{server: ", &format!("{{{mark}, server: "))
+        .replace("context: {", &format!("context: {{{mark}, "))
+        .replace("  user:\n", &format!("  user:\n    {mark}\n"))
         .replace("prod", DEFAULT_CONTEXT);
     // each file: absent, with another cluster, or with ours; and which one then has the cluster, and which the current context
     for (texts, cluster, current) in [
