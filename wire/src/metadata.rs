@@ -9,8 +9,9 @@ const OUTSIDE_LINK_LOCAL_V4: [Ipv4Addr; 3] =
 /// IPv6 addresses outside fe80::/10: Amazon, Google.
 const OUTSIDE_LINK_LOCAL_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
-/// The prefix of IPv4 addresses behind NAT64 (RFC 6052), and that of deprecated IPv4-compatible addresses (RFC 4291).
-const EMBEDDING_PREFIXES: [[u16; 6]; 2] = [[0x64, 0xff9b, 0, 0, 0, 0], [0; 6]];
+/// The prefixes of IPv4 addresses in the last four bytes: behind NAT64 (RFC 6052), deprecated IPv4-compatible ones (RFC 4291), and translated
+/// ones (RFC 2765).
+const EMBEDDING_PREFIXES: [[u16; 6]; 3] = [[0x64, 0xff9b, 0, 0, 0, 0], [0; 6], [0, 0, 0, 0, 0xffff, 0]];
 
 /// Reports whether an address is link-local or a metadata service's, also as an IPv4 address in an IPv6 one.
 pub fn is_metadata_address(address: IpAddr) -> bool {
@@ -31,8 +32,15 @@ fn is_metadata_v4(address: Ipv4Addr) -> bool {
 /// Returns the IPv4 address that a gateway or an old system sees in this one.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [prefix @ .., _, _] = address.segments();
-    let [.., a, b, c, d] = address.octets();
-    EMBEDDING_PREFIXES.contains(&prefix).then(|| Ipv4Addr::new(a, b, c, d))
+    let octets = address.octets();
+    let [.., a, b, c, d] = octets;
+    match prefix {
+        // 6to4 (RFC 3056): after the first two bytes
+        [0x2002, ..] => Some(Ipv4Addr::new(octets[2], octets[3], octets[4], octets[5])),
+        // NAT64 of a network's own (RFC 8215)
+        [0x64, 0xff9b, 1, ..] => Some(Ipv4Addr::new(a, b, c, d)),
+        _ => EMBEDDING_PREFIXES.contains(&prefix).then(|| Ipv4Addr::new(a, b, c, d)),
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +63,10 @@ mod tests {
             ("::168.63.129.16", true),
             ("64:ff9b::169.254.169.254", true),
             ("64:ff9b::192.0.0.192", true),
+            ("64:ff9b:1::169.254.169.254", true),
+            ("2002:a9fe:a9fe::", true),
+            ("::ffff:0:169.254.169.254", true),
+            ("2002:c000:201::1", false),
             ("100.100.100.201", false),
             ("168.63.129.17", false),
             ("192.0.0.1", false),
