@@ -130,22 +130,34 @@ fn links_lead_to_what_they_name_inside_of_the_container() {
 #[test]
 fn only_an_empty_directory_of_a_provisioned_volume_can_be_removed() {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["pvc-1_default_data", "pvc-2_default_data", "config"] {
+    let name = |number: u8| format!("pvc-00000000-0000-4000-8000-00000000000{number}_default_data");
+    for name in [name(1), name(2), name(3), name(5), "pvc-other".to_owned(), "config".to_owned()] {
         fs::create_dir(directory.path().join(name)).unwrap();
     }
-    fs::write(directory.path().join("pvc-2_default_data/file"), "of a real container").unwrap();
-    let mounts = |readonly| {
-        let host_path = directory.path().display().to_string();
-        vec![Mount { host_path, container_path: "/volumes".into(), readonly, ..Mount::default() }]
+    fs::write(directory.path().join(name(2)).join("file"), "of a real container").unwrap();
+    std::os::unix::fs::symlink(directory.path().join(name(5)), directory.path().join(name(4))).unwrap();
+    let host = |path: &str| directory.path().join(path).display().to_string();
+    let mount = |host_path: String, container_path: &str, readonly| Mount {
+        host_path,
+        container_path: container_path.into(),
+        readonly,
+        ..Mount::default()
     };
+    let own = format!("/volumes/{}", name(3));
     for (readonly, name, removed) in [
-        (true, "pvc-1_default_data", false),
-        (false, "pvc-1_default_data", true),
-        (false, "pvc-2_default_data", false),
-        (false, "config", false),
+        (true, name(1), false),
+        (false, name(1), true),
+        // it is not empty, mounted itself, a link, not a volume's
+        (false, name(2), false),
+        (false, name(3), false),
+        (false, name(4), false),
+        (false, "pvc-other".to_owned(), false),
+        (false, "config".to_owned(), false),
     ] {
-        let files = Files::new(mounts(readonly), "host".into(), String::new(), &Shared::default());
+        let mounts = vec![mount(host(""), "/volumes", readonly), mount(host(&name), &own, false)];
+        let files = Files::new(mounts, "host".into(), String::new(), &Shared::default());
         assert_eq!(files.remove(&format!("/volumes/{name}")).is_ok(), removed, "{name}");
-        assert_eq!(!directory.path().join(name).exists(), removed, "{name}");
+        assert_eq!(fs::symlink_metadata(directory.path().join(&name)).is_err(), removed, "{name}");
     }
+    assert!(directory.path().join(name(5)).exists(), "the target of a link");
 }

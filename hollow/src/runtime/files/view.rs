@@ -25,8 +25,8 @@ const DIRECTORIES: [&str; 13] = [
 ];
 /// The directories in which images have programs and data.
 const IMAGE_DIRECTORIES: [&str; 8] = ["/app", "/bin", "/etc", "/lib", "/opt", "/sbin", "/srv", "/usr"];
-/// The beginning of the names of provisioned volumes' directories.
-const VOLUME_PREFIX: &[u8] = b"pvc-";
+/// The length of the beginning of a provisioned volume's directory: `pvc-`, the uid of the claim and `_`.
+const VOLUME_PREFIX: usize = "pvc-".len() + 36 + 1;
 /// The permissions of a written file.
 const FILE: u32 = 0o644;
 /// The most bytes of a container's termination message, of which the node reads 4 KiB.
@@ -310,14 +310,21 @@ impl Files {
     /// Removes the directory of a provisioned volume, which is empty on the host: what containers wrote there is in memory.
     fn remove_volume(&self, path: &str) -> io::Result<()> {
         self.check(path)?;
-        let place = locate(&self.mounts, path)?;
-        let is_volume =
-            place.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(VOLUME_PREFIX));
-        if !is_volume {
+        let (above, name) = path.rsplit_once('/').ok_or(ErrorKind::PermissionDenied)?;
+        if !is_volume_name(name) {
             return Err(ErrorKind::PermissionDenied.into());
         }
-        // fails unless it is empty
-        fs::remove_dir(place)
+        let is_mount = self.mounts.iter().any(|mount| mount.container_path.trim_end_matches('/') == path);
+        if is_mount {
+            return Err(ErrorKind::ResourceBusy.into());
+        }
+        // the name itself is not followed: a link stays, and so does its target
+        let place = locate(&self.mounts, above)?.join(name);
+        match fs::symlink_metadata(&place)?.is_dir() {
+            // fails unless it is empty
+            true => fs::remove_dir(place),
+            false => Err(ErrorKind::PermissionDenied.into()),
+        }
     }
 
     /// Checks whether something may be written at a path.
@@ -339,4 +346,10 @@ pub(super) fn parent(path: &str) -> Option<&str> {
         return None;
     }
     Some(if above.is_empty() { "/" } else { above })
+}
+
+/// Reports whether a directory has the name of a provisioned volume: `pvc-UID_NAMESPACE_CLAIM`.
+fn is_volume_name(name: &str) -> bool {
+    let uid = name.get(..VOLUME_PREFIX).and_then(|start| start.strip_prefix("pvc-")?.strip_suffix('_'));
+    uid.is_some_and(|uid| uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
 }
