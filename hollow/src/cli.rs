@@ -87,8 +87,7 @@ Examples:
   A scenario from a file, with a JUnit report:
     cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
 
-Not in this cloud, which says so where it is asked for them: node jobs (operations.kubeedge.io),
-groups of nodes (apps.kubeedge.io).";
+Not supported: node jobs (operations.kubeedge.io), node groups (apps.kubeedge.io).";
 
 /// A KubeEdge-compatible cloud in one process, with a Kubernetes API
 #[derive(Clone, Debug, Parser)]

@@ -95,10 +95,21 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
 fn config_error(error: config::Error) -> anyhow::Error {
     match error {
         config::Error::Invalid { errors, .. } => {
-            let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
-            anyhow::anyhow!("invalid configuration:{lines}")
+            let line = |error: &config::FieldError| {
+                format!("\n  {}: {}", option_or_setting(&error.path), error.message)
+            };
+            anyhow::anyhow!("invalid options:{}", errors.iter().map(line).collect::<String>())
         }
         error => one_line(error),
+    }
+}
+
+/// Names the option of `edge-agent join` for a setting, or else the setting.
+fn option_or_setting(path: &str) -> &str {
+    match path {
+        "modules.edgeHub.token" => "--token",
+        "modules.edged.hostnameOverride" => "--name",
+        other => other,
     }
 }
 

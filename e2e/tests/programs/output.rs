@@ -130,7 +130,7 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
         ("cloudsim.1", "\\-\\-log\\-format"),
         ("cloudsim-up.1", "\\-\\-renewal\\-grace"),
         ("cloudsim-nodes.1", "\\-\\-output"),
-        ("cloudsim-faults-half-open.1", "nothing come through"),
+        ("cloudsim-faults-half-open.1", "deliver nothing"),
         ("cloudsim-devices-set.1", "PROPERTY=VALUE"),
         ("edge-agent.1", "\\-\\-defaultconfig"),
         ("edge-agent-join.1", "\\-\\-token"),

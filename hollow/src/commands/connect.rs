@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -26,13 +26,16 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
     let read = read(access).map_err(|error| unread(error, &file(access), CURE))?;
     let contexts: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let cure = format!("choose one with --context: {}", contexts.join(", "));
+    if let Some(wanted) = access.context.as_ref().filter(|wanted| !contexts.contains(wanted)) {
+        bail!("there is no context {wanted:?} in {}; {cure}", file(access).display());
+    }
     let config = Config::from_custom_kubeconfig(read, &options).await.with_context(|| {
-        let wanted = access.context.as_deref().unwrap_or("the current one");
-        let (file, contexts) = (file(access), contexts.join(", "));
-        format!(
-            "cannot use the context of {} ({wanted}); choose one with --context: {contexts}",
-            file.display()
-        )
+        let wanted = access
+            .context
+            .as_deref()
+            .map_or("current context".to_owned(), |name| format!("context {name:?}"));
+        format!("cannot use the {wanted} of {}; {cure}", file(access).display())
     })?;
     Ok(Client::try_from(config)?)
 }

@@ -1,13 +1,20 @@
 //! `cloudsim hollow`: runs nodes on the simulated runtime for a cloud elsewhere.
 
-use std::{io::ErrorKind, path::Path, time::Duration};
+use std::{
+    io::ErrorKind,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use agent::edgehub::Link;
-use anyhow::{Context, anyhow};
+use agent::{Repeated, edgehub::Link};
+use anyhow::{Context, anyhow, bail};
 use cloudsim::kubeconfig::in_url;
 use futures::future::{pending, select_all};
+use nix::fcntl::OFlag;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{
+    fs::OpenOptions,
     io::AsyncReadExt,
     net::TcpStream,
     sync::watch,
@@ -120,7 +127,18 @@ fn taints(tainted: bool) -> serde_json::Value {
 
 /// Waits until the node's agent ends. A node that was reset or deleted in the cloud joins again, with the token that the file has then.
 async fn ended(node: &mut HollowNode, token_file: &Path) -> (String, Result<(), fleet::Error>) {
-    let ended = node.run_and_rejoin(async || token(token_file).await.ok()).await;
+    let failures = Mutex::new(Repeated::default());
+    let token = async || match token(token_file).await {
+        Ok(token) => Some(token),
+        Err(error) => {
+            if let Some(times) = failures.lock().count(&error.to_string(), Instant::now()) {
+                let error: &dyn std::error::Error = error.as_ref();
+                tracing::warn!(times, error, "failed to read the join token; retrying");
+            }
+            None
+        }
+    };
+    let ended = node.run_and_rejoin(token).await;
     (node.name.clone(), ended)
 }
 
@@ -134,8 +152,13 @@ pub(super) fn endpoints(join: &JoinArgs) -> Endpoints {
 pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
     let mut told = false;
     loop {
-        match tokio::fs::File::open(file).await {
+        // a pipe without a writer must hold up neither the nodes nor their end
+        let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(file).await;
+        match opened {
             Ok(open) => {
+                if !open.metadata().await?.is_file() {
+                    bail!("{} is not a regular file; name one with --token-file", file.display());
+                }
                 let mut text = String::new();
                 open.take(MAX_TOKEN_BYTES)
                     .read_to_string(&mut text)

@@ -253,7 +253,10 @@ async fn a_node_gets_no_certificate_but_its_own() {
         let answer = session.ask(made).await;
         if world.is_backed() && expected == "Denied" {
             // nobody else could tell that it is not the node's own: the cluster is not even asked
-            assert!(answer.content.to_string().contains("is not known to belong to node edge-1"), "{answer:?}");
+            assert!(
+                answer.content.to_string().contains("is not known to belong to node edge-1"),
+                "{answer:?}"
+            );
             assert_eq!(
                 world
                     .object_of_cluster("certificates.k8s.io/v1", "CertificateSigningRequest", name)
