@@ -18,39 +18,25 @@ const ALWAYS: [&str; 4] = [
 ];
 const ENDPOINTS: &str = "endpoints";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The collections that the controller of Endpoints and slices reads.
-const READ_FOR_ENDPOINTS: [&str; 4] = [ENDPOINTS, SLICES, "services", "pods"];
 /// The service of the API, whose Endpoints and slice are written at each start.
 const API_SERVICE: (&str, &str) = ("default", "kubernetes");
 
 /// Removes damaged objects that are recreated.
 pub(super) async fn remove_damaged(store: &Arc<dyn Store>) -> Result<(), StoreError> {
-    let damaged = store.damaged().now();
-    let (mut recreated, mut kept) = (Vec::new(), Vec::new());
-    for key in damaged.keys() {
-        match is_recreated(store, key).await? {
-            true => recreated.push(key),
-            false => kept.push(key),
+    for key in store.damaged().now().keys() {
+        if !is_recreated(store, key).await? {
+            continue;
         }
-    }
-    // the controller waits for a kind that it reads: nothing would recreate them
-    let waits = kept.iter().any(|key| READ_FOR_ENDPOINTS.contains(&key.resource.as_str()));
-    let is_controllers = |key: &Key| matches!(key.resource.as_str(), ENDPOINTS | SLICES) && !is_of_api(key);
-    for key in recreated.iter().filter(|key| !waits || !is_controllers(**key)) {
-        store.commit(vec![Write { key: (*key).clone(), expect: Expect::Anything, value: None }]).await?;
+        store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value: None }]).await?;
         warn!(object = %key, "damaged object removed; will be recreated");
     }
     Ok(())
 }
 
-/// Reports whether these are the Endpoints, or the slice, of the API, which is written at each start.
-fn is_of_api(key: &Key) -> bool {
-    (key.namespace.as_str(), key.name.as_str()) == API_SERVICE
-}
-
 async fn is_recreated(store: &Arc<dyn Store>, key: &Key) -> Result<bool, StoreError> {
+    let is_api = (key.namespace.as_str(), key.name.as_str()) == API_SERVICE;
     match key.resource.as_str() {
-        ENDPOINTS | SLICES if is_of_api(key) => Ok(true),
+        ENDPOINTS | SLICES if is_api => Ok(true),
         // a controller writes those of services with a selector; somebody wrote all others
         ENDPOINTS => Ok(service(store, key, &key.name).await?.is_some_and(|service| selects_pods(&service))),
         SLICES => is_recreated_slice(store, key).await,
