@@ -179,6 +179,10 @@ impl FrameFilter {
             // a control frame, also between those of a message
             return self.pass_frame(header, length, out);
         }
+        if opcode == 0 && self.begun == 0 {
+            // continues no message: the reader ends the connection
+            return self.pass_frame(header, length, out);
+        }
         if opcode != 0 {
             (self.begun, self.passed, self.is_dropping) = (self.begun + 1, 0, false);
         }

@@ -111,6 +111,13 @@ fn response_to_the_upgrade_passes() {
     }
 }
 
+#[test]
+fn a_frame_that_continues_no_message_passes() {
+    // 20,001 bytes, more than are accepted
+    let frame = [0, 254, 78, 33, 0, 0, 0, 0];
+    assert_eq!(passed(&frame, 1).0, frame);
+}
+
 proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes: Vec<u8>, portion in 1_usize..20) {
