@@ -9,8 +9,7 @@ const OUTSIDE_LINK_LOCAL_V4: [Ipv4Addr; 3] =
 /// IPv6 addresses outside fe80::/10: Amazon, Google.
 const OUTSIDE_LINK_LOCAL_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
-/// The prefixes of IPv4 addresses in the last four bytes: behind NAT64 (RFC 6052), deprecated IPv4-compatible ones (RFC 4291), and translated
-/// ones (RFC 2765).
+/// The prefixes of IPv4 addresses in the last four bytes: behind NAT64 (RFC 6052), IPv4-compatible (RFC 4291) and translated (RFC 2765).
 const EMBEDDING_PREFIXES: [[u16; 6]; 3] = [[0x64, 0xff9b, 0, 0, 0, 0], [0; 6], [0, 0, 0, 0, 0xffff, 0]];
 
 /// Reports whether an address is link-local or a metadata service's, also as an IPv4 address in an IPv6 one.

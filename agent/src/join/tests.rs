@@ -276,7 +276,8 @@ fn a_former_node_is_distinguished_from_a_clean_machine() {
 #[test]
 fn an_invalid_option_is_named_instead_of_the_setting_that_it_becomes() {
     let error = |path: &str| config::FieldError { path: path.into(), message: "is wrong".into() };
-    let errors = ["modules.edgeHub.token", "modules.edged.hostnameOverride", "modules.edged.nodeIP"].map(error);
+    let errors =
+        ["modules.edgeHub.token", "modules.edged.hostnameOverride", "modules.edged.nodeIP"].map(error);
     let error = config::Error::Invalid { path: "edgecore.yaml".into(), errors: errors.into() };
     assert_eq!(
         super::config_error(error).to_string(),
