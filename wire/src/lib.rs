@@ -40,6 +40,7 @@ pub mod tunnel;
 pub mod twin;
 mod up;
 #[cfg(feature = "tunnel")]
+pub mod volumes;
 pub mod websocket;
 
 pub use answer::{Answer, Change, ObjectResp};

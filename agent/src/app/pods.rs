@@ -7,6 +7,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tracing::warn;
+use wire::volumes::{DEFAULT_DIRECTORY, DIRECTORY_ANNOTATION};
 
 use super::{Error, connect, volumes_directory};
 use crate::{
@@ -20,11 +21,6 @@ use crate::{
     metamanager::MetaManager,
     rt::Supervisor,
 };
-
-/// The annotation of a Node with the directory in which cloudsim provisions volumes.
-const VOLUMES_ANNOTATION: &str = "outrigger.dev/volumes-directory";
-/// The directory if the Node has no annotation: the default of cloudsim's StorageClass, whose parameter `path` then applies.
-const DEFAULT_VOLUMES: &str = "/var/lib/kubeedge/volumes";
 
 /// What [`super::Parts`] has for EdgeD.
 pub(super) struct Inputs {
@@ -83,8 +79,8 @@ fn edge_stream_config(
 /// Returns the Node's annotations in addition to those that every node has.
 fn annotations(config: &Config) -> BTreeMap<String, String> {
     let directory = volumes_directory(config);
-    let is_default = directory == Path::new(DEFAULT_VOLUMES);
-    let annotation = || (VOLUMES_ANNOTATION.to_owned(), directory.display().to_string());
+    let is_default = directory == Path::new(DEFAULT_DIRECTORY);
+    let annotation = || (DIRECTORY_ANNOTATION.to_owned(), directory.display().to_string());
     (!is_default).then(annotation).into_iter().collect()
 }
 
@@ -177,7 +173,7 @@ mod tests {
             let text = crate::config::minimal_config(&host);
             let text = crate::config::relocated(&text, |path| Path::new(root).join(&path[1..])).unwrap();
             let config = crate::config::parse(Path::new("/x.yaml"), &text, None, &host).unwrap().0;
-            annotations(&config).remove(VOLUMES_ANNOTATION)
+            annotations(&config).remove(DIRECTORY_ANNOTATION)
         };
         assert_eq!(annotation("/"), None, "the parameter `path` of the StorageClass applies");
         assert_eq!(annotation("/srv/e").as_deref(), Some("/srv/e/var/lib/kubeedge/volumes"));

@@ -11,14 +11,13 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 use serde_json::json;
+use wire::volumes::{DEFAULT_DIRECTORY, DIRECTORY_ANNOTATION};
 
 use crate::controllers::{
     events::PROVISIONER,
     volume_binder::{SELECTED_NODE, is_pending, users},
 };
 
-/// The annotation of a Node with the directory of its volumes.
-const DIRECTORY: &str = "outrigger.dev/volumes-directory";
 /// The annotation of a volume with the name of its node.
 const NODE: &str = "outrigger.dev/node";
 /// The annotation of a volume with the provisioner's name.
@@ -74,10 +73,7 @@ pub(super) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            path: "/var/lib/kubeedge/volumes".to_owned(),
-            helper_image: "docker.io/library/busybox:1.37".to_owned(),
-        }
+        Self { path: DEFAULT_DIRECTORY.to_owned(), helper_image: "docker.io/library/busybox:1.37".to_owned() }
     }
 }
 
@@ -180,7 +176,7 @@ fn volume(
     if spec.data_source.is_some() || spec.data_source_ref.is_some() {
         return Err("claim.spec.dataSource is not supported".to_owned());
     }
-    let directory = node.annotations().get(DIRECTORY).unwrap_or(&settings.path);
+    let directory = node.annotations().get(DIRECTORY_ANNOTATION).unwrap_or(&settings.path);
     if !is_plain(Path::new(directory)) {
         return Err(format!("the directory of volumes {directory:?} must be an absolute path without `..`"));
     }

@@ -26,7 +26,7 @@ fn for_one(claim: &Value, selected: Option<&str>, class: &Value) -> Vec<Step> {
         class,
     );
     let node = |name: &str, directory: Option<&str>| {
-        let annotations = directory.map(|directory| json!({DIRECTORY: directory}));
+        let annotations = directory.map(|directory| json!({DIRECTORY_ANNOTATION: directory}));
         read(
             json!({"metadata": {"name": name, "labels": {HOSTNAME: format!("{name}.local")}, "annotations": annotations}}),
         )
