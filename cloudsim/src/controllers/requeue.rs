@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 /// The wait after another writer was faster.
-const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// The wait after any other failure.
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The failures of all controllers that were logged: each is logged at once, and then at growing intervals.
 static LOGGED: LazyLock<Mutex<Repeated>> = LazyLock::new(Mutex::default);
@@ -24,9 +24,14 @@ pub(super) fn due(failure: &str) -> Option<u64> {
     LOGGED.lock().count(failure, Instant::now())
 }
 
-/// Logs that an object could not be handled, and tries again. A conflict with another writer, or a deletion meanwhile, is ordinary.
+/// Reports whether another writer was faster, or the object was deleted meanwhile, which is ordinary.
+pub(super) fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
+}
+
+/// Logs that an object could not be handled, and tries again.
 pub(super) fn after_failure(what: &'static str, error: &kube::Error) -> Action {
-    if matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409)) {
+    if is_conflict(error) {
         debug!(error = error as &dyn std::error::Error, "conflict: {what}; retrying");
         return Action::requeue(CONFLICT_RETRY_INTERVAL);
     }

@@ -1,7 +1,5 @@
 //! Carries out the decisions of the graph.
 
-use std::time::Duration;
-
 use kube::{
     Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -13,10 +11,10 @@ use super::{
     graph::{Decision, Node, ORPHAN, Owner, Propagation},
     kinds::{self, Kinds},
 };
-use crate::controllers::{requeue::due, workloads::or_null};
-
-/// The wait after a failed call.
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+use crate::controllers::{
+    requeue::{ERROR_RETRY_INTERVAL, due, is_conflict},
+    workloads::or_null,
+};
 
 /// The result of handling an object.
 pub(super) struct ActionResult {
@@ -54,9 +52,7 @@ impl Actor {
         match result {
             Ok(()) => done(Vec::new(), false),
             Err(error) => {
-                let is_conflict =
-                    matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
-                if !is_conflict {
+                if !is_conflict(&error) {
                     log_failure(node, &error);
                     tokio::time::sleep(ERROR_RETRY_INTERVAL).await;
                 }

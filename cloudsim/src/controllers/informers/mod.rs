@@ -19,10 +19,12 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 mod cache;
+mod changes;
 mod metrics;
 mod work;
 
 pub(crate) use cache::Change;
+pub(crate) use changes::Changes;
 pub(crate) use metrics::WorkQueues;
 pub(crate) use work::{Failure, Triggers, work};
 

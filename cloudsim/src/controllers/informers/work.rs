@@ -25,12 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Change, Informer, metrics::WorkQueue};
-use crate::controllers::requeue::due;
-
-/// The wait after a failed call.
-const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The wait after a conflict: the other write is about to arrive.
-const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+use crate::controllers::requeue::{CONFLICT_RETRY_INTERVAL, ERROR_RETRY_INTERVAL, due, is_conflict};
 
 /// A reconciliation failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +41,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Reports whether it is a conflict: the other write is about to arrive.
     pub(crate) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 409))
+        matches!(self, Self::Api(error) if is_conflict(error))
     }
 
     /// Logs it, and returns the wait before `controller` tries again. `object` is what it worked on, empty if that is not known.

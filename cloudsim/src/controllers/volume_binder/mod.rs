@@ -25,7 +25,10 @@ use self::{
     choose::{STORAGE_PROVISIONER, Step, VolumeState},
     unbound::RecordedEvents,
 };
-use super::{informers::Failure, workloads::cluster};
+use super::{
+    informers::{Changes, Failure},
+    workloads::cluster,
+};
 
 cluster!(Cluster {
     claims: PersistentVolumeClaim,
@@ -37,31 +40,16 @@ cluster!(Cluster {
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let (mut claims, mut volumes) = (cluster.claims.listen(), cluster.volumes.listen());
-    let (mut pods, mut classes) = (cluster.pods.listen(), cluster.classes.listen());
+    let mut changes = Changes::default()
+        .and(&cluster.claims)
+        .and(&cluster.volumes)
+        .and(&cluster.pods)
+        .and(&cluster.classes);
     let work = async {
         let mut recorded = RecordedEvents::new(Timestamp::now());
         loop {
             let again = pass(&cluster, &mut recorded).await;
-            let retry = async {
-                match again {
-                    Some(wait) => tokio::time::sleep(wait).await,
-                    None => std::future::pending().await,
-                }
-            };
-            // cancel-safe: changes are read from the informers, whatever notified them
-            tokio::select! {
-                _ = claims.recv() => {}
-                _ = volumes.recv() => {}
-                _ = pods.recv() => {}
-                _ = classes.recv() => {}
-                () = retry => {}
-            }
-            while claims.try_recv().is_ok()
-                || volumes.try_recv().is_ok()
-                || pods.try_recv().is_ok()
-                || classes.try_recv().is_ok()
-            {}
+            changes.wait(again).await;
         }
     };
     let _: Option<()> = stop.run_until_cancelled(work).await;
@@ -81,7 +69,7 @@ async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Option<Durati
         // one object that cannot be written holds up no other
         if let Err(failure) = act(cluster, step).await {
             let wait = failure.log_and_wait("persistentvolume-binder", &object);
-            again = Some(again.map_or(wait, |again| again.min(wait)));
+            again = again.into_iter().chain([wait]).min();
         }
     }
     again

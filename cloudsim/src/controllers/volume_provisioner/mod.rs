@@ -25,7 +25,7 @@ mod plan;
 use self::plan::{FINALIZER, Step, StorageObjects};
 use super::{
     events::{Component, NewEvent, PROVISIONER},
-    informers::Failure,
+    informers::{Changes, Failure},
     volume_binder::SELECTED_NODE,
     workloads::{cluster, or_null, pods::phase},
 };
@@ -58,34 +58,17 @@ cluster!(Cluster {
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let (mut claims, mut volumes) = (cluster.claims.listen(), cluster.volumes.listen());
-    let (mut classes, mut nodes) = (cluster.classes.listen(), cluster.nodes.listen());
-    let mut pods = cluster.pods.listen();
+    let mut changes = Changes::default()
+        .and(&cluster.claims)
+        .and(&cluster.volumes)
+        .and(&cluster.classes)
+        .and(&cluster.nodes)
+        .and(&cluster.pods);
     let mut provisioner = Provisioner { cluster, told: BTreeMap::new() };
     let work = async {
         loop {
             let again = provisioner.pass().await;
-            let retry = async {
-                match again {
-                    Some(wait) => tokio::time::sleep(wait).await,
-                    None => std::future::pending().await,
-                }
-            };
-            // cancel-safe: changes are read from the informers, whatever notified them
-            tokio::select! {
-                _ = claims.recv() => {}
-                _ = volumes.recv() => {}
-                _ = classes.recv() => {}
-                _ = nodes.recv() => {}
-                _ = pods.recv() => {}
-                () = retry => {}
-            }
-            while claims.try_recv().is_ok()
-                || volumes.try_recv().is_ok()
-                || classes.try_recv().is_ok()
-                || nodes.try_recv().is_ok()
-                || pods.try_recv().is_ok()
-            {}
+            changes.wait(again).await;
         }
     };
     let _: Option<()> = stop.run_until_cancelled(Box::pin(work)).await;
@@ -121,7 +104,7 @@ impl Provisioner {
         let mut check = |done: Result<(), Failure>, object: &str| {
             if let Err(failure) = done {
                 let wait = failure.log_and_wait("persistentvolume-provisioner", object);
-                again = Some(again.map_or(wait, |again| again.min(wait)));
+                again = again.into_iter().chain([wait]).min();
             }
         };
         for step in steps {
