@@ -97,7 +97,7 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
     pub log_filter: Option<String>,
 
-    /// Format of log lines
+    /// Log format
     #[arg(
         long,
         global = true,
@@ -243,7 +243,7 @@ pub enum Command {
         #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
         install_crds: bool,
     },
-    /// Print completions for a shell
+    /// Print shell completions
     Completions {
         /// The shell
         shell: Shell,

@@ -15,7 +15,7 @@ pub enum DbCommand {
     ///
     /// Lost objects are printed. The damaged file stays beside the new one.
     Repair(DbPlace),
-    /// Add a new key to a key file, which is created if it is missing
+    /// Add a new key to a key file, or create the file
     ///
     /// The next start encrypts all data with the new key; after that you can remove the older keys.
     NewKey {

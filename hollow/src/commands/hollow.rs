@@ -11,7 +11,6 @@ use anyhow::{Context, anyhow, bail};
 use cloudsim::kubeconfig::in_url;
 use futures::future::{pending, select_all};
 use nix::fcntl::OFlag;
-use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{
     fs::OpenOptions,
@@ -127,11 +126,11 @@ fn taints(tainted: bool) -> serde_json::Value {
 
 /// Waits until the node's agent ends. A node that was reset or deleted in the cloud joins again, with the token that the file has then.
 async fn ended(node: &mut HollowNode, token_file: &Path) -> (String, Result<(), fleet::Error>) {
-    let failures = Mutex::new(Repeated::default());
+    let mut failures = Repeated::default();
     let token = async || match token(token_file).await {
         Ok(token) => Some(token),
         Err(error) => {
-            if let Some(times) = failures.lock().count(&error.to_string(), Instant::now()) {
+            if let Some(times) = failures.count(&error.to_string(), Instant::now()) {
                 let error: &dyn std::error::Error = error.as_ref();
                 tracing::warn!(times, error, "failed to read the join token; retrying");
             }

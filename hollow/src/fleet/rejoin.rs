@@ -1,10 +1,16 @@
 //! Lets hollow nodes return that were deleted or reset in their cloud.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use agent::{config::Secret, edgehub::Link};
+use agent::{
+    config::{Config, Secret},
+    edgehub::Link,
+};
 use cloudsim::Cloud;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
 use tracing::{debug, info, warn};
 
 use super::{Error, Fleet, HollowNode, identity};
@@ -34,46 +40,58 @@ impl Fleet {
 
 impl HollowNode {
     /// Runs until the agent ends on its own, and returns why. When the cloud, which is elsewhere, has freed the node's name, the agent
-    /// starts again with the present join token. Cancel-safe, but for a restart.
-    pub async fn run_and_rejoin(&mut self, token: impl AsyncFn() -> Option<String>) -> Result<(), Error> {
+    /// starts again with the present join token. If it is dropped during that start, the node is stopped.
+    pub async fn run_and_rejoin(
+        &mut self,
+        mut token: impl AsyncFnMut() -> Option<String>,
+    ) -> Result<(), Error> {
         loop {
-            let (link, directory, mut config) =
-                (self.link(), self.directory().to_owned(), self.config().clone());
+            let (link, directory, config) = (self.link(), self.directory().to_owned(), self.config().clone());
             let token = tokio::select! {
                 ended = self.ended() => return ended,
-                token = async {
-                    let mut ticks = interval(QUERY_INTERVAL);
-                    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                    loop {
-                        ticks.tick().await;
-                        let is_connected = link.as_ref().is_some_and(|link| *link.borrow() != Link::Down);
-                        // without a certificate the agent is about to join by itself
-                        if is_connected || !identity::exists(&directory) {
-                            continue;
-                        }
-                        let Some(token) = token().await else { continue };
-                        config.edge_hub.token = Some(Secret::new(token.clone()));
-                        match agent::app::is_name_free(&config).await {
-                            Ok(true) => break token,
-                            Ok(false) => {}
-                            Err(error) => {
-                                debug!(error = &error as &dyn std::error::Error, "failed to query the node's name");
-                            }
-                        }
-                    }
-                } => token,
+                token = token_when_freed(link.as_ref(), &directory, config, &mut token) => token,
             };
             info!(node = self.name, "certificate revoked; joining again");
             self.stop().await;
             identity::remove(&directory).await?;
-            self.configure(|config| config.edge_hub.token = Some(Secret::new(token)));
-            self.start().await?;
+            self.start_with(token).await?;
+        }
+    }
+
+    /// Starts the agent with this join token.
+    async fn start_with(&mut self, token: String) -> Result<(), Error> {
+        self.configure(|config| config.edge_hub.token = Some(Secret::new(token)));
+        self.start().await
+    }
+}
+
+/// Waits until the cloud has freed the name of a node that has a certificate and no connection. Returns the join token.
+async fn token_when_freed(
+    link: Option<&watch::Receiver<Link>>,
+    directory: &Path,
+    mut config: Config,
+    token: &mut impl AsyncFnMut() -> Option<String>,
+) -> String {
+    let mut ticks = interval(QUERY_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // without a certificate the agent is about to join by itself
+        if is_connected(link) || !identity::exists(directory) {
+            continue;
+        }
+        let Some(token) = token().await else { continue };
+        config.edge_hub.token = Some(Secret::new(token.clone()));
+        match agent::app::is_name_free(&config).await {
+            Ok(true) => return token,
+            Ok(false) => {}
+            Err(error) => debug!(error = &error as &dyn std::error::Error, "failed to query the node's name"),
         }
     }
 }
 
 async fn rejoin_if_revoked(node: &mut HollowNode, cloud: &Cloud) -> Result<(), Error> {
-    let is_connected = node.link().is_some_and(|link| *link.borrow() != Link::Down);
+    let is_connected = is_connected(node.link().as_ref());
     if is_connected || !identity::forget_if_useless(cloud, &node.name, node.directory()).await? {
         return Ok(());
     }
@@ -84,6 +102,9 @@ async fn rejoin_if_revoked(node: &mut HollowNode, cloud: &Cloud) -> Result<(), E
             cloud.token().to_owned()
         }
     };
-    node.configure(|config| config.edge_hub.token = Some(Secret::new(token)));
-    node.start().await
+    node.start_with(token).await
+}
+
+fn is_connected(link: Option<&watch::Receiver<Link>>) -> bool {
+    link.is_some_and(|link| *link.borrow() != Link::Down)
 }
