@@ -117,17 +117,26 @@ impl Parts {
     pub async fn of_machine(config: &Config) -> Result<Self, Error> {
         let path = database(config);
         if let Some(directory) = path.parent() {
-            let failed = |source| Error::Directory { path: directory.to_owned(), source };
+            let failed = |source| Error::Directory {
+                path: directory.to_owned(),
+                source,
+            };
             tokio::fs::create_dir_all(directory).await.map_err(failed)?;
         }
-        let options =
-            SqliteOptions { seal: seal(config)?, reserve: RESERVE_BYTES, ..SqliteOptions::default() };
+        let options = SqliteOptions {
+            seal: seal(config)?,
+            reserve: RESERVE_BYTES,
+            ..SqliteOptions::default()
+        };
         let store = open(config, &path, options.clone()).await?;
         mesh::remove_leftovers(config);
         let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
         let copies: Option<Arc<dyn Store>> = match is_copied {
             true => {
-                let options = SqliteOptions { reserve: 0, ..options };
+                let options = SqliteOptions {
+                    reserve: 0,
+                    ..options
+                };
                 Some(LateStore::open(path.with_file_name(COPIES_FILE), options).await)
             }
             false => None,
@@ -147,7 +156,10 @@ impl Parts {
 pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
     let path = database(config);
     if let Some(directory) = path.parent() {
-        let failed = |source| Error::Directory { path: directory.to_owned(), source };
+        let failed = |source| Error::Directory {
+            path: directory.to_owned(),
+            source,
+        };
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
     Ok(StoreLock::take(&path)?)
@@ -167,10 +179,21 @@ pub(crate) fn volumes_directory(config: &Config) -> PathBuf {
 pub(crate) fn missing_directories(config: &Config) -> BTreeSet<PathBuf> {
     let database = database(config);
     let (edged, tls) = (&config.edged, &config.edge_hub.tls);
-    let mut all = vec![Some(edged.root_dir.as_path()), Some(edged.pod_logs_dir.as_path())];
+    let mut all = vec![
+        Some(edged.root_dir.as_path()),
+        Some(edged.pod_logs_dir.as_path()),
+    ];
     all.extend([&database, &tls.ca, &tls.cert, &tls.key].map(|file| file.parent()));
-    all.extend(config.device_twin.iter().map(|devices| Some(devices.dmi_socket_dir.as_path())));
-    all.into_iter().flatten().filter_map(missing_directory).collect()
+    all.extend(
+        config
+            .device_twin
+            .iter()
+            .map(|devices| Some(devices.dmi_socket_dir.as_path())),
+    );
+    all.into_iter()
+        .flatten()
+        .filter_map(missing_directory)
+        .collect()
 }
 
 /// Returns the paths of all databases of a configured agent, whether they exist or not.
@@ -178,7 +201,11 @@ pub(crate) fn databases(config: &Config) -> [PathBuf; 3] {
     [DATABASE_FILE, COPIES_FILE, BROKER_DATABASE].map(|name| config.database.with_file_name(name))
 }
 
-async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Error> {
+async fn open(
+    config: &Config,
+    path: &Path,
+    options: SqliteOptions,
+) -> Result<Arc<dyn Store>, Error> {
     let has_edgecore_run = metamanager::has_edgecore_run_since(&config.database, path).await;
     if has_edgecore_run {
         let aside = SqliteStore::set_aside(path, SET_ASIDE_SUFFIX).await?;
@@ -205,7 +232,10 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
 
 /// Returns a channel to a runtime's unix socket, which connects on use, and reconnects after the runtime was away.
 pub fn connect(endpoint: &str) -> Result<Channel, Error> {
-    let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint).to_owned();
+    let path = endpoint
+        .strip_prefix("unix://")
+        .unwrap_or(endpoint)
+        .to_owned();
     if !path.starts_with('/') {
         return Err(Error::RuntimeEndpoint(endpoint.to_owned()));
     }
@@ -244,7 +274,11 @@ pub struct App {
 
 impl App {
     /// Builds and starts all modules; they end with `shutdown`.
-    pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
+    pub fn start(
+        config: &Config,
+        parts: Parts,
+        shutdown: CancellationToken,
+    ) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let (link, traffic) = (hub.link(), hub.traffic());
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
@@ -258,7 +292,10 @@ impl App {
             server: meta_server::config(config, parts.copies)?,
         });
         let (meta_server, is_served) = (ends.server, config.meta_manager.meta_server.is_some());
-        let listening = meta_server.as_ref().filter(|_| is_served).map(MetaServer::listening);
+        let listening = meta_server
+            .as_ref()
+            .filter(|_| is_served)
+            .map(MetaServer::listening);
         let reads = meta_server.as_ref().map(MetaServer::client);
         let mut supervisor = Supervisor::new();
         let services = services::Deps {
@@ -275,9 +312,20 @@ impl App {
             topic_messages: ends.topic_messages,
         };
         let (devices, dmi, bus) = devices::start(config, deps, &mut supervisor, &shutdown)?;
-        let services =
-            services::start(config, services, &bus, listening.as_ref(), &mut supervisor, &shutdown);
-        let mesh = mesh::start(config, (&meta, meta_server.as_ref()), &mut supervisor, &shutdown);
+        let services = services::start(
+            config,
+            services,
+            &bus,
+            listening.as_ref(),
+            &mut supervisor,
+            &shutdown,
+        );
+        let mesh = mesh::start(
+            config,
+            (&meta, meta_server.as_ref()),
+            &mut supervisor,
+            &shutdown,
+        );
         let sources = metrics::Sources {
             services: services.clone(),
             mesh: mesh.clone(),
@@ -289,7 +337,9 @@ impl App {
             vitals: supervisor.vitals(),
         };
         let diagnostics = metrics::diagnostics(sources, storage);
-        let dns = mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
+        let dns = mesh
+            .as_ref()
+            .and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
             let inputs = pods::Inputs {
                 runtime: parts.runtime,
@@ -312,7 +362,17 @@ impl App {
             supervisor.supervise_optional("metaserver", meta_server, &shutdown);
         }
         supervisor.supervise("edgehub", hub_task, &shutdown);
-        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, mesh, supervisor, shutdown })
+        Ok(Self {
+            link,
+            traffic,
+            meta_server: listening,
+            devices,
+            bus,
+            services,
+            mesh,
+            supervisor,
+            shutdown,
+        })
     }
 
     /// Returns the state of the connection to the cloud.

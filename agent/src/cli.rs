@@ -79,7 +79,13 @@ pub struct Cli {
     pub verbosity: i32,
 
     /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas; overrides -v
-    #[arg(long, global = true, value_name = "FILTER", env = "EDGE_AGENT_LOG", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        env = "EDGE_AGENT_LOG",
+        hide_env_values = true
+    )]
     pub log_filter: Option<String>,
 
     /// Log format
@@ -200,8 +206,15 @@ pub struct DbFile {
 impl DbFile {
     /// Returns the configuration's path: its own if one was given, else the one before the subcommand.
     pub fn or(&self, before: &std::path::Path) -> Self {
-        let own = if self.config == *config::DEFAULT_PATH { before } else { &self.config };
-        Self { config: own.to_owned(), database: self.database.clone() }
+        let own = if self.config == *config::DEFAULT_PATH {
+            before
+        } else {
+            &self.config
+        };
+        Self {
+            config: own.to_owned(),
+            database: self.database.clone(),
+        }
     }
 }
 
@@ -209,13 +222,29 @@ impl Db {
     /// Returns the command with the configuration before the subcommand, unless it has its own.
     pub fn or(&self, before: &std::path::Path) -> Self {
         match self {
-            Self::Check { file, output } => Self::Check { file: file.or(before), output: *output },
-            Self::Dump { file, show_secrets } => {
-                Self::Dump { file: file.or(before), show_secrets: *show_secrets }
-            }
-            Self::Export { config, output, overwrite } => {
-                let own = if *config == *config::DEFAULT_PATH { before } else { config };
-                Self::Export { config: own.to_owned(), output: output.clone(), overwrite: *overwrite }
+            Self::Check { file, output } => Self::Check {
+                file: file.or(before),
+                output: *output,
+            },
+            Self::Dump { file, show_secrets } => Self::Dump {
+                file: file.or(before),
+                show_secrets: *show_secrets,
+            },
+            Self::Export {
+                config,
+                output,
+                overwrite,
+            } => {
+                let own = if *config == *config::DEFAULT_PATH {
+                    before
+                } else {
+                    config
+                };
+                Self::Export {
+                    config: own.to_owned(),
+                    output: output.clone(),
+                    overwrite: *overwrite,
+                }
             }
             Self::NewKey { file } => Self::NewKey { file: file.clone() },
         }
@@ -225,7 +254,9 @@ impl Db {
 impl Cli {
     /// Returns the log filter: `--log-filter` if given, else that of `-v`.
     pub fn log_filter(&self) -> String {
-        self.log_filter.clone().unwrap_or_else(|| filter(self.verbosity))
+        self.log_filter
+            .clone()
+            .unwrap_or_else(|| filter(self.verbosity))
     }
 
     /// Reports whether both a document and a command were requested.

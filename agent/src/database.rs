@@ -27,14 +27,20 @@ const MASK: &str = "***";
 /// # Errors
 /// The configuration, the key file or the database cannot be read.
 pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let done = runtime.block_on(async {
         match command {
             Db::Check { file, output } => check(&mut open(file).await?, *output, out).await,
-            Db::Dump { file, show_secrets } => dump(&mut open(file).await?, *show_secrets, out).await,
-            Db::Export { config, output, overwrite } => {
-                export::run(config, output.as_deref(), *overwrite, out).await
+            Db::Dump { file, show_secrets } => {
+                dump(&mut open(file).await?, *show_secrets, out).await
             }
+            Db::Export {
+                config,
+                output,
+                overwrite,
+            } => export::run(config, output.as_deref(), *overwrite, out).await,
             Db::NewKey { file } => Ok(Seal::add_key(file).map(|()| ExitCode::SUCCESS)?),
         }
     });
@@ -46,7 +52,9 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == ErrorKind::BrokenPipe)
+    error
+        .downcast_ref()
+        .is_some_and(|error: &io::Error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 async fn open(file: &DbFile) -> anyhow::Result<Inspection> {
@@ -78,9 +86,22 @@ async fn check(
         );
     }
     let is_whole = health.faults.is_empty() && health.damaged.is_empty();
-    let code = if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let code = if is_whole {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    };
     if let Some(output) = output {
-        let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = &health;
+        let Health {
+            faults,
+            damaged,
+            objects,
+            sealed,
+            revision,
+            bytes,
+            free_bytes,
+            ..
+        } = &health;
         let damaged = damaged.iter().map(|(key, why)| {
             json!({
                 "resource": key.resource.as_str(), "namespace": key.namespace, "name": key.name, "reason": why,
@@ -104,13 +125,24 @@ async fn check(
 }
 
 fn summary(health: &Health) -> String {
-    let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = health;
+    let Health {
+        faults,
+        damaged,
+        objects,
+        sealed,
+        revision,
+        bytes,
+        free_bytes,
+        ..
+    } = health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
         (true, true) => "OK",
         (true, false) => {
             "some objects are damaged; the agent ignores them and requests them from the cloud again"
         }
-        (false, _) => "the file is damaged; at its next start the agent renames it and creates a new one",
+        (false, _) => {
+            "the file is damaged; at its next start the agent renames it and creates a new one"
+        }
     };
     format!(
         "{verdict}: {} ({sealed} encrypted), revision {revision}, {bytes} bytes ({free_bytes} free)",
@@ -118,7 +150,11 @@ fn summary(health: &Health) -> String {
     )
 }
 
-async fn dump(database: &mut Inspection, secrets: bool, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+async fn dump(
+    database: &mut Inspection,
+    secrets: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<ExitCode> {
     let mut objects = std::pin::pin!(database.objects());
     loop {
         let line = match objects.try_next().await {

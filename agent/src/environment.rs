@@ -62,7 +62,10 @@ mod tests {
     use crate::config::{self, Host};
 
     fn config(text: &str) -> Config {
-        let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
+        let host = Host {
+            name: "edge-1".into(),
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
+        };
         config::parse(Path::new("x"), text, None, &host).unwrap().0
     }
 
@@ -85,8 +88,13 @@ mod tests {
         let others = proc(&[(1, "init"), (77, "kubelet-wrapper"), (78, "kube-proxy")]);
         let kubelets = proc(&[(1, "init"), (4711, "kubelet")]);
         let look = |config, value: &Option<String>, proc: &tempfile::TempDir| {
-            let variable =
-                |name: &str| if name == "CHECK_EDGECORE_ENVIRONMENT" { value.clone() } else { None };
+            let variable = |name: &str| {
+                if name == "CHECK_EDGECORE_ENVIRONMENT" {
+                    value.clone()
+                } else {
+                    None
+                }
+            };
             check(config, variable, proc.path())
         };
         assert!(look(&plain, &unset, &others).is_ok());
@@ -94,9 +102,11 @@ mod tests {
         assert!(look(&with_meta_server, &unset, &kubelets).is_ok());
         for value in [unset, Some("true".to_owned()), Some(String::new())] {
             let told = look(&plain, &value, &kubelets).unwrap_err().to_string();
-            for part in
-                ["process 4711", "systemctl disable --now kubelet", "CHECK_EDGECORE_ENVIRONMENT=false"]
-            {
+            for part in [
+                "process 4711",
+                "systemctl disable --now kubelet",
+                "CHECK_EDGECORE_ENVIRONMENT=false",
+            ] {
                 assert!(told.contains(part), "{told}");
             }
         }

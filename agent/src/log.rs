@@ -1,8 +1,8 @@
 //! The log of a program: lines for people, or one JSON object per line for log collectors.
 
 use std::{
-    borrow::Cow, collections::BTreeMap, error::Error, fmt, io::Write, panic::PanicHookInfo, sync::OnceLock,
-    time::Duration,
+    borrow::Cow, collections::BTreeMap, error::Error, fmt, io::Write, panic::PanicHookInfo,
+    sync::OnceLock, time::Duration,
 };
 
 use clap::ValueEnum;
@@ -61,7 +61,10 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match format {
         LogFormat::Json => {
-            let lines = lines.with_ansi(false).event_format(JsonLines).fmt_fields(JsonFields);
+            let lines = lines
+                .with_ansi(false)
+                .event_format(JsonLines)
+                .fmt_fields(JsonFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
                 .with(filter)
@@ -106,10 +109,14 @@ pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
 pub fn report_panic(panic: &PanicHookInfo<'_>) -> bool {
     let is_json = FORMAT.get() == Some(&LogFormat::Json);
     if is_json {
-        let message = panic.payload_as_str().unwrap_or("a panic without a message").to_owned();
+        let message = panic
+            .payload_as_str()
+            .unwrap_or("a panic without a message")
+            .to_owned();
         let mut line = Line::error("panic", message);
         if let Some(location) = panic.location() {
-            line.fields.insert("location".into(), location.to_string().into());
+            line.fields
+                .insert("location".into(), location.to_string().into());
         }
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
@@ -129,11 +136,20 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn new(level: &'a str, target: &'a str) -> Self {
         let timestamp = format!("{:.6}", Timestamp::now());
-        Self { timestamp, level, target, message: String::new(), fields: BTreeMap::new() }
+        Self {
+            timestamp,
+            level,
+            target,
+            message: String::new(),
+            fields: BTreeMap::new(),
+        }
     }
 
     fn error(target: &'a str, message: String) -> Self {
-        Self { message, ..Self::new("ERROR", target) }
+        Self {
+            message,
+            ..Self::new("ERROR", target)
+        }
     }
 }
 
@@ -199,7 +215,8 @@ where
         let metadata = event.metadata();
         let mut line = Line::new(metadata.level().as_str(), metadata.target());
         for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
-            line.fields.extend(json_fields::of_span::<N>(&span.extensions()));
+            line.fields
+                .extend(json_fields::of_span::<N>(&span.extensions()));
         }
         event.record(&mut line);
         writeln!(writer, "{line}")
@@ -215,12 +232,18 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_json_with_its_fields_and_the_causes_of_an_error() {
-        let (buffer, error) = (LogBuffer::default(), anyhow::anyhow!("no \"route\"\n").context("no answer"));
+        let (buffer, error) = (
+            LogBuffer::default(),
+            anyhow::anyhow!("no \"route\"\n").context("no answer"),
+        );
         let error: Box<dyn Error> = error.into();
         let writer = buffer.clone();
-        let lines = tracing_subscriber::fmt::layer().with_ansi(false).event_format(JsonLines);
+        let lines = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .event_format(JsonLines);
         let lines = lines.fmt_fields(JsonFields);
-        let subscriber = tracing_subscriber::registry().with(lines.with_writer(move || writer.clone()));
+        let subscriber =
+            tracing_subscriber::registry().with(lines.with_writer(move || writer.clone()));
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(node = "edge-1", tries = 3_u64, buffer_is = %7, ok = false, "{} gone", "link");
             tracing::error!(target: "a::b", error = &*error, part = ?Some(1));
@@ -229,7 +252,9 @@ mod tests {
             tracing::info!(number = 8, "within");
         });
         let text = buffer.text();
-        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         let (first, second) = (lines.next().unwrap(), lines.next().unwrap());
         let third = lines.next().unwrap();
         assert_eq!(
@@ -237,15 +262,29 @@ mod tests {
             (&json!("within"), &json!({"node": "edge-2", "number": 8}))
         );
         assert_eq!(lines.next(), None);
-        first["timestamp"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        first["timestamp"]
+            .as_str()
+            .unwrap()
+            .parse::<Timestamp>()
+            .unwrap();
         assert_eq!(
             (&first["level"], &first["target"], &first["message"]),
-            (&json!("WARN"), &json!("agent::log::tests"), &json!("link gone"))
+            (
+                &json!("WARN"),
+                &json!("agent::log::tests"),
+                &json!("link gone")
+            )
         );
         let fields = json!({"buffer_is": "7", "node": "edge-1", "ok": false, "tries": 3});
         assert_eq!(first["fields"], fields);
-        assert_eq!((&second["level"], &second["target"]), (&json!("ERROR"), &json!("a::b")));
-        assert_eq!(second["fields"], json!({"error": "no answer: no \"route\"\n", "part": "Some(1)"}));
+        assert_eq!(
+            (&second["level"], &second["target"]),
+            (&json!("ERROR"), &json!("a::b"))
+        );
+        assert_eq!(
+            second["fields"],
+            json!({"error": "no answer: no \"route\"\n", "part": "Some(1)"})
+        );
         assert_eq!(second["message"], "");
     }
 }

@@ -23,12 +23,22 @@ pub(crate) struct NameSet {
 
 impl NameSet {
     /// Creates the set of this collection and EdgeCore's table.
-    pub(crate) const fn new(group: &'static str, plural: &'static str, table: &'static str) -> Self {
-        Self { own: (group, plural), table }
+    pub(crate) const fn new(
+        group: &'static str,
+        plural: &'static str,
+        table: &'static str,
+    ) -> Self {
+        Self {
+            own: (group, plural),
+            table,
+        }
     }
 
     /// Returns all names.
-    pub(crate) async fn load(&self, store: &Arc<dyn Store>) -> Result<BTreeSet<String>, StoreError> {
+    pub(crate) async fn load(
+        &self,
+        store: &Arc<dyn Store>,
+    ) -> Result<BTreeSet<String>, StoreError> {
         Ok(self.load_details(store).await?.into_keys().collect())
     }
 
@@ -39,10 +49,16 @@ impl NameSet {
     ) -> Result<BTreeMap<String, Value>, StoreError> {
         let mut names = BTreeMap::new();
         for resource in self.resources() {
-            let scope = Scope { resource, namespace: None };
+            let scope = Scope {
+                resource,
+                namespace: None,
+            };
             for object in store.list(&scope, &Page::default()).await?.items {
                 // a damaged object still has its name
-                let detail = object.value().map(|mut value| value["detail"].take()).unwrap_or_default();
+                let detail = object
+                    .value()
+                    .map(|mut value| value["detail"].take())
+                    .unwrap_or_default();
                 names.entry(object.key.name).or_insert(detail);
             }
         }
@@ -50,8 +66,14 @@ impl NameSet {
     }
 
     /// Adds or removes a name.
-    pub(crate) async fn set(&self, store: &Arc<dyn Store>, name: &str, on: bool) -> Result<(), StoreError> {
-        self.set_detail(store, name, on.then_some(Value::Null)).await
+    pub(crate) async fn set(
+        &self,
+        store: &Arc<dyn Store>,
+        name: &str,
+        on: bool,
+    ) -> Result<(), StoreError> {
+        self.set_detail(store, name, on.then_some(Value::Null))
+            .await
     }
 
     /// Adds a name with its detail, or removes it.
@@ -66,8 +88,17 @@ impl NameSet {
         let count = if detail.is_some() { 1 } else { resources.len() };
         for resource in resources.into_iter().take(count) {
             let key = Key::new(resource, "", name);
-            let value = detail.as_ref().map(|detail| json!({"metadata": {"name": name}, "detail": detail}));
-            match store.commit(vec![Write { key, expect: Expect::Anything, value }]).await {
+            let value = detail
+                .as_ref()
+                .map(|detail| json!({"metadata": {"name": name}, "detail": detail}));
+            match store
+                .commit(vec![Write {
+                    key,
+                    expect: Expect::Anything,
+                    value,
+                }])
+                .await
+            {
                 Ok(_) | Err(StoreError::Missing(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -93,12 +124,33 @@ mod tests {
         let [_, old] = names.resources();
         let value = Some(json!({"metadata": {}, "row": {}}));
         let key = Key::new(old, "", "default/old");
-        store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+        store
+            .commit(vec![Write {
+                key,
+                expect: Expect::Anything,
+                value,
+            }])
+            .await
+            .unwrap();
         names.set(&store, "default/up", true).await.unwrap();
-        names.set_detail(&store, "default/up", Some(json!({"a": 1}))).await.unwrap();
-        let all = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
-        assert_eq!(names.load(&store).await.unwrap(), all(&["default/old", "default/up"]));
-        assert_eq!(names.load_details(&store).await.unwrap()["default/up"], json!({"a": 1}));
+        names
+            .set_detail(&store, "default/up", Some(json!({"a": 1})))
+            .await
+            .unwrap();
+        let all = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        assert_eq!(
+            names.load(&store).await.unwrap(),
+            all(&["default/old", "default/up"])
+        );
+        assert_eq!(
+            names.load_details(&store).await.unwrap()["default/up"],
+            json!({"a": 1})
+        );
         names.set(&store, "default/old", false).await.unwrap();
         names.set(&store, "never", false).await.unwrap();
         assert_eq!(names.load(&store).await.unwrap(), all(&["default/up"]));

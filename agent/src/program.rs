@@ -44,7 +44,9 @@ pub fn run(cli: &Cli) -> ExitCode {
         ExitCode::FAILURE
     };
     if cli.is_contradictory() {
-        return failed(&anyhow::anyhow!("--minconfig and --defaultconfig stand alone, without a subcommand"));
+        return failed(&anyhow::anyhow!(
+            "--minconfig and --defaultconfig stand alone, without a subcommand"
+        ));
     }
     let mut config = cli.config.clone();
     let out = &mut std::io::stdout();
@@ -54,12 +56,18 @@ pub fn run(cli: &Cli) -> ExitCode {
                 .unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Reset(command)) => {
-            let command = Reset { paths: command.paths.or(&cli.config), ..command.clone() };
+            let command = Reset {
+                paths: command.paths.or(&cli.config),
+                ..command.clone()
+            };
             let done = reset::run(&command, &mut std::io::stdin().lock(), &mut out.lock());
             return done.unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Join(command)) => {
-            let command = Join { paths: command.paths.or(&cli.config), ..Join::clone(command) };
+            let command = Join {
+                paths: command.paths.or(&cli.config),
+                ..Join::clone(command)
+            };
             match join::run(&command, &mut out.lock()) {
                 Ok(AfterJoin::Done) => return ExitCode::SUCCESS,
                 Ok(AfterJoin::Run(path)) => config = path,
@@ -71,8 +79,8 @@ pub fn run(cli: &Cli) -> ExitCode {
     let throttle = match log::init(&cli.log_filter(), cli.log_format) {
         Ok(throttle) => throttle,
         Err(error) => {
-            let error =
-                anyhow::Error::new(error).context("the log filter is none; write LEVEL or MODULE=LEVEL");
+            let error = anyhow::Error::new(error)
+                .context("the log filter is none; write LEVEL or MODULE=LEVEL");
             return failed(&error);
         }
     };
@@ -81,7 +89,10 @@ pub fn run(cli: &Cli) -> ExitCode {
     match start(&config, throttle, &mut lock) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_hang(&error) => {
-            error!(error = &*error as &dyn std::error::Error, "agent hangs; restarting the agent");
+            error!(
+                error = &*error as &dyn std::error::Error,
+                "agent hangs; restarting the agent"
+            );
             failed(
                 &anyhow::Error::new(restart(&arguments(cli, &config)))
                     .context("the agent cannot be restarted"),
@@ -93,7 +104,9 @@ pub fn run(cli: &Cli) -> ExitCode {
 
 /// Reports whether a module blocks its thread, so that only a new process can take over.
 fn is_hang(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang)
+    error
+        .downcast_ref::<app::Error>()
+        .is_some_and(app::Error::is_hang)
 }
 
 /// Replaces this process by a new run of the same program, so that pods are never without an agent, also where no service manager
@@ -107,9 +120,21 @@ fn restart(arguments: &[OsString]) -> io::Error {
 
 /// Returns the arguments with which the agent runs on this configuration, whatever command it was started by.
 fn arguments(cli: &Cli, config: &Path) -> Vec<OsString> {
-    let format = cli.log_format.to_possible_value().map(|value| value.get_name().to_owned());
-    let mut all = vec!["--config".into(), config.into(), "--log-filter".into(), cli.log_filter().into()];
-    all.extend(format.into_iter().flat_map(|format| ["--log-format".into(), format.into()]));
+    let format = cli
+        .log_format
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned());
+    let mut all = vec![
+        "--config".into(),
+        config.into(),
+        "--log-filter".into(),
+        cli.log_filter().into(),
+    ];
+    all.extend(
+        format
+            .into_iter()
+            .flat_map(|format| ["--log-format".into(), format.into()]),
+    );
     all
 }
 
@@ -118,9 +143,14 @@ fn lock(config: &Config) -> anyhow::Result<StoreLock> {
     let (begun, mut is_logged) = (Instant::now(), false);
     loop {
         match app::lock(config) {
-            Err(app::Error::Locked(LockError::Held { holder, .. })) if begun.elapsed() < LOCK_TIMEOUT => {
+            Err(app::Error::Locked(LockError::Held { holder, .. }))
+                if begun.elapsed() < LOCK_TIMEOUT =>
+            {
                 if !std::mem::replace(&mut is_logged, true) {
-                    info!(process = holder, "waiting for another agent on the same database to end");
+                    info!(
+                        process = holder,
+                        "waiting for another agent on the same database to end"
+                    );
                 }
                 std::thread::sleep(LOCK_POLL_INTERVAL);
             }
@@ -140,8 +170,10 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
     environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .enable_all()
+        .build();
     let runtime = runtime.context("no threads could be started")?;
     runtime.spawn(log::report_left_out(throttle));
     for directory in app::missing_directories(&config) {
@@ -149,7 +181,10 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
     }
     *held = Some(lock(&config)?);
     let ended = runtime.block_on(serve(&config, path));
-    if ended.as_ref().is_err_and(|error| error.is::<DrainError>() || is_hang(error)) {
+    if ended
+        .as_ref()
+        .is_err_and(|error| error.is::<DrainError>() || is_hang(error))
+    {
         // otherwise the blocked thread would be awaited
         runtime.shutdown_background();
     }
@@ -169,7 +204,11 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     let parts = Parts::of_machine(config).await?;
     let app = App::start(config, parts, shutdown.clone())?;
     info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent runs");
-    let wiping = tokio::spawn(wipe_token(config.edge_hub.token.is_some(), path.to_owned(), app.link()));
+    let wiping = tokio::spawn(wipe_token(
+        config.edge_hub.token.is_some(),
+        path.to_owned(),
+        app.link(),
+    ));
     let mut running = Box::pin(app.run());
     let ended = tokio::select! {
         // cancel-safe: it is awaited below
@@ -188,7 +227,11 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Removes the token from the configuration after the first connection, when it is no longer needed.
-async fn wipe_token(given: bool, path: std::path::PathBuf, mut link: tokio::sync::watch::Receiver<Link>) {
+async fn wipe_token(
+    given: bool,
+    path: std::path::PathBuf,
+    mut link: tokio::sync::watch::Receiver<Link>,
+) {
     if !given || link.wait_for(|link| *link != Link::Down).await.is_err() {
         return;
     }

@@ -43,7 +43,9 @@ impl Signals {
     /// The system provides no handler.
     pub fn listen() -> io::Result<Self> {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let hangup = (!is_hangup_ignored(&status)).then(|| signal(SignalKind::hangup())).transpose()?;
+        let hangup = (!is_hangup_ignored(&status))
+            .then(|| signal(SignalKind::hangup()))
+            .transpose()?;
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -88,10 +90,14 @@ impl Signals {
 /// Reports whether SIGHUP, the signal with number 1, is ignored, from a process's `/proc/PID/status`.
 fn is_hangup_ignored(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
 }
 
-async fn drain<T>(stopping: impl Future<Output = T>, mut signal: impl AsyncFnMut()) -> Result<T, DrainError> {
+async fn drain<T>(
+    stopping: impl Future<Output = T>,
+    mut signal: impl AsyncFnMut(),
+) -> Result<T, DrainError> {
     let second = async {
         let same = async {
             loop {
@@ -122,7 +128,10 @@ mod tests {
     async fn drained(signals: &[u64]) -> (Result<(), DrainError>, u128) {
         let begun = Instant::now();
         let (sender, mut received) = mpsc::channel(8);
-        let after: Vec<_> = signals.iter().map(|millis| Duration::from_millis(*millis)).collect();
+        let after: Vec<_> = signals
+            .iter()
+            .map(|millis| Duration::from_millis(*millis))
+            .collect();
         tokio::spawn(async move {
             for after in after {
                 tokio::time::sleep_until(begun + after).await;
@@ -139,8 +148,14 @@ mod tests {
     #[test]
     fn a_hangup_is_not_waited_for_under_nohup() {
         for (status, ignored) in [
-            ("Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n", true),
-            ("SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n", false),
+            (
+                "Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n",
+                true,
+            ),
+            (
+                "SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n",
+                false,
+            ),
             ("", false),
         ] {
             assert_eq!(is_hangup_ignored(status), ignored, "{status}");
@@ -150,10 +165,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_second_signal_or_a_deadline_ends_the_wait() {
         assert_eq!(drained(&[]).await, (Err(DrainError::Timeout), 25_000));
-        assert_eq!(drained(&[2000]).await, (Err(DrainError::SecondSignal), 2000));
+        assert_eq!(
+            drained(&[2000]).await,
+            (Err(DrainError::SecondSignal), 2000)
+        );
         // the first one again, as a terminal and a service manager send it
         assert_eq!(drained(&[20]).await, (Err(DrainError::Timeout), 25_000));
-        assert_eq!(drained(&[20, 700]).await, (Err(DrainError::SecondSignal), 700));
+        assert_eq!(
+            drained(&[20, 700]).await,
+            (Err(DrainError::SecondSignal), 700)
+        );
         assert_eq!(drain(ready(7), async || pending().await).await, Ok(7));
     }
 }

@@ -28,10 +28,18 @@ pub(crate) fn is_running() -> bool {
 }
 
 /// Returns the text of the service. `variable` reads the environment.
-pub(crate) fn unit(program: &Path, config: &Path, variable: impl Fn(&str) -> Option<String>) -> String {
+pub(crate) fn unit(
+    program: &Path,
+    config: &Path,
+    variable: impl Fn(&str) -> Option<String>,
+) -> String {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    let given = ENVIRONMENT.iter().filter_map(|name| Some(format!("{name}={}", set(name)?)));
-    let environment: String = given.map(|pair| format!("Environment={}\n", quoted(&pair))).collect();
+    let given = ENVIRONMENT
+        .iter()
+        .filter_map(|name| Some(format!("{name}={}", set(name)?)));
+    let environment: String = given
+        .map(|pair| format!("Environment={}\n", quoted(&pair)))
+        .collect();
     format!(
         "[Unit]\n\
          Description=KubeEdge edge node agent\n\
@@ -57,7 +65,10 @@ pub(crate) fn unit(program: &Path, config: &Path, variable: impl Fn(&str) -> Opt
 
 /// Quotes a word as systemd reads it (systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers").
 fn quoted(word: &str) -> String {
-    let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let escaped = word
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%");
     format!("\"{escaped}\"")
 }
 
@@ -105,12 +116,19 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("systemctl");
     command.args(arguments).kill_on_drop(true);
     let done = timeout(SYSTEMCTL_TIMEOUT, command.output()).await;
-    let done =
-        done.with_context(|| format!("`{line}` takes longer than {} s", SYSTEMCTL_TIMEOUT.as_secs()))?;
+    let done = done.with_context(|| {
+        format!(
+            "`{line}` takes longer than {} s",
+            SYSTEMCTL_TIMEOUT.as_secs()
+        )
+    })?;
     let done = done.with_context(|| format!("`{line}` cannot be run"))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        bail!("`{line}`: {}; `journalctl -u {UNIT_NAME}` may say more", said.trim());
+        bail!(
+            "`{line}`: {}; `journalctl -u {UNIT_NAME}` may say more",
+            said.trim()
+        );
     }
     Ok(())
 }
@@ -121,10 +139,21 @@ mod tests {
 
     #[test]
     fn the_service_runs_this_program_with_this_configuration_and_the_way_to_the_cloud() {
-        let proxy = |name: &str| (name == "HTTPS_PROXY").then(|| "http://a:100%@proxy:3128".to_owned());
-        let text = unit(Path::new("/opt/my agent"), Path::new("/etc/a\"b.yaml"), proxy);
-        assert!(text.contains("ExecStart=\"/opt/my agent\" --config \"/etc/a\\\"b.yaml\"\n"), "{text}");
-        assert!(text.contains("Environment=\"HTTPS_PROXY=http://a:100%%@proxy:3128\"\n"), "{text}");
+        let proxy =
+            |name: &str| (name == "HTTPS_PROXY").then(|| "http://a:100%@proxy:3128".to_owned());
+        let text = unit(
+            Path::new("/opt/my agent"),
+            Path::new("/etc/a\"b.yaml"),
+            proxy,
+        );
+        assert!(
+            text.contains("ExecStart=\"/opt/my agent\" --config \"/etc/a\\\"b.yaml\"\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Environment=\"HTTPS_PROXY=http://a:100%%@proxy:3128\"\n"),
+            "{text}"
+        );
         assert_eq!(text.matches("Environment=").count(), 1);
     }
 }

@@ -19,10 +19,20 @@ const AT_ONCE: usize = 16;
 
 /// Returns a client of a new API with the namespace `default`.
 pub(crate) async fn client() -> anyhow::Result<Client> {
-    let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-    let metadata = ObjectMeta { name: Some("default".into()), ..ObjectMeta::default() };
-    let namespace = Namespace { metadata, ..Namespace::default() };
-    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let client = kubeapi::Api::builder(MemoryStore::new())
+        .build()
+        .client("default");
+    let metadata = ObjectMeta {
+        name: Some("default".into()),
+        ..ObjectMeta::default()
+    };
+    let namespace = Namespace {
+        metadata,
+        ..Namespace::default()
+    };
+    Api::<Namespace>::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
     Ok(client)
 }
 
@@ -31,13 +41,13 @@ pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     let api = Api::<Pod>::default_namespaced(client().await?);
     let pods = (0..CREATES).map(pod).collect::<Result<Vec<_>, _>>()?;
     let (begun, used) = (Instant::now(), processor_seconds()?);
-    let created =
-        stream::iter(pods).map(|pod| {
-            let api = api.clone();
-            async move {
-                tokio::spawn(async move { api.create(&PostParams::default(), &pod).await.map(drop) }).await
-            }
-        });
+    let created = stream::iter(pods).map(|pod| {
+        let api = api.clone();
+        async move {
+            tokio::spawn(async move { api.create(&PostParams::default(), &pod).await.map(drop) })
+                .await
+        }
+    });
     let outcomes: Vec<_> = created.buffer_unordered(AT_ONCE).collect().await;
     for outcome in outcomes {
         outcome??;
@@ -45,16 +55,26 @@ pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     let seconds = begun.elapsed().as_secs_f64();
     let processor = processor_seconds()? - used;
     Ok(vec![
-        Figure { name: "api.creates", value: CREATES as f64 / seconds, unit: "pods/s" },
+        Figure {
+            name: "api.creates",
+            value: CREATES as f64 / seconds,
+            unit: "pods/s",
+        },
         // Unlike the rate, this does not depend on the machine's other load.
-        Figure { name: "api.creates.processor", value: processor / CREATES as f64 * 1e6, unit: "us/pod" },
+        Figure {
+            name: "api.creates.processor",
+            value: processor / CREATES as f64 * 1e6,
+            unit: "us/pod",
+        },
     ])
 }
 
 /// Returns a pod as the API stores it.
 pub(crate) async fn stored_pod() -> anyhow::Result<Value> {
     let api = Api::<Pod>::default_namespaced(client().await?);
-    Ok(serde_json::to_value(api.create(&PostParams::default(), &pod(0)?).await?)?)
+    Ok(serde_json::to_value(
+        api.create(&PostParams::default(), &pod(0)?).await?,
+    )?)
 }
 
 fn pod(number: usize) -> Result<Pod, serde_json::Error> {

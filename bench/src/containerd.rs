@@ -61,20 +61,52 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
     let figure = |name, value, unit| Figure { name, value, unit };
     Ok(vec![
         figure("containerd.1-pod-bare", one.bare, "s"),
-        figure("containerd.1-pod-bare-as-kubelets", one.bare_as_kubelets, "s"),
+        figure(
+            "containerd.1-pod-bare-as-kubelets",
+            one.bare_as_kubelets,
+            "s",
+        ),
         figure("containerd.1-pod", one.seconds(), "s"),
         figure("containerd.1-pod-ratio", one.seconds() / one.bare, "x"),
-        figure("containerd.1-pod-ratio-as-kubelets", one.seconds() / one.bare_as_kubelets, "x"),
+        figure(
+            "containerd.1-pod-ratio-as-kubelets",
+            one.seconds() / one.bare_as_kubelets,
+            "x",
+        ),
         figure("containerd.100-pods-bare", many.bare, "s"),
-        figure("containerd.100-pods-bare-as-kubelets", many.bare_as_kubelets, "s"),
+        figure(
+            "containerd.100-pods-bare-as-kubelets",
+            many.bare_as_kubelets,
+            "s",
+        ),
         figure("containerd.100-pods", many.seconds(), "s"),
         figure("containerd.100-pods-ratio", many.seconds() / many.bare, "x"),
-        figure("containerd.100-pods-ratio-as-kubelets", many.seconds() / many.bare_as_kubelets, "x"),
+        figure(
+            "containerd.100-pods-ratio-as-kubelets",
+            many.seconds() / many.bare_as_kubelets,
+            "x",
+        ),
         // Unlike times, these two do not depend on the machine's other load.
-        figure("containerd.100-pods-agent-processor", figures(|ours| ours.agent_processor), "s"),
-        figure("containerd.100-pods-cloud-processor", figures(|ours| ours.cloud_processor), "s"),
-        figure("containerd.agent-resident-100-pods", figures(|ours| ours.memory.resident), "MB"),
-        figure("containerd.agent-anonymous-100-pods", figures(|ours| ours.memory.anonymous), "MB"),
+        figure(
+            "containerd.100-pods-agent-processor",
+            figures(|ours| ours.agent_processor),
+            "s",
+        ),
+        figure(
+            "containerd.100-pods-cloud-processor",
+            figures(|ours| ours.cloud_processor),
+            "s",
+        ),
+        figure(
+            "containerd.agent-resident-100-pods",
+            figures(|ours| ours.memory.resident),
+            "MB",
+        ),
+        figure(
+            "containerd.agent-anonymous-100-pods",
+            figures(|ours| ours.memory.anonymous),
+            "MB",
+        ),
         figure("containerd.config-change", change, "s"),
     ])
 }
@@ -93,7 +125,12 @@ impl Rounds {
     }
 }
 
-async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize) -> anyhow::Result<Rounds> {
+async fn rounds(
+    rig: &Arc<RealRig>,
+    client: &Client,
+    count: usize,
+    rounds: usize,
+) -> anyhow::Result<Rounds> {
     let (mut least, mut as_kubelets, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         // Each client comes first, second and third, so that what one leaves behind affects all of them.
@@ -108,22 +145,31 @@ async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize
     }
     for ((bare, as_kubelets), ours) in least.iter().zip(&as_kubelets).zip(&ours) {
         let ours = ours.seconds;
-        report(&format!("{count} pods: bare {bare:.3} s, as kubelets {as_kubelets:.3} s, ours {ours:.3} s"));
+        report(&format!(
+            "{count} pods: bare {bare:.3} s, as kubelets {as_kubelets:.3} s, ours {ours:.3} s"
+        ));
     }
-    Ok(Rounds { bare: median(least), bare_as_kubelets: median(as_kubelets), ours })
+    Ok(Rounds {
+        bare: median(least),
+        bare_as_kubelets: median(as_kubelets),
+        ours,
+    })
 }
 
 /// Creates this many pods and waits until all are Ready.
 async fn create(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
-    let wanted = (0..count).map(|index| pod(&format!("pod-{index}"))).collect::<anyhow::Result<Vec<_>>>()?;
+    let wanted = (0..count)
+        .map(|index| pod(&format!("pod-{index}")))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     create_all(pods, &wanted).await
 }
 
 /// Creates these pods and waits until all are Ready.
 async fn create_all(pods: &Api<Pod>, wanted: &[Pod]) -> anyhow::Result<()> {
     let params = PostParams::default();
-    let created =
-        futures::stream::iter(wanted).map(|pod| pods.create(&params, pod)).buffer_unordered(API_CALLS);
+    let created = futures::stream::iter(wanted)
+        .map(|pod| pods.create(&params, pod))
+        .buffer_unordered(API_CALLS);
     let all = created.try_collect::<Vec<_>>();
     let (ready, created) = tokio::join!(until(pods.clone(), wanted.len(), is_ready), all);
     created?;
@@ -144,8 +190,13 @@ fn pod(name: &str) -> anyhow::Result<Pod> {
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// What pods have cost, from the first request until all of them are Ready in the API.
@@ -172,7 +223,8 @@ async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyh
         cloud_processor: processor_seconds_of(cloud)? - used.1,
         memory: memory(agent)?,
     };
-    pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    pods.delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await?;
     until_gone(pods).await?;
     Ok(ours)
 }
@@ -181,19 +233,31 @@ async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyh
 async fn config_change(rig: &RealRig, client: &Client) -> anyhow::Result<f64> {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let map = json!({"metadata": {"name": "settings"}, "data": {"colour": "blue"}});
-    maps.create(&PostParams::default(), &serde_json::from_value(map)?).await?;
+    maps.create(&PostParams::default(), &serde_json::from_value(map)?)
+        .await?;
     let mut reader = serde_json::to_value(pod("reader")?)?;
     reader["spec"]["volumes"] = json!([{"name": "settings", "configMap": {"name": "settings"}}]);
-    reader["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "settings", "mountPath": "/settings"}]);
+    reader["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "settings", "mountPath": "/settings"}]);
     let pods = Api::<Pod>::default_namespaced(client.clone());
-    let reader: Pod = pods.create(&PostParams::default(), &serde_json::from_value(reader)?).await?;
+    let reader: Pod = pods
+        .create(&PostParams::default(), &serde_json::from_value(reader)?)
+        .await?;
     until(pods, 1, is_ready).await?;
     let uid = reader.metadata.uid.context("a pod without uid")?;
-    let file: PathBuf = rig.node.pods.join(uid).join("volumes/kubernetes.io~configmap/settings/colour");
-    ensure!(std::fs::read_to_string(&file)? == "blue", "the file is not as it should be");
+    let file: PathBuf = rig
+        .node
+        .pods
+        .join(uid)
+        .join("volumes/kubernetes.io~configmap/settings/colour");
+    ensure!(
+        std::fs::read_to_string(&file)? == "blue",
+        "the file is not as it should be"
+    );
     let begun = Instant::now();
     let patch = Patch::Merge(json!({"data": {"colour": "green"}}));
-    maps.patch("settings", &PatchParams::default(), &patch).await?;
+    maps.patch("settings", &PatchParams::default(), &patch)
+        .await?;
     while std::fs::read_to_string(&file)? != "green" {
         tokio::time::sleep(POLL_INTERVAL).await;
     }

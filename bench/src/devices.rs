@@ -48,14 +48,27 @@ pub(crate) async fn reports() -> anyhow::Result<Vec<Figure>> {
     let value = watched(&node.client);
     let mut figures = Vec::new();
     for (address, names) in [
-        (node.inside, ["devices.report.internal-p50", "devices.report.internal-p99"]),
-        (node.beside, ["devices.report.mosquitto-p50", "devices.report.mosquitto-p99"]),
+        (
+            node.inside,
+            ["devices.report.internal-p50", "devices.report.internal-p99"],
+        ),
+        (
+            node.beside,
+            [
+                "devices.report.mosquitto-p50",
+                "devices.report.mosquitto-p99",
+            ],
+        ),
     ] {
         let mut took = time(address, value.clone()).await?;
         took.sort_by(f64::total_cmp);
         let at = |part: f64| took[((took.len() - 1) as f64 * part).round() as usize];
         for (name, value) in names.into_iter().zip([at(0.5), at(0.99)]) {
-            figures.push(Figure { name, value, unit: "ms" });
+            figures.push(Figure {
+                name,
+                value,
+                unit: "ms",
+            });
         }
     }
     node.end().await?;
@@ -72,26 +85,46 @@ pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
         let node = &node;
         async move { node.create(&device(number)).await }
     });
-    creating.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    creating
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
     let mut mapper = Mapper::at(node.inside, "$hw/events/node/+/membership/get/result").await?;
     let members = async {
         loop {
             mapper
-                .publish("$hw/events/node/edge-1/membership/get", "{\"event_id\":\"m\"}".to_owned())
+                .publish(
+                    "$hw/events/node/edge-1/membership/get",
+                    "{\"event_id\":\"m\"}".to_owned(),
+                )
                 .await?;
             let list = mapper.next().await?;
-            if list["devices"].as_array().is_some_and(|devices| devices.len() >= MANY) {
+            if list["devices"]
+                .as_array()
+                .is_some_and(|devices| devices.len() >= MANY)
+            {
                 return anyhow::Ok(());
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(LONG_TIMEOUT, members).await.context("the devices do not reach the node")??;
-    figures.push(Figure { name: "devices.10000-known", value: begun.elapsed().as_secs_f64(), unit: "s" });
+    tokio::time::timeout(LONG_TIMEOUT, members)
+        .await
+        .context("the devices do not reach the node")??;
+    figures.push(Figure {
+        name: "devices.10000-known",
+        value: begun.elapsed().as_secs_f64(),
+        unit: "s",
+    });
     figures.push(node.resident("devices.10000-resident")?);
     let mut mapper = Mapper::at(node.inside, "$hw/events/device/+/+/twin/update/result").await?;
     for number in 0..MANY {
-        mapper.publish(&format!("$hw/events/device/default/d{number}/twin/update"), update("21")).await?;
+        mapper
+            .publish(
+                &format!("$hw/events/device/default/d{number}/twin/update"),
+                update("21"),
+            )
+            .await?;
         if number % AT_ONCE == AT_ONCE - 1 {
             for _ in 0..AT_ONCE {
                 mapper.next().await?;
@@ -142,7 +175,13 @@ impl Node {
         let (rig, mosquitto, ports) = tokio::task::spawn_blocking(start).await??;
         let client = client(&rig.cloud.kubeconfig).await?;
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        Ok(Self { rig, _mosquitto: mosquitto, client, inside: at(ports.api), beside: at(ports.https) })
+        Ok(Self {
+            rig,
+            _mosquitto: mosquitto,
+            client,
+            inside: at(ports.api),
+            beside: at(ports.https),
+        })
     }
 
     async fn end(self) -> anyhow::Result<()> {
@@ -153,17 +192,25 @@ impl Node {
         let (client, parameters) = (self.client.clone(), PostParams::default());
         if object["kind"] == "Device" {
             let device = typed::<Device>(object)?;
-            Api::default_namespaced(client).create(&parameters, &device).await?;
+            Api::default_namespaced(client)
+                .create(&parameters, &device)
+                .await?;
         } else {
             let model = typed::<DeviceModel>(object)?;
-            Api::default_namespaced(client).create(&parameters, &model).await?;
+            Api::default_namespaced(client)
+                .create(&parameters, &model)
+                .await?;
         }
         Ok(())
     }
 
     fn resident(&self, name: &'static str) -> anyhow::Result<Figure> {
         let agent = self.rig.node.process.id().context("the agent has ended")?;
-        Ok(Figure { name, value: memory(agent)?.resident, unit: "MB" })
+        Ok(Figure {
+            name,
+            value: memory(agent)?.resident,
+            unit: "MB",
+        })
     }
 }
 
@@ -180,7 +227,9 @@ fn watched(client: &Client) -> watch::Receiver<Option<(String, Instant)>> {
         let mut statuses = pin!(events.default_backoff().applied_objects());
         while let Ok(Some(status)) = statuses.try_next().await {
             let twins = status.status.map(|status| status.twins).unwrap_or_default();
-            let value = twins.into_iter().find_map(|twin| Some(twin.reported?.value));
+            let value = twins
+                .into_iter()
+                .find_map(|twin| Some(twin.reported?.value));
             sender.send_replace(value.map(|value| (value, Instant::now())));
         }
     });
@@ -199,10 +248,15 @@ async fn time(
         pace.tick().await;
         let wanted = format!("{}", address.port() as usize % 7 * 100_000 + number);
         let begun = Instant::now();
-        mapper.publish("$hw/events/device/default/d0/twin/update", update(&wanted)).await?;
-        let is_it =
-            |seen: &Option<(String, Instant)>| seen.as_ref().is_some_and(|(value, _)| *value == wanted);
-        let seen = tokio::time::timeout(LONG_TIMEOUT, value.wait_for(is_it)).await??.clone();
+        mapper
+            .publish("$hw/events/device/default/d0/twin/update", update(&wanted))
+            .await?;
+        let is_it = |seen: &Option<(String, Instant)>| {
+            seen.as_ref().is_some_and(|(value, _)| *value == wanted)
+        };
+        let seen = tokio::time::timeout(LONG_TIMEOUT, value.wait_for(is_it))
+            .await??
+            .clone();
         took.extend(seen.map(|(_, at)| at.duration_since(begun).as_secs_f64() * 1e3));
     }
     ensure!(took.len() == VALUES, "values are missing");
@@ -227,20 +281,26 @@ impl Mapper {
         let mut mapper = Self::at(address, "$hw/events/device/+/+/twin/+/result").await?;
         let begun = Instant::now();
         loop {
-            mapper.publish("$hw/events/device/default/d0/twin/get", "{}".to_owned()).await?;
+            mapper
+                .publish("$hw/events/device/default/d0/twin/get", "{}".to_owned())
+                .await?;
             if let Ok(Some(answer)) = tokio::time::timeout(POLL_INTERVAL, mapper.heard.recv()).await
                 && answer.get("code").is_none()
             {
                 return Ok(mapper);
             }
-            ensure!(begun.elapsed() < LONG_TIMEOUT, "the agent does not know its device");
+            ensure!(
+                begun.elapsed() < LONG_TIMEOUT,
+                "the agent does not know its device"
+            );
         }
     }
 
     /// Connects and subscribes.
     async fn connect(address: SocketAddr, filter: &str) -> anyhow::Result<Self> {
         let name = format!("bench-{}", filter.len());
-        let mut options = MqttOptions::new(name, Broker::tcp(address.ip().to_string(), address.port()));
+        let mut options =
+            MqttOptions::new(name, Broker::tcp(address.ip().to_string(), address.port()));
         options.set_max_packet_size(1 << 20, 1 << 20);
         let (client, mut events) = AsyncClient::builder(options).capacity(64).build();
         client.subscribe(filter, QoS::AtLeastOnce).await?;
@@ -250,7 +310,8 @@ impl Mapper {
             while let Ok(event) = events.poll().await {
                 if let Event::Incoming(Incoming::Publish(message)) = event {
                     // A client that only publishes has no reader.
-                    let _ = sender.try_send(serde_json::from_slice(&message.payload).unwrap_or_default());
+                    let _ = sender
+                        .try_send(serde_json::from_slice(&message.payload).unwrap_or_default());
                 }
             }
         });
@@ -258,11 +319,16 @@ impl Mapper {
     }
 
     async fn publish(&self, topic: &str, body: String) -> anyhow::Result<()> {
-        Ok(self.client.publish(topic, body, PublishOptions::new(QoS::AtLeastOnce)).await?)
+        Ok(self
+            .client
+            .publish(topic, body, PublishOptions::new(QoS::AtLeastOnce))
+            .await?)
     }
 
     async fn next(&mut self) -> anyhow::Result<Value> {
-        let next = tokio::time::timeout(LONG_TIMEOUT, self.heard.recv()).await.context("no answer")?;
+        let next = tokio::time::timeout(LONG_TIMEOUT, self.heard.recv())
+            .await
+            .context("no answer")?;
         next.context("the broker is gone")
     }
 }

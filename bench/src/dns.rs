@@ -35,15 +35,23 @@ pub(crate) async fn questions() -> anyhow::Result<Vec<Figure>> {
     let address = address.recv().context("the server does not start")?;
     let measured = tokio::task::spawn_blocking(move || measure(address)).await?;
     shutdown.cancel();
-    server.join().map_err(|_| anyhow!("the server panicked"))??;
+    server
+        .join()
+        .map_err(|_| anyhow!("the server panicked"))??;
     measured
 }
 
 /// Serves DNS on a runtime with one thread.
-fn serve(told: &std::sync::mpsc::SyncSender<SocketAddr>, stop: &CancellationToken) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+fn serve(
+    told: &std::sync::mpsc::SyncSender<SocketAddr>,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
-        let listening = Listening::bind((Ipv4Addr::LOCALHOST, 0).into(), |_| Ok::<_, Infallible>(()))?;
+        let listening =
+            Listening::bind((Ipv4Addr::LOCALHOST, 0).into(), |_| Ok::<_, Infallible>(()))?;
         told.send(listening.address()?)?;
         let config = Config {
             domain: Zone::new("cluster.local")?,
@@ -68,7 +76,11 @@ fn measure(server: SocketAddr) -> anyhow::Result<Vec<Figure>> {
         socket.send(&question(u16::try_from(number % 65_536)?))?;
         let length = socket.recv(&mut reply)?;
         waits.push(begun.elapsed());
-        ensure!(length > 12 && reply[3] & 15 == 0 && reply[7] == 1, "no answer: {:?}", &reply[..12]);
+        ensure!(
+            length > 12 && reply[3] & 15 == 0 && reply[7] == 1,
+            "no answer: {:?}",
+            &reply[..12]
+        );
     }
     waits.sort();
     let mut answers = 0.0;
@@ -85,9 +97,21 @@ fn measure(server: SocketAddr) -> anyhow::Result<Vec<Figure>> {
     let seconds = begun.elapsed().as_secs_f64();
     let at = |part: usize| waits[waits.len() * part / 100].as_secs_f64() * 1e6;
     Ok(vec![
-        Figure { name: "dns.answer.p50", value: at(50), unit: "µs" },
-        Figure { name: "dns.answer.p99", value: at(99), unit: "µs" },
-        Figure { name: "dns.answers-of-one-core", value: answers / seconds, unit: "1/s" },
+        Figure {
+            name: "dns.answer.p50",
+            value: at(50),
+            unit: "µs",
+        },
+        Figure {
+            name: "dns.answer.p99",
+            value: at(99),
+            unit: "µs",
+        },
+        Figure {
+            name: "dns.answers-of-one-core",
+            value: answers / seconds,
+            unit: "1/s",
+        },
     ])
 }
 
@@ -95,7 +119,13 @@ fn question(number: u16) -> Vec<u8> {
     let mut packet = number.to_be_bytes().to_vec();
     packet.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     let service = format!("service-{}", number % u16::from(SERVICES));
-    let labels = [service.as_bytes(), b"namespace-1", b"svc", b"cluster", b"local"];
+    let labels = [
+        service.as_bytes(),
+        b"namespace-1",
+        b"svc",
+        b"cluster",
+        b"local",
+    ];
     for label in labels {
         // All labels are short.
         packet.push(label.len().to_be_bytes()[7]);
@@ -122,12 +152,26 @@ fn snapshot() -> Snapshot {
             };
             let service = Service {
                 cluster_ips: vec![[10, 96, namespace, number].into()],
-                ports: vec![Port { name: "http".into(), protocol: Protocol::Tcp, port: 80, node_port: None }],
+                ports: vec![Port {
+                    name: "http".into(),
+                    protocol: Protocol::Tcp,
+                    port: 80,
+                    node_port: None,
+                }],
                 endpoints: (0..4).map(endpoint).collect(),
                 ..Service::default()
             };
-            services.insert((format!("namespace-{namespace}"), format!("service-{number}")), service);
+            services.insert(
+                (
+                    format!("namespace-{namespace}"),
+                    format!("service-{number}"),
+                ),
+                service,
+            );
         }
     }
-    Snapshot { services, synced: true }
+    Snapshot {
+        services,
+        synced: true,
+    }
 }

@@ -42,8 +42,18 @@ pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
     for (number, sent) in sent.iter().enumerate() {
         ticks.tick().await;
         sent.get_or_init(Instant::now);
-        let metadata = ObjectMeta { name: Some(format!("map-{number}")), ..ObjectMeta::default() };
-        api.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await?;
+        let metadata = ObjectMeta {
+            name: Some(format!("map-{number}")),
+            ..ObjectMeta::default()
+        };
+        api.create(
+            &PostParams::default(),
+            &ConfigMap {
+                metadata,
+                ..ConfigMap::default()
+            },
+        )
+        .await?;
     }
     let mut late = Vec::with_capacity(WATCHERS * EVENTS);
     let (mut first, mut last) = (Vec::new(), Vec::new());
@@ -58,7 +68,11 @@ pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
     late.sort_unstable();
     let figure = |name, value, unit| Figure { name, value, unit };
     Ok(vec![
-        figure("api.fanout", (WATCHERS * EVENTS) as f64 / seconds, "events/s"),
+        figure(
+            "api.fanout",
+            (WATCHERS * EVENTS) as f64 / seconds,
+            "events/s",
+        ),
         figure("api.fanout.late-p50", at(&late, 0.5), "ms"),
         figure("api.fanout.late-p99", at(&late, 0.99), "ms"),
         figure("api.fanout.late-max", at(&late, 1.0), "ms"),
@@ -70,12 +84,18 @@ pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
 
 /// Returns how late each event arrives at one watcher, in microseconds.
 async fn lateness(client: kube::Client, sent: Sent) -> anyhow::Result<Vec<u32>> {
-    let request = http::Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1");
-    let lines = client.request_stream(request.body(Vec::new())?).await?.lines();
+    let request =
+        http::Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1");
+    let lines = client
+        .request_stream(request.body(Vec::new())?)
+        .await?
+        .lines();
     let mut lines = pin!(lines);
     let mut late = Vec::with_capacity(sent.len());
     for sent in sent.iter() {
-        let Some(line) = lines.try_next().await? else { bail!("a watch has ended") };
+        let Some(line) = lines.try_next().await? else {
+            bail!("a watch has ended")
+        };
         if !line.starts_with(r#"{"type":"ADDED""#) {
             bail!("a watch says {line}");
         }
@@ -88,7 +108,9 @@ async fn lateness(client: kube::Client, sent: Sent) -> anyhow::Result<Vec<u32>> 
 /// Returns the value below which this share of the sorted values lies, in milliseconds.
 fn at(sorted: &[u32], share: f64) -> f64 {
     let index = (sorted.len().saturating_sub(1) as f64 * share) as usize;
-    sorted.get(index).map_or(0.0, |micros| f64::from(*micros) / 1e3)
+    sorted
+        .get(index)
+        .map_or(0.0, |micros| f64::from(*micros) / 1e3)
 }
 
 fn mean(micros: &[u32]) -> f64 {

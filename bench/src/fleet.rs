@@ -26,7 +26,10 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     let directory = tempfile::tempdir()?;
     let cloud = Cloud::start(Options::default().any_ports()).await?;
     // With EdgeCore's limit of 30 messages a second, this would measure the limit.
-    let options = fleet::Options { qps: 0, ..fleet::Options::new(NODES, directory.path()) };
+    let options = fleet::Options {
+        qps: 0,
+        ..fleet::Options::new(NODES, directory.path())
+    };
     let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
     until(Api::<Node>::all(cloud.client()), NODES, is_ready).await?;
     let pods = Api::<Pod>::default_namespaced(cloud.client());
@@ -37,7 +40,9 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
             .map(|number| {
                 let pods = pods.clone();
                 async move {
-                    pods.create(&PostParams::default(), &pod(number)?).await.context("a pod was refused")
+                    pods.create(&PostParams::default(), &pod(number)?)
+                        .await
+                        .context("a pod was refused")
                 }
             })
             .buffer_unordered(AT_ONCE)
@@ -48,18 +53,39 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     let seconds = begun.elapsed().as_secs_f64();
     let megabytes = resident(std::process::id())?;
     let begun = Instant::now();
-    pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    pods.delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await?;
     let asked = begun.elapsed().as_secs_f64();
     until_gone(pods).await?;
     let gone = begun.elapsed().as_secs_f64();
     fleet.stop().await;
     cloud.stop().await?;
     Ok(vec![
-        Figure { name: "fleet.1000-pods-10-nodes", value: seconds, unit: "s" },
-        Figure { name: "fleet.1000-pods-10-nodes.rate", value: PODS as f64 / seconds, unit: "pods/s" },
-        Figure { name: "fleet.1000-pods-10-nodes.resident", value: megabytes, unit: "MB" },
-        Figure { name: "fleet.1000-pods-10-nodes.deletion-asked", value: asked, unit: "s" },
-        Figure { name: "fleet.1000-pods-10-nodes.gone", value: gone, unit: "s" },
+        Figure {
+            name: "fleet.1000-pods-10-nodes",
+            value: seconds,
+            unit: "s",
+        },
+        Figure {
+            name: "fleet.1000-pods-10-nodes.rate",
+            value: PODS as f64 / seconds,
+            unit: "pods/s",
+        },
+        Figure {
+            name: "fleet.1000-pods-10-nodes.resident",
+            value: megabytes,
+            unit: "MB",
+        },
+        Figure {
+            name: "fleet.1000-pods-10-nodes.deletion-asked",
+            value: asked,
+            unit: "s",
+        },
+        Figure {
+            name: "fleet.1000-pods-10-nodes.gone",
+            value: gone,
+            unit: "s",
+        },
     ])
 }
 

@@ -35,7 +35,10 @@ struct Figure {
 }
 
 /// A benchmark: its name and the function that measures it. One run may return several figures.
-type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
+type Bench = (
+    &'static str,
+    fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>,
+);
 
 const BENCHES: [Bench; 16] = [
     // This comes first, while no memory that others have freed can be reused.
@@ -43,7 +46,9 @@ const BENCHES: [Bench; 16] = [
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
-    ("reconnect-storm", || Box::pin(reconnect_storm::reconnect_storm())),
+    ("reconnect-storm", || {
+        Box::pin(reconnect_storm::reconnect_storm())
+    }),
     ("twins", || Box::pin(twins::updates())),
     ("devices.report", || Box::pin(devices::reports())),
     ("devices.10000", || Box::pin(devices::many())),
@@ -77,7 +82,9 @@ fn main() -> ExitCode {
 async fn run(wanted: &[String]) -> anyhow::Result<()> {
     let chosen = |name: &str| {
         wanted.is_empty()
-            || wanted.iter().any(|want| name == want || (want.ends_with('.') && name.starts_with(want)))
+            || wanted
+                .iter()
+                .any(|want| name == want || (want.ends_with('.') && name.starts_with(want)))
     };
     let benches: Vec<_> = BENCHES.iter().filter(|(name, _)| chosen(name)).collect();
     if benches.is_empty() {

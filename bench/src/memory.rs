@@ -21,16 +21,36 @@ pub(crate) async fn objects() -> anyhow::Result<Vec<Figure>> {
             let (name, mut value) = (format!("pod-{number}"), template.clone());
             value["metadata"]["name"] = json!(name);
             let key = Key::new(resource.clone(), "default", name);
-            Write { key, expect: Expect::Absent, value: Some(value) }
+            Write {
+                key,
+                expect: Expect::Absent,
+                value: Some(value),
+            }
         });
         store.commit(writes.collect()).await?;
     }
     let taken = (resident(std::process::id())? - before) * 1e6 / OBJECTS as f64;
-    let scope = Scope { resource, namespace: None };
+    let scope = Scope {
+        resource,
+        namespace: None,
+    };
     let listed = store.list(&scope, &Page::default()).await?;
-    let json = listed.items.iter().map(|object| object.json.len()).sum::<usize>() as f64 / OBJECTS as f64;
+    let json = listed
+        .items
+        .iter()
+        .map(|object| object.json.len())
+        .sum::<usize>() as f64
+        / OBJECTS as f64;
     Ok(vec![
-        Figure { name: "api.memory", value: taken, unit: "bytes/object" },
-        Figure { name: "api.memory-to-json", value: taken / json, unit: "times" },
+        Figure {
+            name: "api.memory",
+            value: taken,
+            unit: "bytes/object",
+        },
+        Figure {
+            name: "api.memory-to-json",
+            value: taken / json,
+            unit: "times",
+        },
     ])
 }

@@ -38,7 +38,11 @@ const ENDPOINTS: usize = 4;
 const SETTLING: Duration = Duration::from_secs(10);
 
 pub(crate) async fn services() -> anyhow::Result<Vec<Figure>> {
-    let measuring = || thread::spawn(measure).join().map_err(|_| anyhow!("the benchmark panicked"))?;
+    let measuring = || {
+        thread::spawn(measure)
+            .join()
+            .map_err(|_| anyhow!("the benchmark panicked"))?
+    };
     tokio::task::spawn_blocking(measuring).await?
 }
 
@@ -51,8 +55,15 @@ fn measure() -> anyhow::Result<Vec<Figure>> {
     let endpoint = answer()?;
     let mut rig = Rig::start()?;
     let without = memory_after_start(&mut rig)?;
-    create(&rig, vec![service("measured", SERVICE), slice("measured", endpoint.port(), 1)])?;
-    rig.node.add_after("modules:", "  edgeMesh: {enable: true}")?;
+    create(
+        &rig,
+        vec![
+            service("measured", SERVICE),
+            slice("measured", endpoint.port(), 1),
+        ],
+    )?;
+    rig.node
+        .add_after("modules:", "  edgeMesh: {enable: true}")?;
     restart(&mut rig)?;
     let service = SocketAddr::from((SERVICE, PORT));
     until("the Service", || exchange(service))?;
@@ -70,13 +81,41 @@ fn measure() -> anyhow::Result<Vec<Figure>> {
     let (direct_stream, through_stream) = (median(direct_stream), median(through_stream));
     let taken = many(&mut rig)? - without;
     Ok(vec![
-        Figure { name: "mesh.request.direct", value: direct, unit: "µs" },
-        Figure { name: "mesh.request.service", value: through, unit: "µs" },
-        Figure { name: "mesh.request.times", value: through / direct, unit: "times" },
-        Figure { name: "mesh.stream.direct", value: direct_stream, unit: "MB/s" },
-        Figure { name: "mesh.stream.service", value: through_stream, unit: "MB/s" },
-        Figure { name: "mesh.stream.part", value: through_stream / direct_stream * 100.0, unit: "%" },
-        Figure { name: "mesh.500-services", value: taken, unit: "MB" },
+        Figure {
+            name: "mesh.request.direct",
+            value: direct,
+            unit: "µs",
+        },
+        Figure {
+            name: "mesh.request.service",
+            value: through,
+            unit: "µs",
+        },
+        Figure {
+            name: "mesh.request.times",
+            value: through / direct,
+            unit: "times",
+        },
+        Figure {
+            name: "mesh.stream.direct",
+            value: direct_stream,
+            unit: "MB/s",
+        },
+        Figure {
+            name: "mesh.stream.service",
+            value: through_stream,
+            unit: "MB/s",
+        },
+        Figure {
+            name: "mesh.stream.part",
+            value: through_stream / direct_stream * 100.0,
+            unit: "%",
+        },
+        Figure {
+            name: "mesh.500-services",
+            value: taken,
+            unit: "MB",
+        },
     ])
 }
 
@@ -100,7 +139,10 @@ fn create(rig: &Rig, items: Vec<Value>) -> anyhow::Result<()> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let file = rig.directory.path().join("services.json");
     std::fs::write(&file, list.to_string())?;
-    rig.cloud.kubectl.run(&["create", "-f", &file.display().to_string()]).map(drop)
+    rig.cloud
+        .kubectl
+        .run(&["create", "-f", &file.display().to_string()])
+        .map(drop)
 }
 
 fn restart(rig: &mut Rig) -> anyhow::Result<()> {
@@ -118,8 +160,10 @@ fn memory_after_start(rig: &mut Rig) -> anyhow::Result<f64> {
 
 /// Returns the same with the Services that are to be measured.
 fn many(rig: &mut Rig) -> anyhow::Result<f64> {
-    let numbers = || (0..SERVICES).map(|number| (format!("service-{number}"), number.to_be_bytes()));
-    let services = numbers().map(|(name, bytes)| service(&name, [10, 96, 100 + bytes[6], bytes[7]]));
+    let numbers =
+        || (0..SERVICES).map(|number| (format!("service-{number}"), number.to_be_bytes()));
+    let services =
+        numbers().map(|(name, bytes)| service(&name, [10, 96, 100 + bytes[6], bytes[7]]));
     let slices = numbers().map(|(name, _)| slice(&name, 9, ENDPOINTS));
     create(rig, services.chain(slices).collect())?;
     let last = SocketAddr::from(([10, 96, 101, 243], PORT));
@@ -136,8 +180,9 @@ fn answer() -> anyhow::Result<SocketAddr> {
         let mut piece = vec![0; PIECE];
         // It serves one connection at a time, as the clients use it.
         while let Ok((mut stream, _)) = listener.accept() {
-            let answered =
-                stream.read_exact(&mut piece[..REQUEST]).and_then(|()| stream.write_all(&piece[..REQUEST]));
+            let answered = stream
+                .read_exact(&mut piece[..REQUEST])
+                .and_then(|()| stream.write_all(&piece[..REQUEST]));
             while answered.is_ok() && matches!(stream.read(&mut piece), Ok(1..)) {}
         }
     });

@@ -47,8 +47,12 @@ pub(crate) async fn start() -> anyhow::Result<Vec<Figure>> {
         figure("processes.cloudsim-ready", "s", |round| round.cloud_ready),
         figure("processes.node-ready", "s", |round| round.node_ready),
         figure("processes.pod-running", "s", |round| round.pod_running),
-        figure("processes.cloudsim-resident", "MB", |round| round.cloud_resident),
-        figure("processes.agent-resident", "MB", |round| round.agent_resident),
+        figure("processes.cloudsim-resident", "MB", |round| {
+            round.cloud_resident
+        }),
+        figure("processes.agent-resident", "MB", |round| {
+            round.agent_resident
+        }),
     ])
 }
 
@@ -70,7 +74,11 @@ async fn round() -> anyhow::Result<Round> {
 
     let begun = Instant::now();
     let mut cloud = program("cloudsim")?;
-    cloud.arg("up").args(ANY_PORTS).arg("--kubeconfig").arg(&kubeconfig);
+    cloud
+        .arg("up")
+        .args(ANY_PORTS)
+        .arg("--kubeconfig")
+        .arg(&kubeconfig);
     let (cloud, said) = spawn(&mut cloud, "  nodes ").await?;
     let cloud_ready = begun.elapsed().as_secs_f64();
     let client = client(&kubeconfig).await?;
@@ -85,7 +93,13 @@ async fn round() -> anyhow::Result<Round> {
     let yaml = node.join("edgecore.yaml");
     std::fs::write(
         &yaml,
-        edgecore_yaml("edge-1", &node, addresses(&said)?, token.trim(), &fleet::Options::new(1, &node)),
+        edgecore_yaml(
+            "edge-1",
+            &node,
+            addresses(&said)?,
+            token.trim(),
+            &fleet::Options::new(1, &node),
+        ),
     )?;
 
     let agent = program("edge-agent")?.arg("--config").arg(&yaml).spawn()?;
@@ -93,7 +107,8 @@ async fn round() -> anyhow::Result<Round> {
     let node_ready = begun.elapsed().as_secs_f64();
     let pods = Api::<Pod>::default_namespaced(client);
     let pod = json!({"metadata": {"name": "one"}, "spec": {"containers": [{"name": "main", "image": "busybox:1.36"}]}});
-    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    pods.create(&PostParams::default(), &serde_json::from_value(pod)?)
+        .await?;
     until(pods, 1, is_running).await?;
     let pod_running = begun.elapsed().as_secs_f64();
     Ok(Round {
@@ -108,13 +123,20 @@ async fn round() -> anyhow::Result<Round> {
 /// Returns the path of a built program, which is beside this one.
 fn program_path(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.exists(), "{} is not built; run `make bench`", path.display());
+    ensure!(
+        path.exists(),
+        "{} is not built; run `make bench`",
+        path.display()
+    );
     Ok(path)
 }
 
 fn program(name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(program_path(name)?);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
     Ok(command)
 }
 
@@ -135,8 +157,10 @@ async fn spawn(command: &mut Command, last: &str) -> anyhow::Result<(Child, Vec<
 
 fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
     let of = |label: &str, scheme: &str| {
-        let line =
-            said.iter().find(|line| line.trim_start().starts_with(label)).context("an address is missing")?;
+        let line = said
+            .iter()
+            .find(|line| line.trim_start().starts_with(label))
+            .context("an address is missing")?;
         let address = line.split(scheme).nth(1).context("an address is missing")?;
         anyhow::Ok(address.trim().parse::<std::net::SocketAddr>()?)
     };
@@ -155,7 +179,9 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
 
 pub(crate) async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
+    Ok(Client::try_from(
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?,
+    )?)
 }
 
 /// Returns the resident memory of a process, in megabytes of 1,000,000 bytes.
@@ -175,11 +201,17 @@ pub(crate) struct Memory {
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let megabytes = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).context("a figure is missing")?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .context("a figure is missing")?;
         let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
         anyhow::Ok(kibibytes * 1024.0 / 1e6)
     };
-    Ok(Memory { resident: megabytes("VmRSS:")?, anonymous: megabytes("RssAnon:")? })
+    Ok(Memory {
+        resident: megabytes("VmRSS:")?,
+        anonymous: megabytes("RssAnon:")?,
+    })
 }
 
 /// Returns the CPU seconds that this process has used so far on all processors.
@@ -191,16 +223,30 @@ pub(crate) fn processor_seconds() -> anyhow::Result<f64> {
 pub(crate) fn processor_seconds_of(pid: u32) -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The program's name, in brackets, may contain spaces.
-    let (_, fields) = stat.rsplit_once(')').context("a process's stat has no name")?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    let (_, fields) = stat
+        .rsplit_once(')')
+        .context("a process's stat has no name")?;
+    let ticks = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
 }
 
 pub(crate) fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 pub(crate) fn is_running(pod: &Pod) -> bool {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        == Some("Running")
 }

@@ -40,12 +40,26 @@ const SLOT: Duration = Duration::from_millis(250);
 pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
     let count = env::var("OUTRIGGER_HERD").map_or(Ok(NODES), |text| text.parse())?;
     let directory = tempfile::tempdir()?;
-    let limits = Limits { nodes: 2 * count, ..Limits::default() };
-    let options = Options { limits, lease_grace: LEASE, ..Options::default().any_ports() };
+    let limits = Limits {
+        nodes: 2 * count,
+        ..Limits::default()
+    };
+    let options = Options {
+        limits,
+        lease_grace: LEASE,
+        ..Options::default().any_ports()
+    };
     let cloud = Cloud::start(options).await?;
     let relay = Relay::to(cloud.addresses().websocket).await?;
-    let addresses = Addresses { websocket: relay.address, ..cloud.addresses() };
-    let options = fleet::Options { qps: 0, lease: LEASE, ..fleet::Options::new(0, directory.path()) };
+    let addresses = Addresses {
+        websocket: relay.address,
+        ..cloud.addresses()
+    };
+    let options = fleet::Options {
+        qps: 0,
+        lease: LEASE,
+        ..fleet::Options::new(0, directory.path())
+    };
     let nodes = start(count, addresses, cloud.token(), &options).await?;
     let api = Api::<Node>::all(cloud.client());
     until(api.clone(), count, is_ready).await?;
@@ -56,9 +70,17 @@ pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
     let ready = when(api.clone(), [count * 99 / 100, count], is_ready).await?;
     let [most, all] = ready.map(|at| at.duration_since(begun).as_secs_f64());
     let slots = relay.slots(begun).await;
-    ensure!(slots.iter().sum::<usize>() >= count, "not all came through the relay: {slots:?}");
+    ensure!(
+        slots.iter().sum::<usize>() >= count,
+        "not all came through the relay: {slots:?}"
+    );
     histogram(&slots);
-    futures::future::join_all(nodes.into_iter().map(|mut node| async move { node.stop().await })).await;
+    futures::future::join_all(
+        nodes
+            .into_iter()
+            .map(|mut node| async move { node.stop().await }),
+    )
+    .await;
     cloud.stop().await?;
     let busiest = slots.iter().max().copied().unwrap_or_default();
     Ok(vec![
@@ -67,8 +89,16 @@ pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
             value: 100.0 * busiest as f64 / count as f64,
             unit: "% of the nodes",
         },
-        Figure { name: "reconnect-storm.ready-99-percent", value: most, unit: "s" },
-        Figure { name: "reconnect-storm.ready-all", value: all, unit: "s" },
+        Figure {
+            name: "reconnect-storm.ready-99-percent",
+            value: most,
+            unit: "s",
+        },
+        Figure {
+            name: "reconnect-storm.ready-all",
+            value: all,
+            unit: "s",
+        },
     ])
 }
 
@@ -79,7 +109,8 @@ async fn start(
     options: &fleet::Options,
 ) -> anyhow::Result<Vec<HollowNode>> {
     let started = stream::iter(1..=count).map(|number| async move {
-        let mut node = HollowNode::prepare(&format!("edge-{number}"), addresses, token, options).await?;
+        let mut node =
+            HollowNode::prepare(&format!("edge-{number}"), addresses, token, options).await?;
         node.start().await?;
         anyhow::Ok(node)
     });
@@ -89,7 +120,11 @@ async fn start(
 #[allow(clippy::print_stderr)]
 fn histogram(slots: &[usize]) {
     for (number, count) in slots.iter().enumerate() {
-        eprintln!("{:>5} ms {count:>5} {}", number as u128 * SLOT.as_millis(), "#".repeat(count / 10));
+        eprintln!(
+            "{:>5} ms {count:>5} {}",
+            number as u128 * SLOT.as_millis(),
+            "#".repeat(count / 10)
+        );
     }
 }
 
@@ -105,7 +140,10 @@ struct Relay {
 impl Relay {
     async fn to(server: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let (address, came) = (listener.local_addr()?, Arc::<Mutex<Vec<Instant>>>::default());
+        let (address, came) = (
+            listener.local_addr()?,
+            Arc::<Mutex<Vec<Instant>>>::default(),
+        );
         let (open, is_open) = watch::channel(true);
         let mut accepting = JoinSet::new();
         let count = Arc::clone(&came);
@@ -119,7 +157,12 @@ impl Relay {
                 }
             }
         });
-        Ok(Self { address, open, came, _accepting: accepting })
+        Ok(Self {
+            address,
+            open,
+            came,
+            _accepting: accepting,
+        })
     }
 
     /// Ends all connections and accepts none.
@@ -141,7 +184,9 @@ impl Relay {
 }
 
 async fn pass(mut client: TcpStream, server: SocketAddr, mut open: watch::Receiver<bool>) {
-    let Ok(mut server) = TcpStream::connect(server).await else { return };
+    let Ok(mut server) = TcpStream::connect(server).await else {
+        return;
+    };
     tokio::select! {
         // Cancel-safe: the connection is over either way.
         _ = open.wait_for(|open| !open) => {}

@@ -64,12 +64,23 @@ pub(crate) async fn rules() -> anyhow::Result<Vec<Figure>> {
 
 async fn measure(world: &World, echo: &Echo) -> anyhow::Result<Vec<Figure>> {
     let client: HttpClient = Client::builder(TokioExecutor::new()).build_http();
-    let through = format!("http://127.0.0.1:{}/{}/default/echo", world.router, e2e::NODE);
+    let through = format!(
+        "http://127.0.0.1:{}/{}/default/echo",
+        world.router,
+        e2e::NODE
+    );
     ready(&client, &through).await;
     let direct = format!("http://{}/echo", echo.address);
     let mut figures = Vec::new();
     for (url, names) in [
-        (direct, ["rules.echo-direct-p50", "rules.echo-direct-p99", "rules.echo-direct"]),
+        (
+            direct,
+            [
+                "rules.echo-direct-p50",
+                "rules.echo-direct-p99",
+                "rules.echo-direct",
+            ],
+        ),
         (through, ["rules.echo-p50", "rules.echo-p99", "rules.echo"]),
     ] {
         let mut took = Vec::with_capacity(TIMED);
@@ -80,11 +91,27 @@ async fn measure(world: &World, echo: &Echo) -> anyhow::Result<Vec<Figure>> {
         }
         took.sort_by(f64::total_cmp);
         let at = |part: f64| took[((took.len() - 1) as f64 * part).round() as usize];
-        figures.push(Figure { name: names[0], value: at(0.5), unit: "ms" });
-        figures.push(Figure { name: names[1], value: at(0.99), unit: "ms" });
-        figures.push(Figure { name: names[2], value: many(&client, &url).await?, unit: "1/s" });
+        figures.push(Figure {
+            name: names[0],
+            value: at(0.5),
+            unit: "ms",
+        });
+        figures.push(Figure {
+            name: names[1],
+            value: at(0.99),
+            unit: "ms",
+        });
+        figures.push(Figure {
+            name: names[2],
+            value: many(&client, &url).await?,
+            unit: "1/s",
+        });
     }
-    figures.push(Figure { name: "rules.mqtt", value: messages(world, echo).await?, unit: "1/s" });
+    figures.push(Figure {
+        name: "rules.mqtt",
+        value: messages(world, echo).await?,
+        unit: "1/s",
+    });
     Ok(figures)
 }
 
@@ -93,7 +120,11 @@ async fn ask(client: &HttpClient, url: &str) -> anyhow::Result<()> {
     let response = client.request(request).await?;
     let status = response.status();
     let body = response.into_body().collect().await?.to_bytes();
-    ensure!(status == StatusCode::OK, "{status} {}", String::from_utf8_lossy(&body));
+    ensure!(
+        status == StatusCode::OK,
+        "{status} {}",
+        String::from_utf8_lossy(&body)
+    );
     Ok(())
 }
 
@@ -138,7 +169,10 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
     let (begun, before) = (Instant::now(), echo.count());
     while echo.count() == before {
         publish(0).await?;
-        ensure!(begun.elapsed() < LONG_TIMEOUT, "no message reaches the target");
+        ensure!(
+            begun.elapsed() < LONG_TIMEOUT,
+            "no message reaches the target"
+        );
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let mut rest = echo.count();
@@ -162,7 +196,11 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
         publish(number).await?;
     }
     while echo.count() < rest + MESSAGES {
-        ensure!(begun.elapsed() < LONG_TIMEOUT, "{} of {MESSAGES} messages have come", echo.count() - rest);
+        ensure!(
+            begun.elapsed() < LONG_TIMEOUT,
+            "{} of {MESSAGES} messages have come",
+            echo.count() - rest
+        );
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let rate = MESSAGES as f64 / begun.elapsed().as_secs_f64();
@@ -184,16 +222,24 @@ impl Echo {
         let service = tower::service_fn(move |request: Request<Incoming>| {
             let all = Arc::clone(&all);
             async move {
-                let body = gather(request.into_body(), 1 << 20).await.unwrap_or_default();
+                let body = gather(request.into_body(), 1 << 20)
+                    .await
+                    .unwrap_or_default();
                 all.fetch_add(1, Ordering::Relaxed);
-                let body: Body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+                let body: Body = Full::new(body)
+                    .map_err(|never| match never {})
+                    .boxed_unsync();
                 Ok::<_, Infallible>(Response::new(body))
             }
         });
         let server = Server::bind(([127, 0, 0, 1], 0).into(), None, service).await?;
         let (address, stop) = (server.local_addr(), CancellationToken::new());
         tokio::spawn(server.run(stop.clone()));
-        Ok(Self { address, heard, _stop: stop.drop_guard() })
+        Ok(Self {
+            address,
+            heard,
+            _stop: stop.drop_guard(),
+        })
     }
 
     fn count(&self) -> usize {
@@ -217,8 +263,14 @@ impl World {
         let config = Node::configure(path, cloud.ports, &cloud.token()?)?;
         let text = fs::read_to_string(&config)?;
         let text = text.replace("mqttMode: 2", "mqttMode: 0");
-        let text = text.replace("tcp://127.0.0.1:1884", &format!("tcp://127.0.0.1:{}", ports.node));
-        let service_bus = format!("modules:\n  serviceBus:\n    enable: true\n    port: {}\n", ports.https);
+        let text = text.replace(
+            "tcp://127.0.0.1:1884",
+            &format!("tcp://127.0.0.1:{}", ports.node),
+        );
+        let service_bus = format!(
+            "modules:\n  serviceBus:\n    enable: true\n    port: {}\n",
+            ports.https
+        );
         // The node's message rate is not limited.
         let text = text.replacen("modules:\n", &service_bus, 1).replacen(
             "  edgeHub:\n",
@@ -238,8 +290,17 @@ impl World {
             pods: path.join("node/kubelet/pods"),
             port: cloud.ports.node,
         };
-        let rig = Rig { node, runtime, cloud, directory };
-        Ok(Self { _rig: rig, router: ports.api, broker: ports.node })
+        let rig = Rig {
+            node,
+            runtime,
+            cloud,
+            directory,
+        };
+        Ok(Self {
+            _rig: rig,
+            router: ports.api,
+            broker: ports.node,
+        })
     }
 }
 

@@ -51,7 +51,10 @@ pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
     drop(node);
     if let Some((_mosquitto, address)) = mosquitto(directory.path()).await? {
         let external = External {
-            server: HostPort { host: address.ip().to_string(), port: address.port() },
+            server: HostPort {
+                host: address.ip().to_string(),
+                port: address.port(),
+            },
             tls: None,
             client_id: "bench".into(),
             username: None,
@@ -60,7 +63,11 @@ pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
         };
         let node = Node::start(&directory.path().join("beside.db"), None, Some(external)).await?;
         let value = node.measure(address).await?;
-        figures.push(Figure { name: "twins.updates.mosquitto", value, unit: "updates/s" });
+        figures.push(Figure {
+            name: "twins.updates.mosquitto",
+            value,
+            unit: "updates/s",
+        });
     }
     Ok(figures)
 }
@@ -79,14 +86,19 @@ impl Node {
         external: Option<External>,
     ) -> anyhow::Result<Self> {
         let store: Arc<dyn Store> =
-            SqliteStore::open_or_begin_anew(database, SqliteOptions::default()).await?.store;
+            SqliteStore::open_or_begin_anew(database, SqliteOptions::default())
+                .await?
+                .store;
         for devices in (0..DEVICES).collect::<Vec<_>>().chunks(100) {
             let write = |number: &usize| {
                 let name = format!("d{number}");
-                let object =
-                    json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {}});
+                let object = json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {}});
                 let key = Key::new(Resource::new("kubeedge.io", "device"), "default", name);
-                Write { key, expect: Expect::Anything, value: Some(object) }
+                Write {
+                    key,
+                    expect: Expect::Anything,
+                    value: Some(object),
+                }
             };
             store.commit(devices.iter().map(write).collect()).await?;
         }
@@ -124,23 +136,35 @@ impl Node {
             if known < DEVICES { Err(known) } else { Ok(()) }
         })
         .await;
-        Ok(Self { devices, bus, shutdown })
+        Ok(Self {
+            devices,
+            bus,
+            shutdown,
+        })
     }
 
     /// Returns the updates a second, at QoS 1.
     async fn measure(&self, address: SocketAddr) -> anyhow::Result<f64> {
         until("the broker is up", || self.bus.is_up()).await;
-        let mut options = MqttOptions::new("mapper", Broker::tcp(address.ip().to_string(), address.port()));
+        let mut options = MqttOptions::new(
+            "mapper",
+            Broker::tcp(address.ip().to_string(), address.port()),
+        );
         options.set_inflight(256);
         let (client, mut events) = AsyncClient::builder(options).capacity(1000).build();
         let begun = Instant::now();
         let publishing = tokio::spawn(async move {
             for number in 0..UPDATES {
-                let topic = format!("$hw/events/device/default/d{}/twin/update", number % DEVICES);
+                let topic = format!(
+                    "$hw/events/device/default/d{}/twin/update",
+                    number % DEVICES
+                );
                 let body = format!(
                     "{{\"event_id\":\"{number}\",\"timestamp\":0,\"twin\":{{\"t\":{{\"actual\":{{\"value\":\"{number}\"}},\"metadata\":{{\"type\":\"int\"}}}}}}}}"
                 );
-                client.publish(topic, body, PublishOptions::new(QoS::AtLeastOnce)).await?;
+                client
+                    .publish(topic, body, PublishOptions::new(QoS::AtLeastOnce))
+                    .await?;
             }
             anyhow::Ok(client)
         });
@@ -151,9 +175,14 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(LONG_TIMEOUT, all).await.with_context(|| {
-            format!("{} of {UPDATES} updates were carried out", counts.get(RequestOutcome::Done))
-        })?;
+        tokio::time::timeout(LONG_TIMEOUT, all)
+            .await
+            .with_context(|| {
+                format!(
+                    "{} of {UPDATES} updates were carried out",
+                    counts.get(RequestOutcome::Done)
+                )
+            })?;
         let took = begun.elapsed();
         publishing.await??;
         polling.abort();
@@ -211,10 +240,17 @@ async fn mosquitto(directory: &Path) -> anyhow::Result<Option<(Beside, SocketAdd
         address.port()
     );
     std::fs::write(&config, text)?;
-    let child =
-        Command::new("mosquitto").arg("-c").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = Command::new("mosquitto")
+        .arg("-c")
+        .arg(&config)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
     let Ok(child) = child else { return Ok(None) };
     let child = Beside(child);
-    eventually("mosquitto listens", async || tokio::net::TcpStream::connect(address).await).await;
+    eventually("mosquitto listens", async || {
+        tokio::net::TcpStream::connect(address).await
+    })
+    .await;
     Ok(Some((child, address)))
 }

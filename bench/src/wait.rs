@@ -17,7 +17,11 @@ use serde::de::DeserializeOwned;
 use testkit::LONG_TIMEOUT;
 
 /// Waits until `count` objects are as wanted.
-pub(crate) async fn until<K>(api: Api<K>, count: usize, wanted: fn(&K) -> bool) -> anyhow::Result<()>
+pub(crate) async fn until<K>(
+    api: Api<K>,
+    count: usize,
+    wanted: fn(&K) -> bool,
+) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -34,8 +38,11 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let counting = async {
-        let mut objects =
-            pin!(watcher::watcher(api, watcher::Config::default()).default_backoff().applied_objects());
+        let mut objects = pin!(
+            watcher::watcher(api, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
         let (mut seen, mut reached) = (HashMap::<String, bool>::new(), [Instant::now(); N]);
         for (count, reached) in counts.into_iter().zip(&mut reached) {
             while seen.values().filter(|wanted| **wanted).count() < count {

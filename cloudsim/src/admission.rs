@@ -26,7 +26,9 @@ pub(crate) struct KubeEdgeAdmission;
 impl Admission for KubeEdgeAdmission {
     /// A write that leaves the spec unchanged is not validated: an object that was admitted before its model changed stays valid.
     async fn review(&self, review: Review<'_>) -> Result<Vec<FieldError>, StoreError> {
-        let is_new = review.old.is_none_or(|old| old.get("spec") != review.new.get("spec"));
+        let is_new = review
+            .old
+            .is_none_or(|old| old.get("spec") != review.new.get("spec"));
         if is_new && review.group == RULES {
             return rules(&review).await;
         }
@@ -35,12 +37,15 @@ impl Admission for KubeEdgeAdmission {
         }
         let faults = match review.kind {
             "Device" => match spec::<DeviceSpec>(review.new) {
-                Some(device) => devices::check::device(&device, model(&review, &device).await?.as_ref()),
+                Some(device) => {
+                    devices::check::device(&device, model(&review, &device).await?.as_ref())
+                }
                 None => Vec::new(),
             },
-            "DeviceModel" => {
-                spec::<DeviceModelSpec>(review.new).as_ref().map(devices::check::model).unwrap_or_default()
-            }
+            "DeviceModel" => spec::<DeviceModelSpec>(review.new)
+                .as_ref()
+                .map(devices::check::model)
+                .unwrap_or_default(),
             _ => Vec::new(),
         };
         let objection = |fault: devices::check::Fault| FieldError {
@@ -55,9 +60,10 @@ impl Admission for KubeEdgeAdmission {
 /// Rules may be applied before their endpoints: a missing endpoint is not an error here; the rule's status reports it.
 async fn rules(review: &Review<'_>) -> Result<Vec<FieldError>, StoreError> {
     let faults = match review.kind {
-        "RuleEndpoint" => {
-            spec::<RuleEndpointSpec>(review.new).as_ref().map(check::endpoint).unwrap_or_default()
-        }
+        "RuleEndpoint" => spec::<RuleEndpointSpec>(review.new)
+            .as_ref()
+            .map(check::endpoint)
+            .unwrap_or_default(),
         "Rule" => match spec::<RuleSpec>(review.new) {
             Some(rule) => {
                 let source = endpoint(review, &rule.source).await?;
@@ -77,17 +83,38 @@ async fn rules(review: &Review<'_>) -> Result<Vec<FieldError>, StoreError> {
 }
 
 async fn endpoint(review: &Review<'_>, name: &str) -> Result<Option<RuleEndpointSpec>, StoreError> {
-    let key = Key::new(Resource::new(RULES, "ruleendpoints"), review.namespace, name);
+    let key = Key::new(
+        Resource::new(RULES, "ruleendpoints"),
+        review.namespace,
+        name,
+    );
     let found = review.store.get(&key).await?;
-    Ok(found.map(|endpoint| endpoint.value()).transpose()?.as_ref().and_then(spec))
+    Ok(found
+        .map(|endpoint| endpoint.value())
+        .transpose()?
+        .as_ref()
+        .and_then(spec))
 }
 
 /// Returns `None` if the model does not exist yet: devices may be applied before their model.
-async fn model(review: &Review<'_>, device: &DeviceSpec) -> Result<Option<DeviceModelSpec>, StoreError> {
-    let Some(reference) = &device.device_model_ref else { return Ok(None) };
-    let key = Key::new(Resource::new(GROUP, "devicemodels"), review.namespace, reference.name.as_str());
+async fn model(
+    review: &Review<'_>,
+    device: &DeviceSpec,
+) -> Result<Option<DeviceModelSpec>, StoreError> {
+    let Some(reference) = &device.device_model_ref else {
+        return Ok(None);
+    };
+    let key = Key::new(
+        Resource::new(GROUP, "devicemodels"),
+        review.namespace,
+        reference.name.as_str(),
+    );
     let found = review.store.get(&key).await?;
-    Ok(found.map(|model| model.value()).transpose()?.as_ref().and_then(spec))
+    Ok(found
+        .map(|model| model.value())
+        .transpose()?
+        .as_ref()
+        .and_then(spec))
 }
 
 /// Deserializes the spec; the schema has been validated before.

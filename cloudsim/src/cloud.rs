@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     backed::{
-        Calls, ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, RULES, Right, RightsError,
-        Rules, of_all_replicas,
+        Calls, ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, RULES, Right,
+        RightsError, Rules, of_all_replicas,
     },
     error::StartError,
     options::{DATABASE, Options},
@@ -32,8 +32,8 @@ use crate::{
     faults::Faults,
     kubeconfig::Entries,
     pki::{
-        JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError, TokenRequest,
-        Trust, expiry_reports,
+        JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError,
+        TokenRequest, Trust, expiry_reports,
     },
     relay::Relays,
     sessions::{NodeSession, Sessions},
@@ -129,8 +129,21 @@ impl Cloud {
         let faults = Faults::new(options.seed);
         let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
         let events = backend.recorder(&tasks, &shutdown);
-        let trust = trust(&options, &pki, (&faults, &certificates), (&client, &events), (&tasks, &shutdown))?;
-        let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
+        let trust = trust(
+            &options,
+            &pki,
+            (&faults, &certificates),
+            (&client, &events),
+            (&tasks, &shutdown),
+        )?;
+        let streams = Streams::bind(
+            &options,
+            &trust,
+            (&faults, &sessions),
+            &client,
+            pki.server(),
+        )
+        .await?;
         let (tunnel, kubelets, relay) = streams.addresses();
         let reached = ApiAccess {
             root_ca: backend.root_ca(&pki).await?,
@@ -139,15 +152,36 @@ impl Cloud {
             complete: backend.complete_client(),
         };
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
-        let replicas = replicas(&options, &client, &events, &certificates, &reached, &routing.rules);
-        let (hub, quic) = bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
-        let admin = Admin::new(&faults, &sessions, &trust, &tokens, (&client, &routing.rules));
+        let replicas = replicas(
+            &options,
+            &client,
+            &events,
+            &certificates,
+            &reached,
+            &routing.rules,
+        );
+        let (hub, quic) =
+            bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
+        let admin = Admin::new(
+            &faults,
+            &sessions,
+            &trust,
+            &tokens,
+            (&client, &routing.rules),
+        );
         certificates.warn_of_lost().await?;
 
-        let enrolment =
-            Enrolment::new(trust.clone(), client.clone(), faults.clone(), sessions.clone(), tokens.clone());
+        let enrolment = Enrolment::new(
+            trust.clone(),
+            client.clone(),
+            faults.clone(),
+            sessions.clone(),
+            tokens.clone(),
+        );
         let https = bind_enrolment(&options, &trust, enrolment).await?;
-        let served = backend.serve(&options, (admin, &pki, &metrics), &tasks, &shutdown).await?;
+        let served = backend
+            .serve(&options, (admin, &pki, &metrics), &tasks, &shutdown)
+            .await?;
         let addresses = Addresses {
             api: served.api,
             health: served.health,
@@ -164,13 +198,32 @@ impl Cloud {
         run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);
-        spawn_leader_tasks(&backend, &pki, (&certificates, &sessions), &tasks, &shutdown);
+        spawn_leader_tasks(
+            &backend,
+            &pki,
+            (&certificates, &sessions),
+            &tasks,
+            &shutdown,
+        );
         let lock = match backend {
             Backend::Standalone(standalone) => {
-                standalone.spawn(&options, (&events, metrics), (&pki, &sessions), &tasks, &shutdown).await?
+                standalone
+                    .spawn(
+                        &options,
+                        (&events, metrics),
+                        (&pki, &sessions),
+                        &tasks,
+                        &shutdown,
+                    )
+                    .await?
             }
             Backend::Backed(backed) => {
-                backed.spawn((&events, metrics), (&certificates, &sessions), &tasks, &shutdown);
+                backed.spawn(
+                    (&events, metrics),
+                    (&certificates, &sessions),
+                    &tasks,
+                    &shutdown,
+                );
                 None
             }
         };
@@ -291,7 +344,9 @@ impl Cloud {
 
 impl std::fmt::Debug for Cloud {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cloud").field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("Cloud")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
     }
 }
 
@@ -310,15 +365,20 @@ fn spawn_leader_tasks(
     shutdown: &CancellationToken,
 ) {
     let (leading, own) = (backend.leading(), backend.own_client());
-    let all = (backend.complete_client(), certificates.clone(), sessions.clone());
+    let all = (
+        backend.complete_client(),
+        certificates.clone(),
+        sessions.clone(),
+    );
     let records = leading.clone().run(shutdown.child_token(), move |term| {
         let (client, certificates, sessions) = all.clone();
         node_certificates::run(client, certificates, sessions, term)
     });
     tasks.spawn("node certificates", records);
     let ca = Arc::clone(pki.ca());
-    let fresh = leading
-        .run(shutdown.child_token(), move |term| JoinToken::keep_fresh(own.clone(), Arc::clone(&ca), term));
+    let fresh = leading.run(shutdown.child_token(), move |term| {
+        JoinToken::keep_fresh(own.clone(), Arc::clone(&ca), term)
+    });
     tasks.spawn("join token", fresh);
 }
 
@@ -333,8 +393,12 @@ fn trust(
     let (reports, expired) = expiry_reports();
     let grace = (options.renewal_grace, reports);
     let trust = Trust::new(pki, &options.names, grace, faults, certificates.clone())?;
-    let reporting =
-        expired_certificates::run(expired, client.clone(), events.clone(), shutdown.child_token());
+    let reporting = expired_certificates::run(
+        expired,
+        client.clone(),
+        events.clone(),
+        shutdown.child_token(),
+    );
     tasks.spawn("reports of expired certificates", reporting);
     Ok(trust)
 }
@@ -349,5 +413,9 @@ async fn bind_enrolment(
     let at = SocketAddr::new(options.address, options.https_port);
     let service = HandlerService(enrolment.reserving(&options.reserved));
     let bound = Server::bind_changing(at, move || keys.enrolment(), service).await;
-    bound.map_err(|source| StartError::Bind { server: "enrolment server", option: "--https-port", source })
+    bound.map_err(|source| StartError::Bind {
+        server: "enrolment server",
+        option: "--https-port",
+        source,
+    })
 }

@@ -17,7 +17,10 @@ pub(crate) struct ComponentStatuses {
 impl ComponentStatuses {
     /// Creates it for the cloud over `store`.
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, checked: StoreCheckCache::default() }
+        Self {
+            store,
+            checked: StoreCheckCache::default(),
+        }
     }
 
     /// Returns why the store takes no writes.
@@ -53,8 +56,16 @@ impl ComputedObjects for ComponentStatuses {
 
     async fn list(&self, _: &Kind, _: &str, name: &str) -> Result<Vec<Value>, BoxError> {
         let error = self.healthy().await.err();
-        let all = [("controller-manager", None), ("etcd-0", error), ("scheduler", None)];
-        Ok(all.into_iter().filter(|(own, _)| name.is_empty() || *own == name).map(status).collect())
+        let all = [
+            ("controller-manager", None),
+            ("etcd-0", error),
+            ("scheduler", None),
+        ];
+        Ok(all
+            .into_iter()
+            .filter(|(own, _)| name.is_empty() || *own == name)
+            .map(status)
+            .collect())
     }
 }
 
@@ -84,13 +95,24 @@ mod tests {
     /// Returns the code, the warning and the body of an answer.
     async fn get(path: &str) -> (u16, String, Value) {
         let store: Arc<dyn Store> = MemoryStore::new();
-        let api = Api::builder(Arc::clone(&store)).computed(Arc::new(ComponentStatuses::new(store))).build();
+        let api = Api::builder(Arc::clone(&store))
+            .computed(Arc::new(ComponentStatuses::new(store)))
+            .build();
         let request = Request::get(path).extension(Identity::master());
-        let request =
-            request.header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-        let answer = api.service().oneshot(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
-        let warning =
-            answer.headers().get("warning").map_or("", |warning| warning.to_str().unwrap()).to_owned();
+        let request = request.header(
+            "accept",
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+        );
+        let answer = api
+            .service()
+            .oneshot(request.body(Full::<Bytes>::default()).unwrap())
+            .await
+            .unwrap();
+        let warning = answer
+            .headers()
+            .get("warning")
+            .map_or("", |warning| warning.to_str().unwrap())
+            .to_owned();
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (code, warning, serde_json::from_slice(&body).unwrap())
@@ -99,10 +121,21 @@ mod tests {
     #[tokio::test]
     async fn components_are_listed_with_a_warning() {
         let (code, warning, table) = get("/api/v1/componentstatuses").await;
-        assert_eq!((code, &*warning), (200, "299 - \"v1 ComponentStatus is deprecated in v1.19+\""));
-        let rows: Vec<_> = table["rows"].as_array().unwrap().iter().map(|row| row["cells"].clone()).collect();
+        assert_eq!(
+            (code, &*warning),
+            (200, "299 - \"v1 ComponentStatus is deprecated in v1.19+\"")
+        );
+        let rows: Vec<_> = table["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["cells"].clone())
+            .collect();
         let row = |name: &str| json!([name, "Healthy", "ok", ""]);
-        assert_eq!(rows, [row("controller-manager"), row("etcd-0"), row("scheduler")]);
+        assert_eq!(
+            rows,
+            [row("controller-manager"), row("etcd-0"), row("scheduler")]
+        );
         let (code, _, table) = get("/api/v1/componentstatuses/etcd-0").await;
         assert_eq!((code, &table["rows"][0]["cells"]), (200, &row("etcd-0")));
         assert_eq!(get("/api/v1/componentstatuses/other").await.0, 404);
@@ -140,19 +173,25 @@ mod tests {
         assert_eq!(names(&page), ["controller-manager", "etcd-0"]);
         assert_eq!(page["metadata"]["remainingItemCount"], 1);
         let token = page["metadata"]["continue"].as_str().unwrap();
-        let (_, _, page) = get(&format!("/api/v1/componentstatuses?limit=2&continue={token}")).await;
+        let (_, _, page) = get(&format!(
+            "/api/v1/componentstatuses?limit=2&continue={token}"
+        ))
+        .await;
         assert_eq!(
             (names(&page), &page["metadata"]["continue"]),
             (vec!["scheduler".to_owned()], &Value::Null)
         );
-        let (_, _, page) = get("/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0").await;
+        let (_, _, page) =
+            get("/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0").await;
         assert_eq!(names(&page), ["etcd-0"]);
     }
 
     #[tokio::test]
     async fn reading_twice_checks_the_store_once() {
         let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&directory.path().join("store.db")).await.unwrap();
+        let store = SqliteStore::open(&directory.path().join("store.db"))
+            .await
+            .unwrap();
         let components = ComponentStatuses::new(store.clone());
         let before = store.revision();
         assert_eq!(components.healthy().await, Ok(()));

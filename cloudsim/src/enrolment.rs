@@ -19,8 +19,9 @@ use kubeapi::{
 };
 use tracing::{debug, info, warn};
 use wire::enroll::{
-    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE,
-    NODE_NAME_IS_TAKEN, TokenScope, Usage, identity_of, is_node_name, verify_bearer,
+    CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER,
+    NODE_NAME_IS_FREE, NODE_NAME_IS_TAKEN, TokenScope, Usage, identity_of, is_node_name,
+    verify_bearer,
 };
 
 use crate::{
@@ -74,18 +75,32 @@ impl Enrolment {
         tokens: JoinTokens,
     ) -> Self {
         let records = SyncRecords::new(client.clone());
-        Self { trust, client, faults, records, sessions, tokens, reserved: Vec::new() }
+        Self {
+            trust,
+            client,
+            faults,
+            records,
+            sessions,
+            tokens,
+            reserved: Vec::new(),
+        }
     }
 
     /// Adds names that no node may get.
     pub(crate) fn reserving(self, names: &[String]) -> Self {
-        Self { reserved: names.to_vec(), ..self }
+        Self {
+            reserved: names.to_vec(),
+            ..self
+        }
     }
 
     async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
         let path = parts.uri.path();
         if parts.method != Method::GET {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is served here".to_owned()));
+            return Err((
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET is served here".to_owned(),
+            ));
         }
         match path {
             CA_PATH => Ok(self.trust.authority().cert_der().to_vec()),
@@ -98,24 +113,37 @@ impl Enrolment {
     }
 
     async fn sign(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
-        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let header = |name: &str| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
         let refused = |why: String| (StatusCode::BAD_REQUEST, why);
         let name = header(NODE_NAME_HEADER).unwrap_or_default();
         if !is_node_name(name) {
-            return Err(refused(format!("the header NodeName says {name:?}, which no node can be called")));
+            return Err(refused(format!(
+                "the header NodeName says {name:?}, which no node can be called"
+            )));
         }
         let proof = self.authenticate(parts, name).await?;
-        let usages =
-            Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
+        let usages = Usage::parse_header(header(EXT_KEY_USAGES_HEADER))
+            .map_err(|error| refused(error.to_string()))?;
         let unreadable =
             |unread: ReadBodyError| (unread.code(), format!("the certificate request: {unread}"));
         let csr = gather(body, CSR_LIMIT).await.map_err(unreadable)?;
-        let signed = self.trust.authority().sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
+        let signed = self
+            .trust
+            .authority()
+            .sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
                 match proof {
-                    Proof::Token(scope) => self.mark_reenrolled(name, &signed, scope.id.as_deref()).await?,
+                    Proof::Token(scope) => {
+                        self.mark_reenrolled(name, &signed, scope.id.as_deref())
+                            .await?
+                    }
                     Proof::Certificate(old) => {
                         let new = (signed.as_slice(), self.trust.authority().cert_der());
                         let renewed = self.trust.certificates().renewed(name, &old, new).await;
@@ -130,7 +158,9 @@ impl Enrolment {
             Ok(other) => Err(refused(format!(
                 "the certificate request is for {other}, the header NodeName says {name:?}"
             ))),
-            Err(error) => Err(refused(format!("the certificate request names nobody: {error}"))),
+            Err(error) => Err(refused(format!(
+                "the certificate request names nobody: {error}"
+            ))),
         }
     }
 
@@ -143,17 +173,23 @@ impl Enrolment {
     ) -> Result<(), Refusal> {
         let certificates = self.trust.certificates();
         if let Some(token) = token
-            && !certificates.is_repeated(name, token, certificate).await.map_err(unrecorded)?
+            && !certificates
+                .is_repeated(name, token, certificate)
+                .await
+                .map_err(unrecorded)?
         {
             self.tokens.take(token).await.map_err(|error| match error {
-                JoinTokenError::UsedUp => {
-                    (StatusCode::UNAUTHORIZED, format!("token validation failure: {error}"))
-                }
+                JoinTokenError::UsedUp => (
+                    StatusCode::UNAUTHORIZED,
+                    format!("token validation failure: {error}"),
+                ),
                 error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             })?;
         }
         let authority = self.trust.authority().cert_der();
-        let begun = certificates.begun(name, (certificate, authority), self.trust.grace(), token).await;
+        let begun = certificates
+            .begun(name, (certificate, authority), self.trust.grace(), token)
+            .await;
         if !begun.map_err(unrecorded)? {
             // it may have been lost, too
             self.is_free(name).await?;
@@ -168,7 +204,11 @@ impl Enrolment {
     /// Checks that the name is free: no live node holds it, or an administrator has released it.
     async fn is_free(&self, name: &str) -> Result<(), Refusal> {
         let authority = self.trust.authority().cert_der();
-        let known = self.trust.certificates().name(name, authority, self.trust.grace()).await;
+        let known = self
+            .trust
+            .certificates()
+            .name(name, authority, self.trust.grace())
+            .await;
         let is_held = match known.map_err(unrecorded)? {
             Name::Lost => return Err((StatusCode::CONFLICT, lost_message(name))),
             Name::Held => true,
@@ -176,13 +216,18 @@ impl Enrolment {
             // of an older cloud's node nothing but the Node may be known
             Name::Unknown => self.sessions.has(name) || self.has_reported(name).await?,
         };
-        if is_held { Err(name_taken(name)) } else { Ok(()) }
+        if is_held {
+            Err(name_taken(name))
+        } else {
+            Ok(())
+        }
     }
 
     /// Reports whether a node of this name has ever reported its status.
     async fn has_reported(&self, name: &str) -> Result<bool, Refusal> {
         let found = Api::<Node>::all(self.client.clone()).get_opt(name).await;
-        let found = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let found =
+            found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let info = found.and_then(|node| node.status?.node_info);
         Ok(info.is_some_and(|info| !info.kubelet_version.is_empty()))
     }
@@ -192,8 +237,9 @@ impl Enrolment {
         let proof = self.verify_proof(parts, name).await?;
         if matches!(proof, Proof::Token(_)) {
             if let Some(why) = reserved_names::reason(name, &self.reserved) {
-                let why =
-                    format!("no node can be called {name}: {why}; choose another name for this machine");
+                let why = format!(
+                    "no node can be called {name}: {why}; choose another name for this machine"
+                );
                 return Err((StatusCode::CONFLICT, why));
             }
             self.is_free(name).await?;
@@ -228,13 +274,22 @@ impl Enrolment {
                 identity.user
             )));
         }
-        let value = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = value.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().trim();
+        let value = parts
+            .headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        let token = value
+            .and_then(|value| value.strip_prefix("Bearer "))
+            .unwrap_or_default()
+            .trim();
         if token.is_empty() {
-            return Err(unauthorized("token validation failure, token is empty".to_owned()));
+            return Err(unauthorized(
+                "token validation failure, token is empty".to_owned(),
+            ));
         }
         let scope = verify_bearer(token, self.trust.authority(), SystemTime::now());
-        let scope = scope.map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
+        let scope =
+            scope.map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
         match scope.node.as_deref().filter(|only| *only != name) {
             Some(only) => {
                 let why = format!("token validation failure: the token is for node {only} alone");
@@ -275,7 +330,10 @@ fn name_taken(name: &str) -> Refusal {
 
 /// The refusal when the certificate's record cannot be written: no certificate is issued that could not be revoked.
 fn unrecorded(error: RecordError) -> Refusal {
-    warn!(error = &error as &dyn std::error::Error, "failed to record certificate; certificate not issued");
+    warn!(
+        error = &error as &dyn std::error::Error,
+        "failed to record certificate; certificate not issued"
+    );
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
@@ -297,7 +355,11 @@ impl Handler for Enrolment {
                 (status, Bytes::from(why))
             }
         };
-        let mut response = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
+        let mut response = Response::new(
+            Full::new(bytes)
+                .map_err(|never| match never {})
+                .boxed_unsync(),
+        );
         *response.status_mut() = status;
         response
     }

@@ -8,14 +8,21 @@ pub(crate) fn registry() -> Registry {
     Registry::builtin()
         .with_conversion("devices.kubeedge.io", "devices", v1alpha2::device)
         .with_conversion("devices.kubeedge.io", "devicemodels", v1alpha2::model)
-        .with_conversion("devices.kubeedge.io", "devicestatuses", v1alpha2::device_status)
+        .with_conversion(
+            "devices.kubeedge.io",
+            "devicestatuses",
+            v1alpha2::device_status,
+        )
         .with_crds(&crds::all())
 }
 
 /// Group and kind of what is only stored: writers get a warning. Whoever adds a controller removes its kind here.
 pub(crate) const STORED_ONLY: [(&str, &str); 22] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    (
+        "admissionregistration.k8s.io",
+        "MutatingAdmissionPolicyBinding",
+    ),
     ("apiregistration.k8s.io", "APIService"),
     ("autoscaling", "HorizontalPodAutoscaler"),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
@@ -53,8 +60,10 @@ mod tests {
 
     async fn cloud() -> Client {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(registry());
-        let client =
-            api.admission(std::sync::Arc::new(admission::KubeEdgeAdmission)).build().client("default");
+        let client = api
+            .admission(std::sync::Arc::new(admission::KubeEdgeAdmission))
+            .build()
+            .client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();
         client
     }
@@ -74,7 +83,10 @@ mod tests {
     #[tokio::test]
     async fn older_devices_are_stored_in_the_newer_version_and_read_in_both() {
         let client = cloud().await;
-        let (old, new) = (devices(&client, "v1alpha2", "Device"), devices(&client, "v1beta1", "Device"));
+        let (old, new) = (
+            devices(&client, "v1alpha2", "Device"),
+            devices(&client, "v1beta1", "Device"),
+        );
         let manifest = json!({
             "apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "Device", "metadata": {"name": "led"},
             "spec": {
@@ -86,7 +98,10 @@ mod tests {
         });
         let apply = PatchParams::apply("test").validation_strict();
         for _ in 0..2 {
-            let made = old.patch("led", &apply, &Patch::Apply(&manifest)).await.unwrap();
+            let made = old
+                .patch("led", &apply, &Patch::Apply(&manifest))
+                .await
+                .unwrap();
             assert_eq!(made.data["spec"], manifest["spec"]);
             assert_eq!(made.data["status"], manifest["status"]);
         }
@@ -100,9 +115,14 @@ mod tests {
             }])
         );
         let list = new.list(&Default::default()).await.unwrap();
-        assert_eq!(list.items[0].types.as_ref().unwrap().api_version, "devices.kubeedge.io/v1beta1");
-        let (old, new) =
-            (devices(&client, "v1alpha2", "DeviceModel"), devices(&client, "v1beta1", "DeviceModel"));
+        assert_eq!(
+            list.items[0].types.as_ref().unwrap().api_version,
+            "devices.kubeedge.io/v1beta1"
+        );
+        let (old, new) = (
+            devices(&client, "v1alpha2", "DeviceModel"),
+            devices(&client, "v1beta1", "DeviceModel"),
+        );
         let model: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "DeviceModel", "metadata": {"name": "light"},
             "spec": {"properties": [{"name": "power", "type": {"string": {"accessMode": "ReadWrite", "defaultValue": "OFF"}}}]},
@@ -126,8 +146,10 @@ mod tests {
         }))
         .unwrap();
         let strict = PatchParams::apply("test").validation_strict();
-        let made =
-            devices(&client, "v1beta1", "Device").patch("a", &strict, &Patch::Apply(&device)).await.unwrap();
+        let made = devices(&client, "v1beta1", "Device")
+            .patch("a", &strict, &Patch::Apply(&device))
+            .await
+            .unwrap();
         assert_eq!(made.data["status"], device.data["status"]);
         assert_eq!(made.meta().name.as_deref(), Some("a"));
         assert_ne!(made.data["spec"], Value::Null);
@@ -137,7 +159,10 @@ mod tests {
     fn what_is_only_stored_is_served() {
         let registry = registry();
         for (group, kind) in STORED_ONLY {
-            let found = registry.kinds().iter().any(|own| own.group == group && own.kind == kind);
+            let found = registry
+                .kinds()
+                .iter()
+                .any(|own| own.group == group && own.kind == kind);
             assert!(found, "{group} {kind}");
         }
     }

@@ -35,8 +35,15 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::Node, Self::ConfigMap, Self::Secret, Self::Access, Self::Pod, Self::DeviceModel, Self::Device];
+    pub const ALL: [Self; 7] = [
+        Self::Node,
+        Self::ConfigMap,
+        Self::Secret,
+        Self::Access,
+        Self::Pod,
+        Self::DeviceModel,
+        Self::Device,
+    ];
 
     /// Returns the Kubernetes kind.
     pub fn kind(self) -> &'static str {
@@ -89,7 +96,11 @@ impl fmt::Display for ObjectPath {
 impl ObjectPath {
     /// Creates a path from its parts.
     pub fn new(kind: ObjectKind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { kind, namespace: namespace.into(), name: name.into() }
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -127,7 +138,11 @@ impl Mailboxes {
     pub fn open(&self, node: &str) -> OpenMailbox {
         let mailbox = Arc::new(Mailbox::default());
         self.0.lock().insert(node.to_owned(), mailbox.clone());
-        OpenMailbox { all: self.clone(), node: node.to_owned(), mailbox }
+        OpenMailbox {
+            all: self.clone(),
+            node: node.to_owned(),
+            mailbox,
+        }
     }
 
     /// Returns the names of the connected nodes.
@@ -162,7 +177,10 @@ impl Deref for OpenMailbox {
 impl Drop for OpenMailbox {
     fn drop(&mut self) {
         let mut boxes = self.all.0.lock();
-        if boxes.get(&self.node).is_some_and(|current| Arc::ptr_eq(current, &self.mailbox)) {
+        if boxes
+            .get(&self.node)
+            .is_some_and(|current| Arc::ptr_eq(current, &self.mailbox))
+        {
             boxes.remove(&self.node);
         }
     }
@@ -176,11 +194,19 @@ mod tests {
     fn a_path_waits_once_and_comes_after_what_it_needs() {
         let boxes = Mailboxes::default();
         let mailbox = boxes.open("edge");
-        for kind in [ObjectKind::Device, ObjectKind::Pod, ObjectKind::Secret, ObjectKind::Pod] {
+        for kind in [
+            ObjectKind::Device,
+            ObjectKind::Pod,
+            ObjectKind::Secret,
+            ObjectKind::Pod,
+        ] {
             boxes.notify("edge", ObjectPath::new(kind, "default", "x"));
         }
         let kinds: Vec<ObjectKind> = mailbox.take().into_iter().map(|path| path.kind).collect();
-        assert_eq!(kinds, [ObjectKind::Secret, ObjectKind::Pod, ObjectKind::Device]);
+        assert_eq!(
+            kinds,
+            [ObjectKind::Secret, ObjectKind::Pod, ObjectKind::Device]
+        );
         assert!(mailbox.take().is_empty());
     }
 

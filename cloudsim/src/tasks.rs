@@ -45,7 +45,10 @@ impl Tasks {
         let panicked = TaskPanicked { name, message };
         // an earlier panic is likely to be the cause
         let _ = self.panicked.set(panicked.clone());
-        tracing::error!(error = &panicked as &dyn std::error::Error, "cloudsim task failed");
+        tracing::error!(
+            error = &panicked as &dyn std::error::Error,
+            "cloudsim task failed"
+        );
     }
 
     /// Waits for the first panic of a task.
@@ -71,7 +74,8 @@ impl Tasks {
 /// Returns the message of a panic; empty if it is not text.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -86,7 +90,13 @@ mod tests {
         tasks.spawn("ended", async {});
         tasks.spawn("job", async { panic!("number {}", 7) });
         let panicked = tasks.panicked().await;
-        assert_eq!(panicked, TaskPanicked { name: "job", message: "number 7".into() });
+        assert_eq!(
+            panicked,
+            TaskPanicked {
+                name: "job",
+                message: "number 7".into()
+            }
+        );
         tasks.fail("later", String::new());
         assert_eq!(tasks.panicked().await, panicked);
         receiver.await.expect("it goes on");

@@ -22,7 +22,11 @@ use serde_json::{Map, Value};
     derive = "PartialEq",
     status = "NodeGroupStatus",
     doc = "Nodes that belong together.",
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupSpec {
@@ -74,7 +78,11 @@ pub struct NodeStatus {
     derive = "PartialEq",
     status = "EdgeApplicationStatus",
     doc = "A workload spread over groups of nodes.",
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeApplicationSpec {

@@ -32,9 +32,21 @@ pub use self::push::{
     status = "ReportSettings",
     doc = "A device attached to a node.",
     printcolumn(name = "Node", type_ = "string", json_path = ".spec.nodeName"),
-    printcolumn(name = "Model", type_ = "string", json_path = ".spec.deviceModelRef.name"),
-    printcolumn(name = "Protocol", type_ = "string", json_path = ".spec.protocol.protocolName"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Model",
+        type_ = "string",
+        json_path = ".spec.deviceModelRef.name"
+    ),
+    printcolumn(
+        name = "Protocol",
+        type_ = "string",
+        json_path = ".spec.protocol.protocolName"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceSpec {
@@ -115,7 +127,11 @@ pub struct VisitorConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_name: Option<String>,
     /// Settings of that protocol.
-    #[serde(default, deserialize_with = "crate::schema::or_null", skip_serializing_if = "Map::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "crate::schema::or_null",
+        skip_serializing_if = "Map::is_empty"
+    )]
     #[schemars(schema_with = "crate::schema::open_or_null")]
     pub config_data: Map<String, Value>,
 }
@@ -128,7 +144,11 @@ pub struct ProtocolConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_name: Option<String>,
     /// Settings of that protocol.
-    #[serde(default, deserialize_with = "crate::schema::or_null", skip_serializing_if = "Map::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "crate::schema::or_null",
+        skip_serializing_if = "Map::is_empty"
+    )]
     #[schemars(schema_with = "crate::schema::open_or_null")]
     pub config_data: Map<String, Value>,
 }
@@ -160,7 +180,11 @@ pub struct DeviceMethod {
     derive = "PartialEq",
     doc = "A kind of device.",
     printcolumn(name = "Protocol", type_ = "string", json_path = ".spec.protocol"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceModelSpec {
@@ -171,7 +195,11 @@ pub struct DeviceModelSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<ModelProperty>,
     /// Settings of the protocol that hold for all of them.
-    #[serde(default, deserialize_with = "crate::schema::or_null", skip_serializing_if = "Map::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "crate::schema::or_null",
+        skip_serializing_if = "Map::is_empty"
+    )]
     #[schemars(schema_with = "crate::schema::open_or_null")]
     pub protocol_config_data: Map<String, Value>,
 }
@@ -254,8 +282,16 @@ pub enum AccessMode {
     status = "DeviceStatusStatus",
     doc = "What a device reports.",
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Online", type_ = "string", json_path = ".status.lastOnlineTime"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Online",
+        type_ = "string",
+        json_path = ".status.lastOnlineTime"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 pub struct DeviceStatusSpec {}
 

@@ -3,11 +3,14 @@
 //! One module for each API group. [`all`] gives the definitions; `yaml/` holds them as files, kept fresh by a test
 //! (`UPDATE_YAML=1 cargo test -p crds` writes them anew).
 
-#![allow(clippy::duplicated_attributes, reason = "the columns of a table are attributes of the same form")]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "the columns of a table are attributes of the same form"
+)]
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceDefinitionVersion, CustomResourceValidation, JSONSchemaProps,
-    JSONSchemaPropsOrArray,
+    CustomResourceDefinition, CustomResourceDefinitionVersion, CustomResourceValidation,
+    JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::CustomResourceExt;
 
@@ -25,7 +28,10 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     let made = vec![
         apps::EdgeApplication::crd(),
         apps::NodeGroup::crd(),
-        also(open_status(without_subresources(devices::Device::crd())), devices::v1alpha2::VERSION),
+        also(
+            open_status(without_subresources(devices::Device::crd())),
+            devices::v1alpha2::VERSION,
+        ),
         also(devices::DeviceModel::crd(), devices::v1alpha2::VERSION),
         older(
             without_subresources(devices::DeviceStatus::crd()),
@@ -55,7 +61,10 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
 /// Lets the status of these kinds hold unknown fields, which older versions and mappers write.
 fn open_status(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
         let properties = schema.and_then(|schema| schema.properties.as_mut());
         if let Some(status) = properties.and_then(|properties| properties.get_mut("status")) {
             status.x_kubernetes_preserve_unknown_fields = Some(true);
@@ -67,11 +76,18 @@ fn open_status(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 /// Marks the older version of these kinds as deprecated.
 fn deprecated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let group = crd.spec.group.clone();
-    let newest = crd.spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
+    let newest = crd
+        .spec
+        .versions
+        .first()
+        .map(|version| version.name.clone())
+        .unwrap_or_default();
     for version in crd.spec.versions.iter_mut().skip(1) {
         version.deprecated = Some(true);
-        version.deprecation_warning =
-            Some(format!("{group}/{} is deprecated; use {group}/{newest}", version.name));
+        version.deprecation_warning = Some(format!(
+            "{group}/{} is deprecated; use {group}/{newest}",
+            version.name
+        ));
     }
     crd
 }
@@ -112,14 +128,22 @@ fn older<const N: usize>(
         properties: Some(properties.into()),
         ..Default::default()
     };
-    crd.spec.versions.extend(crd.spec.versions.first().cloned().map(|newest| {
-        CustomResourceDefinitionVersion {
-            name: name.into(),
-            storage: false,
-            schema: Some(CustomResourceValidation { open_api_v3_schema: Some(schema) }),
-            ..newest
-        }
-    }));
+    crd.spec
+        .versions
+        .extend(
+            crd.spec
+                .versions
+                .first()
+                .cloned()
+                .map(|newest| CustomResourceDefinitionVersion {
+                    name: name.into(),
+                    storage: false,
+                    schema: Some(CustomResourceValidation {
+                        open_api_v3_schema: Some(schema),
+                    }),
+                    ..newest
+                }),
+        );
     crd
 }
 

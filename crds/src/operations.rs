@@ -24,7 +24,11 @@ use serde_json::{Map, Value};
     doc = "Installs a version on nodes.",
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUpgradeJobSpec {
@@ -71,7 +75,11 @@ pub struct ImageDigestGatter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm64: Option<String>,
     /// A registry to ask.
-    #[serde(rename = "registryAPI", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "registryAPI",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub registry_api: Option<RegistryApi>,
 }
 
@@ -175,7 +183,11 @@ pub struct ActionStatus {
     status = "ImagePrePullJobStatus",
     doc = "Pulls images on nodes before they are needed.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePrePullJobSpec {
@@ -294,7 +306,11 @@ pub struct ImageStatus {
     status = "ConfigUpdateJobStatus",
     doc = "Changes settings of nodes.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigUpdateJobSpec {

@@ -23,8 +23,16 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     status = "ServiceAccountAccessStatus",
     doc = "What a service account may do.",
-    printcolumn(name = "Account", type_ = "string", json_path = ".spec.serviceAccount.metadata.name"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Account",
+        type_ = "string",
+        json_path = ".spec.serviceAccount.metadata.name"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceAccountAccessSpec {
@@ -45,10 +53,15 @@ pub struct ServiceAccountAccessSpec {
 impl ServiceAccountAccessSpec {
     /// Returns the rules that apply in a namespace. The empty namespace of cluster-scoped objects has only the rules that hold everywhere.
     pub fn rules_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a PolicyRule> {
-        let everywhere = self.access_cluster_role_binding.iter().flat_map(|binding| &binding.rules);
+        let everywhere = self
+            .access_cluster_role_binding
+            .iter()
+            .flat_map(|binding| &binding.rules);
         let here = self.access_role_binding.iter().filter(move |binding| {
-            let place =
-                binding.role_binding.as_ref().and_then(|binding| binding.metadata.namespace.as_deref());
+            let place = binding
+                .role_binding
+                .as_ref()
+                .and_then(|binding| binding.metadata.namespace.as_deref());
             place.is_some_and(|place| place == namespace)
         });
         everywhere.chain(here.flat_map(|binding| &binding.rules))

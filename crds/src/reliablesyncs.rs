@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which namespaced object a node holds; stands in the object's namespace.
-#[derive(CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize,
+)]
 #[kube(
     group = "reliablesyncs.kubeedge.io",
     version = "v1alpha1",
@@ -20,13 +22,25 @@ use serde::{Deserialize, Serialize};
     doc = "The revision of a namespaced object that an edge node has stored.",
     printcolumn(name = "Kind", type_ = "string", json_path = ".spec.objectKind"),
     printcolumn(name = "Object", type_ = "string", json_path = ".spec.objectName"),
-    printcolumn(name = "Revision", type_ = "string", json_path = ".status.objectResourceVersion"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Revision",
+        type_ = "string",
+        json_path = ".status.objectResourceVersion"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSyncSpec {
     /// API version of the object, such as `v1`.
-    #[serde(rename = "objectAPIVersion", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "objectAPIVersion",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub object_api_version: Option<String>,
     /// Kind of the object, such as `Pod`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +60,9 @@ pub struct ObjectSyncStatus {
 }
 
 /// Which cluster-wide object a node holds.
-#[derive(CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize,
+)]
 #[kube(
     group = "reliablesyncs.kubeedge.io",
     version = "v1alpha1",
@@ -58,13 +74,25 @@ pub struct ObjectSyncStatus {
     doc = "The revision of a cluster-wide object that an edge node has stored.",
     printcolumn(name = "Kind", type_ = "string", json_path = ".spec.objectKind"),
     printcolumn(name = "Object", type_ = "string", json_path = ".spec.objectName"),
-    printcolumn(name = "Revision", type_ = "string", json_path = ".status.objectResourceVersion"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Revision",
+        type_ = "string",
+        json_path = ".status.objectResourceVersion"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSyncSpec {
     /// API version of the object, such as `v1`.
-    #[serde(rename = "objectAPIVersion", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "objectAPIVersion",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub object_api_version: Option<String>,
     /// Kind of the object, such as `Node`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

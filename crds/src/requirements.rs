@@ -6,8 +6,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::json;
 
 /// Kinds whose objects need no specification; without one it is empty.
-const OPTIONAL_SPECS: [&str; 6] =
-    ["ClusterObjectSync", "Device", "DeviceModel", "DeviceStatus", "NodeUpgradeJob", "ObjectSync"];
+const OPTIONAL_SPECS: [&str; 6] = [
+    "ClusterObjectSync",
+    "Device",
+    "DeviceModel",
+    "DeviceStatus",
+    "NodeUpgradeJob",
+    "ObjectSync",
+];
 
 /// Fields that are not required, by the ends of their paths.
 const OPTIONAL_FIELDS: [&str; 11] = [
@@ -28,12 +34,20 @@ const OPTIONAL_FIELDS: [&str; 11] = [
 pub(crate) fn relaxed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let has_optional_spec = OPTIONAL_SPECS.contains(&crd.spec.names.kind.as_str());
     for version in &mut crd.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
         let Some(schema) = schema else { continue };
         if has_optional_spec {
             drop_required(schema, |name| name == "spec");
-            let spec = schema.properties.as_mut().and_then(|properties| properties.get_mut("spec"));
-            if let Some(spec) = spec.filter(|spec| spec.x_kubernetes_preserve_unknown_fields.is_none()) {
+            let spec = schema
+                .properties
+                .as_mut()
+                .and_then(|properties| properties.get_mut("spec"));
+            if let Some(spec) =
+                spec.filter(|spec| spec.x_kubernetes_preserve_unknown_fields.is_none())
+            {
                 spec.default = Some(JSON(json!({})));
             }
         }
@@ -45,7 +59,9 @@ pub(crate) fn relaxed(mut crd: CustomResourceDefinition) -> CustomResourceDefini
 fn relax(schema: &mut JSONSchemaProps, path: &str) {
     drop_required(schema, |name| {
         let field = format!("{path}.{name}");
-        OPTIONAL_FIELDS.iter().any(|optional| field.ends_with(optional))
+        OPTIONAL_FIELDS
+            .iter()
+            .any(|optional| field.ends_with(optional))
     });
     for (name, field) in schema.properties.iter_mut().flatten() {
         relax(field, &format!("{path}.{name}"));
@@ -62,7 +78,10 @@ fn drop_required(schema: &mut JSONSchemaProps, is_optional: impl Fn(&str) -> boo
     if let Some(required) = &mut schema.required {
         required.retain(|name| !is_optional(name));
     }
-    schema.required = schema.required.take().filter(|required| !required.is_empty());
+    schema.required = schema
+        .required
+        .take()
+        .filter(|required| !required.is_empty());
 }
 
 #[cfg(test)]
@@ -75,7 +94,13 @@ mod tests {
         ("ConfigUpdateJob", &["spec.updateFields", "status.phase"]),
         ("Device", &["spec.properties[].desired.value"]),
         ("DeviceModel", &[]),
-        ("DeviceStatus", &["status.twins[].observedDesired.value", "status.twins[].reported.value"]),
+        (
+            "DeviceStatus",
+            &[
+                "status.twins[].observedDesired.value",
+                "status.twins[].reported.value",
+            ],
+        ),
         ("EdgeApplication", &["spec", "spec.workloadScope"]),
         ("ImagePrePullJob", &["spec", "status.phase"]),
         ("NodeGroup", &["spec"]),
@@ -88,7 +113,15 @@ mod tests {
             ],
         ),
         ("ObjectSync", &[]),
-        ("Rule", &["spec.source", "spec.sourceResource", "spec.target", "spec.targetResource"]),
+        (
+            "Rule",
+            &[
+                "spec.source",
+                "spec.sourceResource",
+                "spec.target",
+                "spec.targetResource",
+            ],
+        ),
         ("RuleEndpoint", &["spec.ruleEndpointType"]),
         ("ServiceAccountAccess", &["spec"]),
     ];
@@ -109,7 +142,13 @@ mod tests {
 
     /// Collects the required fields down to `depth` parts of a path.
     fn required(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
-        let field = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let field = |name: &str| {
+            if path.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{path}.{name}")
+            }
+        };
         found.extend(schema.required.iter().flatten().map(|name| field(name)));
         for (name, part) in schema.properties.iter().flatten() {
             required(part, &field(name), found);
@@ -129,7 +168,13 @@ mod tests {
             let (_, allowed) = REQUIRED.iter().find(|(known, _)| *known == kind).unwrap();
             for version in &crd.spec.versions {
                 let mut found = Vec::new();
-                let schema = version.schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+                let schema = version
+                    .schema
+                    .as_ref()
+                    .unwrap()
+                    .open_api_v3_schema
+                    .as_ref()
+                    .unwrap();
                 required(schema, "", &mut found);
                 let is_extra = |field: &&String| {
                     let is_copied = COPIED.iter().any(|part| field.contains(part));
@@ -149,8 +194,18 @@ mod tests {
         for crd in crate::all() {
             let kind = crd.spec.names.kind.as_str();
             let newest = crd.spec.versions.first().unwrap().schema.as_ref().unwrap();
-            let spec = &newest.open_api_v3_schema.as_ref().unwrap().properties.as_ref().unwrap()["spec"];
-            assert_eq!(spec.default.is_some(), OPTIONAL_SPECS.contains(&kind), "{kind}");
+            let spec = &newest
+                .open_api_v3_schema
+                .as_ref()
+                .unwrap()
+                .properties
+                .as_ref()
+                .unwrap()["spec"];
+            assert_eq!(
+                spec.default.is_some(),
+                OPTIONAL_SPECS.contains(&kind),
+                "{kind}"
+            );
         }
     }
 }

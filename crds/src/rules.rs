@@ -22,9 +22,17 @@ use serde::{Deserialize, Serialize};
     doc = "A way for messages between cloud and edge.",
     printcolumn(name = "Source", type_ = "string", json_path = ".spec.source"),
     printcolumn(name = "Target", type_ = "string", json_path = ".spec.target"),
-    printcolumn(name = "Delivered", type_ = "integer", json_path = ".status.successMessages"),
+    printcolumn(
+        name = "Delivered",
+        type_ = "integer",
+        json_path = ".status.successMessages"
+    ),
     printcolumn(name = "Failed", type_ = "integer", json_path = ".status.failMessages"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RuleSpec {
@@ -65,7 +73,11 @@ pub struct RuleStatus {
     derive = "PartialEq",
     doc = "An end of a way for messages.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.ruleEndpointType"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RuleEndpointSpec {

@@ -8,8 +8,14 @@ use serde_json::Value;
 use super::*;
 
 fn file_of(crd: &CustomResourceDefinition) -> PathBuf {
-    let name = format!("{}_{}.yaml", crd.spec.group.split('.').next().unwrap(), crd.spec.names.plural);
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("yaml").join(name)
+    let name = format!(
+        "{}_{}.yaml",
+        crd.spec.group.split('.').next().unwrap(),
+        crd.spec.names.plural
+    );
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("yaml")
+        .join(name)
 }
 
 #[test]
@@ -21,18 +27,26 @@ fn yaml_is_fresh() {
             fs::write(&file, &yaml).unwrap();
         }
         let found = fs::read_to_string(&file).unwrap_or_default();
-        assert!(found == yaml, "{} is old: UPDATE_YAML=1 cargo test -p crds", file.display());
+        assert!(
+            found == yaml,
+            "{} is old: UPDATE_YAML=1 cargo test -p crds",
+            file.display()
+        );
     }
     let known: BTreeSet<_> = all().iter().map(file_of).collect();
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("yaml");
-    let found: BTreeSet<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let found: BTreeSet<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(found, known, "no other file is there");
 }
 
 #[test]
 fn yaml_reads_back_as_the_same_definition() {
     for crd in all() {
-        let back: CustomResourceDefinition = serde_saphyr::from_str(&to_yaml(&crd).unwrap()).unwrap();
+        let back: CustomResourceDefinition =
+            serde_saphyr::from_str(&to_yaml(&crd).unwrap()).unwrap();
         assert_eq!(back, crd);
     }
 }
@@ -44,13 +58,32 @@ fn each_definition_is_as_kubeedge_has_it() {
         .map(|crd| {
             let version = crd.spec.versions.first().unwrap();
             assert!(version.served && version.storage, "{}", version.name);
-            let older: Vec<_> = crd.spec.versions[1..].iter().map(|version| version.name.as_str()).collect();
-            assert!(crd.spec.versions[1..].iter().all(|version| version.served && !version.storage));
-            let status = if version.subresources.is_some() { "status" } else { "-" };
-            let short = crd.spec.names.short_names.clone().unwrap_or_default().join(",");
+            let older: Vec<_> = crd.spec.versions[1..]
+                .iter()
+                .map(|version| version.name.as_str())
+                .collect();
+            assert!(
+                crd.spec.versions[1..]
+                    .iter()
+                    .all(|version| version.served && !version.storage)
+            );
+            let status = if version.subresources.is_some() {
+                "status"
+            } else {
+                "-"
+            };
+            let short = crd
+                .spec
+                .names
+                .short_names
+                .clone()
+                .unwrap_or_default()
+                .join(",");
             let name = crd.metadata.name.clone().unwrap();
             let (kind, scope) = (&crd.spec.names.kind, &crd.spec.scope);
-            let versions = [[version.name.as_str()].as_slice(), &older].concat().join(",");
+            let versions = [[version.name.as_str()].as_slice(), &older]
+                .concat()
+                .join(",");
             format!("{name} {versions} {kind} {scope} {status} {short}")
         })
         .collect();
@@ -97,10 +130,17 @@ fn structural(path: &str, schema: &JSONSchemaProps) {
 fn schemas_are_structural_and_documented() {
     for crd in all() {
         for version in &crd.spec.versions {
-            let schema =
-                version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()).unwrap();
+            let schema = version
+                .schema
+                .as_ref()
+                .and_then(|schema| schema.open_api_v3_schema.as_ref())
+                .unwrap();
             structural(&crd.spec.names.kind, schema);
-            assert!(schema.description.is_some(), "{} is not described", crd.spec.names.kind);
+            assert!(
+                schema.description.is_some(),
+                "{} is not described",
+                crd.spec.names.kind
+            );
         }
     }
 }
@@ -109,15 +149,25 @@ fn round_trip<K: DeserializeOwned + Serialize>(text: &str) {
     let written: Value = serde_saphyr::from_str(text).unwrap();
     let object: K =
         serde_json::from_value(written.clone()).unwrap_or_else(|error| panic!("{error} in {text}"));
-    assert_eq!(serde_json::to_value(object).unwrap(), written, "nothing is lost, added or renamed");
+    assert_eq!(
+        serde_json::to_value(object).unwrap(),
+        written,
+        "nothing is lost, added or renamed"
+    );
 }
 
 #[test]
 fn objects_survive() {
     let samples = include_str!("tests/samples.yaml");
     let mut seen = BTreeSet::new();
-    for text in samples.split("---\n").filter(|text| !text.trim_start_matches('\n').starts_with('#')) {
-        let kind = text.lines().find_map(|line| line.strip_prefix("kind: ")).unwrap();
+    for text in samples
+        .split("---\n")
+        .filter(|text| !text.trim_start_matches('\n').starts_with('#'))
+    {
+        let kind = text
+            .lines()
+            .find_map(|line| line.strip_prefix("kind: "))
+            .unwrap();
         seen.insert(kind.to_owned());
         match kind {
             "EdgeApplication" => round_trip::<apps::EdgeApplication>(text),
@@ -173,5 +223,12 @@ spec:
     })
     .unwrap();
     assert!(device.spec.protocol.unwrap().config_data.is_empty());
-    assert!(device.spec.properties[0].visitors.as_ref().unwrap().config_data.is_empty());
+    assert!(
+        device.spec.properties[0]
+            .visitors
+            .as_ref()
+            .unwrap()
+            .config_data
+            .is_empty()
+    );
 }

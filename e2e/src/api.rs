@@ -26,10 +26,14 @@ impl Api {
     pub fn new(kubeconfig: &Path) -> anyhow::Result<Self> {
         // This fails if another client of this process was first.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
         let client = runtime.block_on(async {
             let read = Kubeconfig::read_from(kubeconfig)?;
-            let mut config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+            let mut config =
+                Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
             (config.connect_timeout, config.read_timeout) = (Some(TIMEOUT), Some(TIMEOUT));
             anyhow::Ok(Client::try_from(config)?)
         })?;
@@ -48,7 +52,9 @@ impl Api {
 
     /// Returns the items of the list at this path and query of the API.
     pub fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
-        let mut listed = self.get(path)?.with_context(|| format!("{path} is not there"))?;
+        let mut listed = self
+            .get(path)?
+            .with_context(|| format!("{path} is not there"))?;
         match listed.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             _ => bail!("{path} is no list: {listed}"),

@@ -17,7 +17,9 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let mut directory = own.parent().context("this executable is in no directory")?;
     if directory.ends_with("deps") {
-        directory = directory.parent().context("this test's executable is in no target directory")?;
+        directory = directory
+            .parent()
+            .context("this test's executable is in no target directory")?;
     }
     let path = directory.join(name);
     ensure!(
@@ -35,7 +37,8 @@ pub fn mapper_example(name: &str) -> anyhow::Result<PathBuf> {
 
 /// Returns the path of a program that `make needs` installs.
 pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
-    testkit::installed(name).with_context(|| format!("{name} is not installed: run `make needs` first"))
+    testkit::installed(name)
+        .with_context(|| format!("{name} is not installed: run `make needs` first"))
 }
 
 /// Returns the command of a Python program in `e2e/python`. The `kubectl` that it finds is the one of all tests.
@@ -43,9 +46,15 @@ pub fn python(program: &str) -> anyhow::Result<Command> {
     let interpreter = installed("python")?;
     let mut directories = vec![testkit::kubectl()];
     directories[0].pop();
-    directories.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    directories.extend(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    ));
     let mut command = Command::new(interpreter);
-    command.arg("-B").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(program));
+    command.arg("-B").arg(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("python")
+            .join(program),
+    );
     command.env("PATH", std::env::join_paths(directories)?);
     Ok(command)
 }

@@ -66,12 +66,17 @@ pub fn pod_group(root: &str, class: &str, uid: &str) -> String {
 
 /// Reports whether a group of this name is a pod's.
 pub(crate) fn is_pods(name: &str) -> bool {
-    if by_systemd() { name.ends_with(".slice") && name.contains("-pod") } else { name.starts_with("pod") }
+    if by_systemd() {
+        name.ends_with(".slice") && name.contains("-pod")
+    } else {
+        name.starts_with("pod")
+    }
 }
 
 /// Returns the id of the container or sandbox whose group has this name.
 pub(crate) fn id(name: &str) -> &str {
-    name.trim_start_matches("cri-containerd-").trim_end_matches(".scope")
+    name.trim_start_matches("cri-containerd-")
+        .trim_end_matches(".scope")
 }
 
 /// A control group; its path is the same in each hierarchy.
@@ -93,7 +98,11 @@ pub struct Allowed {
 
 /// Returns shares (1024 for a core) in the unit of this machine's kernel: by the formula of Kubernetes in version 2.
 pub fn cpu_share(shares: u64) -> u64 {
-    if is_version_2() { 1 + (shares - 2) * 9999 / 262_142 } else { shares }
+    if is_version_2() {
+        1 + (shares - 2) * 9999 / 262_142
+    } else {
+        shares
+    }
 }
 
 impl ControlGroup {
@@ -106,7 +115,10 @@ impl ControlGroup {
         let path = |controller: &str| -> anyhow::Result<&str> {
             let mut lines = text.lines().map(|line| line.splitn(3, ':').skip(1));
             let found = lines.find_map(|mut line| {
-                line.next()?.split(',').any(|one| one == controller).then(|| line.next())?
+                line.next()?
+                    .split(',')
+                    .any(|one| one == controller)
+                    .then(|| line.next())?
             });
             found.with_context(|| format!("no controller {controller:?} in {text}"))
         };
@@ -140,8 +152,15 @@ impl ControlGroup {
 
     /// Returns its directories, one in each hierarchy.
     pub fn places(&self) -> Vec<PathBuf> {
-        let hierarchies = if is_version_2() { &[""][..] } else { &CONTROLLERS[..] };
-        hierarchies.iter().map(|controller| self.place(controller)).collect()
+        let hierarchies = if is_version_2() {
+            &[""][..]
+        } else {
+            &CONTROLLERS[..]
+        };
+        hierarchies
+            .iter()
+            .map(|controller| self.place(controller))
+            .collect()
     }
 
     fn place(&self, controller: &str) -> PathBuf {
@@ -179,7 +198,10 @@ impl ControlGroup {
         };
         let usage = self.limit("memory", usage)?.context("no usage")?;
         let stat = self.read("memory", "memory.stat")?;
-        let inactive = stat.lines().find_map(|line| line.strip_prefix(inactive)).context("no such line")?;
+        let inactive = stat
+            .lines()
+            .find_map(|line| line.strip_prefix(inactive))
+            .context("no such line")?;
         Ok(usage.saturating_sub(inactive.parse()?))
     }
 

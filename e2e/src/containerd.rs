@@ -20,8 +20,8 @@ use std::{
 
 use anyhow::{Context, ensure};
 use wire::cri::{
-    Image, ListImagesRequest, ListPodSandboxRequest, RemovePodSandboxRequest, StopPodSandboxRequest,
-    runtime_service_client::RuntimeServiceClient,
+    Image, ListImagesRequest, ListPodSandboxRequest, RemovePodSandboxRequest,
+    StopPodSandboxRequest, runtime_service_client::RuntimeServiceClient,
 };
 
 use self::network::Network;
@@ -59,7 +59,10 @@ impl Containerd {
         let network = Network::new()?;
         let home = home(directory);
         fs::create_dir_all(home.join("cni"))?;
-        fs::write(home.join("cni/10-e2e.conflist"), network.configuration(&home))?;
+        fs::write(
+            home.join("cni/10-e2e.conflist"),
+            network.configuration(&home),
+        )?;
         let config = home.join("config.toml");
         fs::write(&config, configuration(&home, &socket))?;
         let mut command = Command::new("containerd");
@@ -67,8 +70,17 @@ impl Containerd {
         let process = Process::start("containerd", command, directory)?;
         let cri = Cri::new(socket.clone())?;
         let raw_cri = RawCri::new(socket.clone())?;
-        let mut containerd = Self { process, cri, raw_cri, directory: directory.to_owned(), network };
-        containerd.process.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
+        let mut containerd = Self {
+            process,
+            cri,
+            raw_cri,
+            directory: directory.to_owned(),
+            network,
+        };
+        containerd
+            .process
+            .wait_for(BOOTED)
+            .context("is containerd installed? `make needs` does it")?;
         image::layer(&home)?;
         for image in [IMAGE, PAUSE] {
             containerd.add_image(image)?;
@@ -101,7 +113,9 @@ impl Containerd {
     pub fn import(&self, archive: &Path, name: &str) -> anyhow::Result<()> {
         let mut import = Command::new("ctr");
         import.arg("--address").arg(self.directory.join(SOCKET));
-        import.args(["--namespace", "k8s.io", "images", "import"]).arg(archive);
+        import
+            .args(["--namespace", "k8s.io", "images", "import"])
+            .arg(archive);
         run(&mut import)?.success()?;
         // The CRI service learns of imported images by events.
         until(&format!("the image {name}"), || {
@@ -113,9 +127,15 @@ impl Containerd {
 
     /// Returns the ids of all images by their names.
     pub fn images(&self) -> anyhow::Result<BTreeMap<String, String>> {
-        let listed =
-            self.raw_cri.images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
-        let named = |image: Image| image.repo_tags.into_iter().map(move |name| (name, image.id.clone()));
+        let listed = self
+            .raw_cri
+            .images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
+        let named = |image: Image| {
+            image
+                .repo_tags
+                .into_iter()
+                .map(move |name| (name, image.id.clone()))
+        };
         Ok(listed.images.into_iter().flat_map(named).collect())
     }
 
@@ -124,9 +144,11 @@ impl Containerd {
         if !self.process.runs() {
             self.start_again()?;
         }
-        let listed = self
-            .raw_cri
-            .runtime(async |mut client| client.list_pod_sandbox(ListPodSandboxRequest::default()).await)?;
+        let listed = self.raw_cri.runtime(async |mut client| {
+            client
+                .list_pod_sandbox(ListPodSandboxRequest::default())
+                .await
+        })?;
         for sandbox in listed.items {
             let id = sandbox.id;
             self.raw_cri.runtime(async |client| end(client, id).await)?;
@@ -140,8 +162,14 @@ async fn end(
     mut client: RuntimeServiceClient<tonic::transport::Channel>,
     id: String,
 ) -> Result<tonic::Response<wire::cri::RemovePodSandboxResponse>, tonic::Status> {
-    client.stop_pod_sandbox(StopPodSandboxRequest { pod_sandbox_id: id.clone() }).await?;
-    client.remove_pod_sandbox(RemovePodSandboxRequest { pod_sandbox_id: id }).await
+    client
+        .stop_pod_sandbox(StopPodSandboxRequest {
+            pod_sandbox_id: id.clone(),
+        })
+        .await?;
+    client
+        .remove_pod_sandbox(RemovePodSandboxRequest { pod_sandbox_id: id })
+        .await
 }
 
 impl Drop for Containerd {

@@ -42,26 +42,52 @@ pub struct RunningContainer {
 impl Cri {
     /// Returns a client of the runtime at `socket`.
     pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
-        Ok(Self { socket, runtime: runtime::Builder::new_current_thread().enable_all().build()? })
+        Ok(Self {
+            socket,
+            runtime: runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?,
+        })
     }
 
     /// Returns the running containers.
     pub fn running(&self) -> anyhow::Result<BTreeSet<RunningContainer>> {
         let runs = |(_, state): &(_, ContainerState)| *state == ContainerState::ContainerRunning;
-        Ok(self.containers()?.into_iter().filter(runs).map(|(container, _)| container).collect())
+        Ok(self
+            .containers()?
+            .into_iter()
+            .filter(runs)
+            .map(|(container, _)| container)
+            .collect())
     }
 
     /// Returns all containers and their states.
     pub fn containers(&self) -> anyhow::Result<BTreeMap<RunningContainer, ContainerState>> {
         let answer = self.runtime.block_on(async {
             let mut client = self.client().await?;
-            anyhow::Ok(client.list_containers(ListContainersRequest::default()).await?.into_inner())
+            anyhow::Ok(
+                client
+                    .list_containers(ListContainersRequest::default())
+                    .await?
+                    .into_inner(),
+            )
         })?;
         let described = answer.containers.into_iter().map(|container| {
             let pod_uid = container.labels.get(POD_UID).cloned().unwrap_or_default();
-            let name = container.metadata.as_ref().map(|metadata| metadata.name.clone()).unwrap_or_default();
+            let name = container
+                .metadata
+                .as_ref()
+                .map(|metadata| metadata.name.clone())
+                .unwrap_or_default();
             let state = container.state();
-            (RunningContainer { pod_uid, id: container.id, name }, state)
+            (
+                RunningContainer {
+                    pod_uid,
+                    id: container.id,
+                    name,
+                },
+                state,
+            )
         });
         Ok(described.collect())
     }
@@ -70,13 +96,26 @@ impl Cri {
     pub fn sandboxes(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
         let answer = self.runtime.block_on(async {
             let mut client = self.client().await?;
-            anyhow::Ok(client.list_pod_sandbox(ListPodSandboxRequest::default()).await?.into_inner())
+            anyhow::Ok(
+                client
+                    .list_pod_sandbox(ListPodSandboxRequest::default())
+                    .await?
+                    .into_inner(),
+            )
         })?;
         let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
         for sandbox in answer.items {
-            let list =
-                if sandbox.state() == PodSandboxState::SandboxReady { &mut ready } else { &mut not_ready };
-            list.push(sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default());
+            let list = if sandbox.state() == PodSandboxState::SandboxReady {
+                &mut ready
+            } else {
+                &mut not_ready
+            };
+            list.push(
+                sandbox
+                    .metadata
+                    .map(|metadata| metadata.uid)
+                    .unwrap_or_default(),
+            );
         }
         ready.sort();
         not_ready.sort();
@@ -90,20 +129,32 @@ impl Cri {
             cmd: command.iter().map(|&word| word.to_owned()).collect(),
             timeout: EXEC_SECONDS,
         };
-        let answer = self
-            .runtime
-            .block_on(async { anyhow::Ok(self.client().await?.exec_sync(request).await?.into_inner()) })?;
+        let answer = self.runtime.block_on(async {
+            anyhow::Ok(self.client().await?.exec_sync(request).await?.into_inner())
+        })?;
         let stderr = String::from_utf8_lossy(&answer.stderr);
-        ensure!(answer.exit_code == 0, "{}: exit code {}: {stderr}", command.join(" "), answer.exit_code);
+        ensure!(
+            answer.exit_code == 0,
+            "{}: exit code {}: {stderr}",
+            command.join(" "),
+            answer.exit_code
+        );
         Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
     }
 
     /// Fails until the first process of the container is its own program, and catches or ignores SIGTERM.
     pub fn handles_termination(&self, container: &str) -> anyhow::Result<()> {
         let status = self.exec(container, &["cat", "/proc/1/status"])?;
-        let field =
-            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
-        ensure!(!field("Name:").starts_with("runc"), "process 1 is still runc's");
+        let field = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map_or("", str::trim)
+        };
+        ensure!(
+            !field("Name:").starts_with("runc"),
+            "process 1 is still runc's"
+        );
         let handled = ["SigCgt:", "SigIgn:"].iter().any(|name| {
             u64::from_str_radix(field(name), 16)
                 .is_ok_and(|signals| signals >> (Signal::SIGTERM as u32 - 1) & 1 == 1)
@@ -119,9 +170,11 @@ impl Cri {
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
         // The name is only for the HTTP/2 header.
-        let channel = Endpoint::from_static("http://runtime").connect_with_connector(connector).await;
-        Ok(RuntimeServiceClient::new(
-            channel.with_context(|| format!("{} does not answer", self.socket.display()))?,
-        ))
+        let channel = Endpoint::from_static("http://runtime")
+            .connect_with_connector(connector)
+            .await;
+        Ok(RuntimeServiceClient::new(channel.with_context(|| {
+            format!("{} does not answer", self.socket.display())
+        })?))
     }
 }

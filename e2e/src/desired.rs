@@ -40,48 +40,100 @@ impl DesiredPods<'_> {
         // The cheap checks come first, because this is called often.
         let running = rig.runtime.cri.containers()?;
         ensure!(
-            running.values().all(|state| *state == ContainerState::ContainerRunning),
+            running
+                .values()
+                .all(|state| *state == ContainerState::ContainerRunning),
             "a container does not run: {running:?}"
         );
-        ensure!(running.len() == self.names.len(), "{} containers, not {}", running.len(), self.names.len());
+        ensure!(
+            running.len() == self.names.len(),
+            "{} containers, not {}",
+            running.len(),
+            self.names.len()
+        );
         let (ready, not_ready) = rig.runtime.cri.sandboxes()?;
-        ensure!(not_ready.is_empty(), "dead sandboxes are left: {not_ready:?}");
+        ensure!(
+            not_ready.is_empty(),
+            "dead sandboxes are left: {not_ready:?}"
+        );
         let (path, content) = self.file;
         for container in running.keys() {
             let found = rig.runtime.cri.exec(&container.id, &["cat", path])?;
-            ensure!(found == content, "{path} in {container:?} is {found:?}, not {content:?}");
+            ensure!(
+                found == content,
+                "{path} in {container:?} is {found:?}, not {content:?}"
+            );
         }
         let pods = pods(rig.cloud.pods()?)?;
         let names: BTreeSet<_> = pods.keys().cloned().collect();
-        ensure!(names == self.names, "the API has {names:?}, not {:?}", self.names);
+        ensure!(
+            names == self.names,
+            "the API has {names:?}, not {:?}",
+            self.names
+        );
         let told: BTreeSet<_> = pods.values().flat_map(|pod| &pod.containers).collect();
         let have: BTreeSet<_> = running.keys().map(|container| &container.id).collect();
-        ensure!(told == have, "the API tells of containers {told:?}, the runtime has {have:?}");
+        ensure!(
+            told == have,
+            "the API tells of containers {told:?}, the runtime has {have:?}"
+        );
         let uids: BTreeSet<_> = pods.values().map(|pod| pod.uid.clone()).collect();
-        ensure!(ready.iter().eq(&uids), "sandboxes of {ready:?}, pods {uids:?}");
+        ensure!(
+            ready.iter().eq(&uids),
+            "sandboxes of {ready:?}, pods {uids:?}"
+        );
         let on_disk = directories(&rig.node.pods)?;
-        ensure!(on_disk == uids, "the disk has pods {on_disk:?}, the API {uids:?}");
+        ensure!(
+            on_disk == uids,
+            "the disk has pods {on_disk:?}, the API {uids:?}"
+        );
         Ok(pods)
     }
 }
 
 /// Checks the pods of a list, all of which must be Running and ready, and never restarted.
 fn pods(pods: BTreeMap<String, Value>) -> anyhow::Result<BTreeMap<String, SeenPod>> {
-    pods.into_iter().map(|(name, pod)| Ok((name, seen(&pod)?))).collect()
+    pods.into_iter()
+        .map(|(name, pod)| Ok((name, seen(&pod)?)))
+        .collect()
 }
 
 fn seen(pod: &Value) -> anyhow::Result<SeenPod> {
     let name = &pod["metadata"]["name"];
-    ensure!(pod["metadata"]["deletionTimestamp"].is_null(), "{name} is being deleted");
-    ensure!(pod["status"]["phase"] == "Running", "{name} is {}", pod["status"]);
+    ensure!(
+        pod["metadata"]["deletionTimestamp"].is_null(),
+        "{name} is being deleted"
+    );
+    ensure!(
+        pod["status"]["phase"] == "Running",
+        "{name} is {}",
+        pod["status"]
+    );
     let mut containers = BTreeSet::new();
-    for status in pod["status"]["containerStatuses"].as_array().context("no container statuses")? {
-        ensure!(status["ready"] == true, "a container of {name} is not ready: {status}");
-        ensure!(status["restartCount"] == 0, "a container of {name} was restarted: {status}");
+    for status in pod["status"]["containerStatuses"]
+        .as_array()
+        .context("no container statuses")?
+    {
+        ensure!(
+            status["ready"] == true,
+            "a container of {name} is not ready: {status}"
+        );
+        ensure!(
+            status["restartCount"] == 0,
+            "a container of {name} was restarted: {status}"
+        );
         let id = text(&status["containerID"]);
-        containers.insert(id.split_once("://").context("a container id without runtime")?.1.to_owned());
+        containers.insert(
+            id.split_once("://")
+                .context("a container id without runtime")?
+                .1
+                .to_owned(),
+        );
     }
-    Ok(SeenPod { uid: text(&pod["metadata"]["uid"]), containers })
+    Ok(SeenPod {
+        uid: text(&pod["metadata"]["uid"]),
+        containers,
+    })
 }
 
 fn text(value: &Value) -> String {
@@ -89,6 +141,9 @@ fn text(value: &Value) -> String {
 }
 
 fn directories(path: &std::path::Path) -> anyhow::Result<BTreeSet<String>> {
-    let entries = fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    let entries =
+        fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect()
 }

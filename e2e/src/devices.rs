@@ -11,16 +11,25 @@ impl Kubectl {
     /// Returns the reported value of a property in the device's status in the cloud.
     pub fn reported(&self, device: &str, property: &str) -> anyhow::Result<String> {
         let twin = format!("{{.status.twins[?(@.propertyName==\"{property}\")].reported.value}}");
-        self.run(&["get", "devicestatus", device, "-o", &format!("jsonpath={twin}")])
+        self.run(&[
+            "get",
+            "devicestatus",
+            device,
+            "-o",
+            &format!("jsonpath={twin}"),
+        ])
     }
 
     /// Waits until the reported value is `value`.
     pub fn until_reported(&self, device: &str, property: &str, value: &str) -> anyhow::Result<()> {
-        until(&format!("{property} of {device} is reported as {value}"), || {
-            let found = self.reported(device, property)?;
-            ensure!(found == value, "it is {found}");
-            Ok(())
-        })
+        until(
+            &format!("{property} of {device} is reported as {value}"),
+            || {
+                let found = self.reported(device, property)?;
+                ensure!(found == value, "it is {found}");
+                Ok(())
+            },
+        )
     }
 }
 
@@ -28,9 +37,14 @@ impl Node {
     /// Returns a property of a device as the node has it on disk.
     pub fn kept(&self, device: &str, property: &str) -> anyhow::Result<Option<String>> {
         let mut command = Command::new(binary(AGENT)?);
-        let text = run(command.args(["db", "dump", "--config"]).arg(&self.config))?.success()?.text();
-        let objects = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut devices = objects.filter(|object| object["resource"] == "devices.twins.outrigger.dev");
+        let text = run(command.args(["db", "dump", "--config"]).arg(&self.config))?
+            .success()?
+            .text();
+        let objects = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut devices =
+            objects.filter(|object| object["resource"] == "devices.twins.outrigger.dev");
         let found = devices.find(|object| object["name"] == device);
         let place = format!("/object/device/twins/{property}/actual/value");
         Ok(found.and_then(|object| object.pointer(&place)?.as_str().map(str::to_owned)))

@@ -19,23 +19,33 @@ pub struct Helm {
 impl Helm {
     /// Returns Helm for `cloud`, with a home directory of its own.
     pub fn new(cloud: &Cloud, home: &Path) -> Self {
-        Self { kubeconfig: cloud.kubeconfig.clone(), home: home.to_owned() }
+        Self {
+            kubeconfig: cloud.kubeconfig.clone(),
+            home: home.to_owned(),
+        }
     }
 
     /// Runs Helm and returns its output.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = run(&mut self.command(arguments)?)?.success();
-        Ok(output.with_context(|| format!("helm {}", arguments.join(" ")))?.text())
+        Ok(output
+            .with_context(|| format!("helm {}", arguments.join(" ")))?
+            .text())
     }
 
     /// Runs Helm, which must fail, and returns its stderr.
     pub fn refusal(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        run(&mut self.command(arguments)?)?.failure().with_context(|| format!("helm {}", arguments.join(" ")))
+        run(&mut self.command(arguments)?)?
+            .failure()
+            .with_context(|| format!("helm {}", arguments.join(" ")))
     }
 
     fn command(&self, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(installed("helm")?);
-        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).args(arguments);
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
+            .args(arguments);
         for variable in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
             command.env_remove(variable);
         }

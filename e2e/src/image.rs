@@ -15,10 +15,20 @@ pub fn cloudsim_image(directory: &Path, tag: &str) -> anyhow::Result<PathBuf> {
     // Most of the program is debug information.
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&program).arg(binary(CLOUDSIM)?);
-    run(&mut strip)?.success().context("is binutils installed?")?;
-    let builder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("image").join("archive.py");
+    run(&mut strip)?
+        .success()
+        .context("is binutils installed?")?;
+    let builder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .with_file_name("image")
+        .join("archive.py");
     let mut build = Command::new("python3");
-    build.arg(builder).arg("--program").arg(&program).args(["--tag", tag, "--libraries", "--level", "1"]);
+    build.arg(builder).arg("--program").arg(&program).args([
+        "--tag",
+        tag,
+        "--libraries",
+        "--level",
+        "1",
+    ]);
     build.arg("--output").arg(&archive);
     run(&mut build)?.success()?;
     Ok(archive)

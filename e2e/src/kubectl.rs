@@ -20,13 +20,19 @@ pub struct Kubectl {
 impl Kubectl {
     /// Returns kubectl for the cluster of `kubeconfig`; `home` is for its caches.
     pub fn new(kubeconfig: &Path, home: &Path) -> Self {
-        Self { kubeconfig: kubeconfig.to_owned(), home: home.to_owned() }
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+            home: home.to_owned(),
+        }
     }
 
     /// Returns the command of kubectl with these arguments.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(testkit::kubectl());
-        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).args(arguments);
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
+            .args(arguments);
         command
     }
 

@@ -22,8 +22,8 @@ pub fn mosquitto(directory: &Path, port: u16) -> anyhow::Result<Process> {
     fs::write(&config, text)?;
     let mut command = Command::new("mosquitto");
     command.arg("-c").arg(config);
-    let mut process =
-        Process::start("mosquitto", command, directory).context("`make needs` installs mosquitto")?;
+    let mut process = Process::start("mosquitto", command, directory)
+        .context("`make needs` installs mosquitto")?;
     process.wait_for(" running")?;
     Ok(process)
 }
@@ -38,8 +38,14 @@ impl Rig {
         let mut text = fs::read_to_string(&config)?;
         for (key, value) in [
             ("mqttMode", "1".to_owned()),
-            ("mqttServerInternal", format!("tcp://127.0.0.1:{}", ports.api)),
-            ("mqttServerExternal", format!("tcp://127.0.0.1:{}", ports.https)),
+            (
+                "mqttServerInternal",
+                format!("tcp://127.0.0.1:{}", ports.api),
+            ),
+            (
+                "mqttServerExternal",
+                format!("tcp://127.0.0.1:{}", ports.https),
+            ),
         ] {
             text = with_setting(&text, key, &value)?;
         }
@@ -47,7 +53,17 @@ impl Rig {
         let mut process = Process::start(AGENT, Node::command(&config)?, path)?;
         process.wait_for("edge-agent runs")?;
         cloud.wait_node("Ready")?;
-        let node = Node { process, config, pods: path.join("node/kubelet/pods"), port: cloud.ports.node };
-        Ok(Self { node, runtime, cloud, directory })
+        let node = Node {
+            process,
+            config,
+            pods: path.join("node/kubelet/pods"),
+            port: cloud.ports.node,
+        };
+        Ok(Self {
+            node,
+            runtime,
+            cloud,
+            directory,
+        })
     }
 }

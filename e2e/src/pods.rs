@@ -19,15 +19,28 @@ impl Cloud {
 
     /// Returns all pods by their names.
     pub fn pods(&self) -> anyhow::Result<BTreeMap<String, Value>> {
-        let named = |pod: Value| (pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), pod);
+        let named = |pod: Value| {
+            (
+                pod["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                pod,
+            )
+        };
         Ok(self.api.list(PODS)?.into_iter().map(named).collect())
     }
 
     /// Returns the messages of the events about this pod with this reason.
     pub fn events(&self, pod: &str, reason: &str) -> anyhow::Result<Vec<String>> {
         let selector = format!("involvedObject.name%3D{pod},reason%3D{reason}");
-        let listed = self.api.list(&format!("{EVENTS}?fieldSelector={selector}"))?;
-        Ok(listed.iter().filter_map(|event| event["message"].as_str().map(str::to_owned)).collect())
+        let listed = self
+            .api
+            .list(&format!("{EVENTS}?fieldSelector={selector}"))?;
+        Ok(listed
+            .iter()
+            .filter_map(|event| event["message"].as_str().map(str::to_owned))
+            .collect())
     }
 
     /// Waits until the pod is as `wanted` checks, whose error is shown when it never is.
@@ -37,8 +50,13 @@ impl Cloud {
         wanted: impl Fn(&Value) -> Result<(), String>,
     ) -> anyhow::Result<Value> {
         until(&format!("pod {name}"), || {
-            let pod = self.pod(name).map_err(|error| format!("{error:#}"))?.ok_or("it is not there")?;
-            wanted(&pod).map(|()| pod.clone()).map_err(|what| format!("{what}: {}", pod["status"]))
+            let pod = self
+                .pod(name)
+                .map_err(|error| format!("{error:#}"))?
+                .ok_or("it is not there")?;
+            wanted(&pod)
+                .map(|()| pod.clone())
+                .map_err(|what| format!("{what}: {}", pod["status"]))
         })
     }
 
@@ -46,15 +64,25 @@ impl Cloud {
     pub fn wait_ready(&self, name: &str) -> anyhow::Result<Value> {
         self.wait_pod(name, |pod| {
             let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let ready = conditions.into_iter().any(|all| all["type"] == "Ready" && all["status"] == "True");
-            if ready { Ok(()) } else { Err("it is not ready".to_owned()) }
+            let ready = conditions
+                .into_iter()
+                .any(|all| all["type"] == "Ready" && all["status"] == "True");
+            if ready {
+                Ok(())
+            } else {
+                Err("it is not ready".to_owned())
+            }
         })
     }
 
     /// Waits until the pod has this phase.
     pub fn wait_phase(&self, name: &str, phase: &str) -> anyhow::Result<Value> {
         self.wait_pod(name, |pod| {
-            if pod["status"]["phase"] == phase { Ok(()) } else { Err(format!("it is not {phase}")) }
+            if pod["status"]["phase"] == phase {
+                Ok(())
+            } else {
+                Err(format!("it is not {phase}"))
+            }
         })
     }
 

@@ -26,8 +26,16 @@ static MINE: OnceLock<(u16, File)> = OnceLock::new();
 static USED: AtomicU16 = AtomicU16::new(0);
 
 /// Arguments of `cloudsim up` with which all its servers use free ports.
-pub const ANY_PORTS: [&str; 8] =
-    ["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"];
+pub const ANY_PORTS: [&str; 8] = [
+    "--api-port",
+    "0",
+    "--https-port",
+    "0",
+    "--ws-port",
+    "0",
+    "--tunnel-port",
+    "0",
+];
 
 /// The four ports of a cloud, and the port of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +55,13 @@ pub struct Ports {
 impl Ports {
     /// Returns free ports.
     pub fn free() -> anyhow::Result<Self> {
-        Ok(Self { api: free()?, https: free()?, ws: free()?, tunnel: free()?, node: free()? })
+        Ok(Self {
+            api: free()?,
+            https: free()?,
+            ws: free()?,
+            tunnel: free()?,
+            node: free()?,
+        })
     }
 }
 
@@ -74,7 +88,11 @@ fn share() -> anyhow::Result<(u16, File)> {
     for offset in 0..SHARES {
         let share = (first + offset) % SHARES;
         let path = env::temp_dir().join(format!("outrigger-ports-{share}"));
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
         // The file belongs to another user.
         let Ok(file) = file else { continue };
         if file.try_lock().is_ok() {

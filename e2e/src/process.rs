@@ -32,8 +32,13 @@ pub struct Process {
 impl Process {
     /// Starts `command`; its stdout and stderr go to a file in `logs`, with `name` in the file's name.
     pub fn start(name: &str, command: Command, logs: &Path) -> anyhow::Result<Self> {
-        let mut process =
-            Self { name: name.to_owned(), command, logs: logs.to_owned(), starts: 0, child: None };
+        let mut process = Self {
+            name: name.to_owned(),
+            command,
+            logs: logs.to_owned(),
+            starts: 0,
+            child: None,
+        };
         process.start_again()?;
         Ok(process)
     }
@@ -43,8 +48,12 @@ impl Process {
         self.kill()?;
         self.starts += 1;
         let path = self.log_path();
-        let log = File::create(&path).with_context(|| format!("{} cannot be made", path.display()))?;
-        self.command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let log =
+            File::create(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+        self.command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         let child = self.command.spawn();
         self.child = Some(child.with_context(|| format!("{:?} cannot be started", self.command))?);
         Ok(())
@@ -78,17 +87,25 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
+        let child = self
+            .child
+            .as_ref()
+            .with_context(|| format!("{} does not run", self.name))?;
         Ok(kill(Pid::from_raw(i32::try_from(child.id())?), signal)?)
     }
 
     /// Waits for its end.
     pub fn wait_exit(&mut self) -> anyhow::Result<ExitStatus> {
-        let mut child = self.child.take().with_context(|| format!("{} does not run", self.name))?;
-        let ended = until(&format!("end of {}", self.name), || match child.try_wait() {
-            Ok(Some(status)) => Ok(status),
-            Ok(None) => Err("it runs".to_owned()),
-            Err(error) => Err(error.to_string()),
+        let mut child = self
+            .child
+            .take()
+            .with_context(|| format!("{} does not run", self.name))?;
+        let ended = until(&format!("end of {}", self.name), || {
+            match child.try_wait() {
+                Ok(Some(status)) => Ok(status),
+                Ok(None) => Err("it runs".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
         });
         if ended.is_err() {
             // The child is put back, so that it is killed with the others.
@@ -104,7 +121,9 @@ impl Process {
 
     /// Reports whether it still runs.
     pub fn runs(&mut self) -> bool {
-        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+        self.child
+            .as_mut()
+            .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     /// Returns what it has written since its last start.
@@ -131,7 +150,11 @@ impl Process {
         })?;
         match seen {
             Seen::Nothing => Ok(()),
-            Seen::Ended => bail!("{} has ended without saying {text:?}:\n{}", self.name, self.log()),
+            Seen::Ended => bail!(
+                "{} has ended without saying {text:?}:\n{}",
+                self.name,
+                self.log()
+            ),
         }
     }
 
@@ -149,7 +172,12 @@ impl Drop for Process {
         let log = self.log();
         let lines: Vec<_> = log.lines().collect();
         let from = lines.len().saturating_sub(SHOWN_LINES);
-        eprintln!("--- {}, start {}, {} lines, the last:", self.name, self.starts, lines.len());
+        eprintln!(
+            "--- {}, start {}, {} lines, the last:",
+            self.name,
+            self.starts,
+            lines.len()
+        );
         for line in lines.iter().skip(from) {
             eprintln!("{line}");
         }

@@ -10,7 +10,9 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{AGENT, Api, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups::driver, run, until};
+use crate::{
+    AGENT, Api, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups::driver, run, until,
+};
 
 /// The node's name.
 pub const NODE: &str = "edge-1";
@@ -39,7 +41,12 @@ impl Rig {
         let runtime = Runtime::start(directory.path())?;
         let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;
         cloud.wait_node("Ready")?;
-        Ok(Self { node, runtime, cloud, directory })
+        Ok(Self {
+            node,
+            runtime,
+            cloud,
+            directory,
+        })
     }
 }
 
@@ -75,9 +82,24 @@ impl Cloud {
         let ports = Ports::free()?;
         let kubeconfig = directory.join("kubeconfig");
         let mut command = Command::new(binary(CLOUDSIM)?);
-        command.arg("up").arg("--data-dir").arg(directory.join("cloud")).arg("--kubeconfig").arg(&kubeconfig);
-        command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-        command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
+        command
+            .arg("up")
+            .arg("--data-dir")
+            .arg(directory.join("cloud"))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig);
+        command.args([
+            "--api-port",
+            &ports.api.to_string(),
+            "--https-port",
+            &ports.https.to_string(),
+        ]);
+        command.args([
+            "--ws-port",
+            &ports.ws.to_string(),
+            "--tunnel-port",
+            &ports.tunnel.to_string(),
+        ]);
         command.args(arguments);
         for name in ["127.0.0.1", "localhost", CLOUD_NAME] {
             command.args(["--name", name]);
@@ -85,20 +107,33 @@ impl Cloud {
         let mut process = Process::start(CLOUDSIM, command, directory)?;
         process.wait_for("is ready")?;
         let (kubectl, api) = (Kubectl::new(&kubeconfig, directory), Api::new(&kubeconfig)?);
-        Ok(Self { process, ports, kubeconfig, kubectl, api })
+        Ok(Self {
+            process,
+            ports,
+            kubeconfig,
+            kubectl,
+            api,
+        })
     }
 
     /// Returns the join token.
     pub fn token(&self) -> anyhow::Result<String> {
         let mut command = Command::new(binary(CLOUDSIM)?);
-        command.arg("token").arg("--kubeconfig").arg(&self.kubeconfig);
+        command
+            .arg("token")
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig);
         Ok(run(&mut command)?.success()?.text().trim().to_owned())
     }
 
     /// Runs `cloudsim faults` with these arguments.
     pub fn faults(&self, arguments: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(binary(CLOUDSIM)?);
-        command.arg("faults").args(arguments).arg("--kubeconfig").arg(&self.kubeconfig);
+        command
+            .arg("faults")
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig);
         run(&mut command)?.success().map(drop)
     }
 
@@ -111,7 +146,14 @@ impl Cloud {
     pub fn wait_node(&self, condition: &str) -> anyhow::Result<()> {
         let node = format!("node/{NODE}");
         until("the node", || self.node()?.context("it is not there"))?;
-        self.kubectl.run(&["wait", &format!("--for=condition={condition}"), &node, "--timeout=60s"]).map(drop)
+        self.kubectl
+            .run(&[
+                "wait",
+                &format!("--for=condition={condition}"),
+                &node,
+                "--timeout=60s",
+            ])
+            .map(drop)
     }
 }
 
@@ -133,11 +175,17 @@ impl Runtime {
     /// Starts a runtime that records its containers below `directory`, and waits until it listens.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(binary(CLOUDSIM)?);
-        command.arg("runtime").arg("--socket").arg(Self::socket(directory));
+        command
+            .arg("runtime")
+            .arg("--socket")
+            .arg(Self::socket(directory));
         command.arg("--root").arg(directory.join("runtime"));
         let mut process = Process::start("runtime", command, directory)?;
         process.wait_for("serves CRI v1")?;
-        Ok(Self { process, cri: Cri::new(Self::socket(directory))? })
+        Ok(Self {
+            process,
+            cri: Cri::new(Self::socket(directory))?,
+        })
     }
 }
 
@@ -160,12 +208,19 @@ impl Node {
         let config = Self::configure(directory, cloud.ports, token)?;
         let mut process = Process::start(AGENT, Self::command(&config)?, directory)?;
         process.wait_for("edge-agent runs")?;
-        Ok(Self { process, config, pods: directory.join("node/kubelet/pods"), port: cloud.ports.node })
+        Ok(Self {
+            process,
+            config,
+            pods: directory.join("node/kubelet/pods"),
+            port: cloud.ports.node,
+        })
     }
 
     /// Returns the path of the kubeconfig that `MetaServer` writes for its clients on the node.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.config.with_file_name("node").join("metaserver.kubeconfig")
+        self.config
+            .with_file_name("node")
+            .join("metaserver.kubeconfig")
     }
 
     /// Returns the agent's command with this configuration.
@@ -178,7 +233,9 @@ impl Node {
     /// Writes an edgecore.yaml as a person does: from the output of `--minconfig`, with the cloud's addresses, the token, and this test's
     /// paths instead of the system's.
     pub fn configure(directory: &Path, cloud: Ports, token: &str) -> anyhow::Result<PathBuf> {
-        let mut text = run(Command::new(binary(AGENT)?).arg("--minconfig"))?.success()?.text();
+        let mut text = run(Command::new(binary(AGENT)?).arg("--minconfig"))?
+            .success()?
+            .text();
         let below = |path: &str| directory.join("node").join(path).display().to_string();
         for (key, value) in [
             ("dataSource", below("edgecore.db")),
@@ -200,13 +257,19 @@ impl Node {
             ("staticPodPath", below("manifests")),
             ("podLogsDir", below("logs")),
             ("dmiSockPath", below("")),
-            ("containerRuntimeEndpoint", format!("unix://{}", Runtime::socket(directory).display())),
+            (
+                "containerRuntimeEndpoint",
+                format!("unix://{}", Runtime::socket(directory).display()),
+            ),
         ] {
             text = with_setting(&text, key, &value)?;
         }
         let path = directory.join("edgecore.yaml");
         let text = with_kubelet_settings(&text, &UNMOVED)?;
-        let groups = [("cgroupRoot", group_root(directory)), ("cgroupDriver", driver().to_owned())];
+        let groups = [
+            ("cgroupRoot", group_root(directory)),
+            ("cgroupDriver", driver().to_owned()),
+        ];
         let groups = groups.each_ref().map(|(key, value)| (*key, value.as_str()));
         fs::write(&path, with_kubelet_settings(&text, &groups)?)?;
         Ok(path)
@@ -215,28 +278,40 @@ impl Node {
     /// Changes kubelet settings, each a key and its value in one line; the agent reads them at its next start.
     pub fn set_kubelet(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.config)?;
-        Ok(fs::write(&self.config, with_kubelet_settings(&text, settings)?)?)
+        Ok(fs::write(
+            &self.config,
+            with_kubelet_settings(&text, settings)?,
+        )?)
     }
 
     /// Changes the values of settings that are in the file; the agent reads them at its next start.
     pub fn set(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.config)?;
-        let text = settings.iter().try_fold(text, |text, (key, value)| with_setting(&text, key, value))?;
+        let text = settings
+            .iter()
+            .try_fold(text, |text, (key, value)| with_setting(&text, key, value))?;
         Ok(fs::write(&self.config, text)?)
     }
 
     /// Adds lines of YAML after this one; the agent reads them at its next start.
     pub fn add_after(&self, line: &str, new: &str) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.config)?;
-        let (before, after) =
-            text.split_once(&format!("{line}\n")).with_context(|| format!("no line {line:?}"))?;
-        Ok(fs::write(&self.config, format!("{before}{line}\n{new}\n{after}"))?)
+        let (before, after) = text
+            .split_once(&format!("{line}\n"))
+            .with_context(|| format!("no line {line:?}"))?;
+        Ok(fs::write(
+            &self.config,
+            format!("{before}{line}\n{new}\n{after}"),
+        )?)
     }
 }
 
 /// Returns the control group that contains those of the pods of the one node below `directory`.
 pub fn group_root(directory: &Path) -> String {
-    let name = directory.file_name().map(|name| name.to_string_lossy().replace('.', "")).unwrap_or_default();
+    let name = directory
+        .file_name()
+        .map(|name| name.to_string_lossy().replace('.', ""))
+        .unwrap_or_default();
     format!("/outrigger-{name}")
 }
 
@@ -251,23 +326,33 @@ const UNMOVED: [(&str, &str); 2] = [
 
 /// Returns the text with these settings first in its `tailoredKubeletConfig`, where they replace existing lines.
 fn with_kubelet_settings(text: &str, settings: &[(&str, &str)]) -> anyhow::Result<String> {
-    let key =
-        |line: &str| line.trim_start().split_once(':').map(|(key, _)| key.to_owned()).unwrap_or_default();
+    let key = |line: &str| {
+        line.trim_start()
+            .split_once(':')
+            .map(|(key, _)| key.to_owned())
+            .unwrap_or_default()
+    };
     let mut lines: Vec<String> = text
         .lines()
         .filter(|line| !settings.iter().any(|(name, _)| key(line) == *name))
         .map(str::to_owned)
         .collect();
-    let section = lines.iter().position(|line| key(line) == "tailoredKubeletConfig");
+    let section = lines
+        .iter()
+        .position(|line| key(line) == "tailoredKubeletConfig");
     let section = section.context("no tailoredKubeletConfig in the configuration")?;
-    let new = settings.iter().map(|(name, value)| format!("      {name}: {value}"));
+    let new = settings
+        .iter()
+        .map(|(name, value)| format!("      {name}: {value}"));
     lines.splice(section + 1..section + 1, new);
     Ok(lines.join("\n") + "\n")
 }
 
 /// Returns the text with the value of its one line `key: …` replaced; that below `section:` if the key is `section.key`.
 pub(crate) fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
-    let (section, name) = key.rsplit_once('.').map_or((None, key), |(section, name)| (Some(section), name));
+    let (section, name) = key
+        .rsplit_once('.')
+        .map_or((None, key), |(section, name)| (Some(section), name));
     let is_plain = value.parse::<u16>().is_ok() || ["true", "false"].contains(&value);
     let (mut found, mut inside) = (0, section.is_none().then_some(0));
     let replaced = text.lines().map(|line| {
@@ -283,12 +368,19 @@ pub(crate) fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result
         if inside.is_some() && read == Some(name) {
             found += 1;
             let indent = &line[..depth];
-            let quoted = if is_plain { value.to_owned() } else { format!("{value:?}") };
+            let quoted = if is_plain {
+                value.to_owned()
+            } else {
+                format!("{value:?}")
+            };
             return format!("{indent}{name}: {quoted}\n");
         }
         format!("{line}\n")
     });
     let text = replaced.collect();
-    ensure!(found == 1, "--minconfig has {found} lines with {key}, not one");
+    ensure!(
+        found == 1,
+        "--minconfig has {found} lines with {key}, not one"
+    );
     Ok(text)
 }

@@ -29,13 +29,25 @@ impl Output {
 
     /// Returns itself if the program succeeded.
     pub fn success(self) -> anyhow::Result<Self> {
-        ensure!(self.code == Some(0), "exit code {:?}: {}{}", self.code, self.stderr, self.text());
+        ensure!(
+            self.code == Some(0),
+            "exit code {:?}: {}{}",
+            self.code,
+            self.stderr,
+            self.text()
+        );
         Ok(self)
     }
 
     /// Returns its stderr if it ended with exit code 1, as for every mistake that a user can correct.
     pub fn failure(self) -> anyhow::Result<String> {
-        ensure!(self.code == Some(1), "exit code {:?}, not 1: {}{}", self.code, self.stderr, self.text());
+        ensure!(
+            self.code == Some(1),
+            "exit code {:?}, not 1: {}{}",
+            self.code,
+            self.stderr,
+            self.text()
+        );
         Ok(self.stderr)
     }
 }
@@ -56,7 +68,11 @@ pub fn run(command: &mut Command) -> anyhow::Result<Output> {
 /// Runs `command` with `input` on its stdin.
 pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Output> {
     let shown = format!("{command:?}");
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = Ended(child.with_context(|| format!("{shown} cannot be started"))?);
     let stdout = child.0.stdout.take().map(collect);
     let stderr = child.0.stderr.take().map(collect);
@@ -70,7 +86,11 @@ pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Outp
         Err(error) => Err(error.to_string()),
     })?;
     let stderr = String::from_utf8_lossy(&collected(stderr)?).into_owned();
-    Ok(Output { code: status.code(), stdout: collected(stdout)?, stderr })
+    Ok(Output {
+        code: status.code(),
+        stdout: collected(stdout)?,
+        stderr,
+    })
 }
 
 /// Reads in the background, because the program would block on a full pipe.
@@ -84,7 +104,9 @@ fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<std::io::Result<V
 
 fn collected(reader: Option<JoinHandle<std::io::Result<Vec<u8>>>>) -> anyhow::Result<Vec<u8>> {
     match reader {
-        Some(reader) => Ok(reader.join().map_err(|_| anyhow!("the reader of the output has failed"))??),
+        Some(reader) => Ok(reader
+            .join()
+            .map_err(|_| anyhow!("the reader of the output has failed"))??),
         None => Ok(Vec::new()),
     }
 }

@@ -27,8 +27,12 @@ impl Answer {
     /// Returns the value of a header in lower case; empty if it is absent.
     pub fn header(&self, name: &str) -> String {
         let lines = self.head.lines().filter_map(|line| line.split_once(':'));
-        let value = lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        value.map(|(_, value)| value.trim().to_lowercase()).unwrap_or_default()
+        let value = lines
+            .into_iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name));
+        value
+            .map(|(_, value)| value.trim().to_lowercase())
+            .unwrap_or_default()
     }
 
     /// Returns itself if the code is 200.
@@ -39,19 +43,28 @@ impl Answer {
 
     /// Returns its body as samples if the code is 200.
     pub fn samples(self) -> anyhow::Result<Vec<Sample>> {
-        ensure!(self.header("content-type").starts_with("text/plain; version=0.0.4"), "{}", self.head);
+        ensure!(
+            self.header("content-type")
+                .starts_with("text/plain; version=0.0.4"),
+            "{}",
+            self.head
+        );
         samples(&self.success()?.body)
     }
 }
 
 /// Returns the response of the server at `address` to `GET path`.
 pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
-    send(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    send(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+    )
 }
 
 /// Sends these bytes and returns the response.
 pub fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
-    let mut stream = TcpStream::connect(address).with_context(|| format!("{address} does not listen"))?;
+    let mut stream =
+        TcpStream::connect(address).with_context(|| format!("{address} does not listen"))?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     // A server that refuses a request may close before its end.
     let _ = stream.write_all(request.as_bytes());
@@ -59,9 +72,15 @@ pub fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
     let read = stream.read_to_end(&mut answer);
     let answer = String::from_utf8(answer)?;
     ensure!(!answer.is_empty(), "no answer: {read:?}");
-    let (head, body) = answer.split_once("\r\n\r\n").context("the head has no end")?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("the head has no end")?;
     let code = head.split(' ').nth(1).context("no code")?.parse()?;
-    Ok(Answer { code, head: head.to_owned(), body: body.to_owned() })
+    Ok(Answer {
+        code,
+        head: head.to_owned(),
+        body: body.to_owned(),
+    })
 }
 
 /// One sample.
@@ -85,19 +104,31 @@ impl Sample {
 }
 
 /// Returns the one sample of this name with (at least) these labels.
-pub fn find<'a>(samples: &'a [Sample], name: &str, labels: &[(&str, &str)]) -> anyhow::Result<&'a Sample> {
+pub fn find<'a>(
+    samples: &'a [Sample],
+    name: &str,
+    labels: &[(&str, &str)],
+) -> anyhow::Result<&'a Sample> {
     let wanted = |sample: &&Sample| {
-        sample.name == name && labels.iter().all(|(key, value)| sample.label(key) == *value)
+        sample.name == name
+            && labels
+                .iter()
+                .all(|(key, value)| sample.label(key) == *value)
     };
     let found: Vec<_> = samples.iter().filter(wanted).collect();
-    let [one] = found.as_slice() else { bail!("{} samples of {name} {labels:?}", found.len()) };
+    let [one] = found.as_slice() else {
+        bail!("{} samples of {name} {labels:?}", found.len())
+    };
     Ok(one)
 }
 
 /// Parses the exposition format, and refuses what a strict parser would: samples without a type or a help text, split families,
 /// repeated series, counters without `_total`, histograms whose buckets do not add up.
 pub fn samples(text: &str) -> anyhow::Result<Vec<Sample>> {
-    ensure!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
+    ensure!(
+        text.is_empty() || text.ends_with('\n'),
+        "the last line has no end"
+    );
     let (mut families, mut family) = (BTreeSet::new(), ("", "", ""));
     let (mut found, mut series) = (Vec::new(), BTreeSet::new());
     for line in text.lines() {
@@ -117,12 +148,17 @@ pub fn samples(text: &str) -> anyhow::Result<Vec<Sample>> {
                 "" => bail!("{line}: no type"),
                 "histogram" => {
                     let ends = ["_bucket", "_sum", "_count"];
-                    ends.iter().find_map(|end| sample.name.strip_suffix(end)).unwrap_or_default()
+                    ends.iter()
+                        .find_map(|end| sample.name.strip_suffix(end))
+                        .unwrap_or_default()
                 }
                 _ => &sample.name,
             };
             ensure!(base == family.0, "{line} is not of {}", family.0);
-            ensure!(series.insert((sample.name.clone(), sample.labels.clone())), "{line} stands twice");
+            ensure!(
+                series.insert((sample.name.clone(), sample.labels.clone())),
+                "{line} stands twice"
+            );
             found.push(sample);
         }
     }
@@ -136,7 +172,9 @@ fn sample(line: &str) -> anyhow::Result<Sample> {
     let word = |text: &str| {
         !text.is_empty()
             && !text.starts_with(|first: char| first.is_ascii_digit())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     ensure!(word(name), "no name");
     let mut labels = BTreeMap::new();
@@ -145,7 +183,10 @@ fn sample(line: &str) -> anyhow::Result<Sample> {
             let (label, after) = inside.split_once("=\"").context("no label")?;
             ensure!(word(label), "no label");
             let (value, after) = quoted(after).context("no end of a value")?;
-            ensure!(labels.insert(label.to_owned(), value).is_none(), "a label stands twice");
+            ensure!(
+                labels.insert(label.to_owned(), value).is_none(),
+                "a label stands twice"
+            );
             match after.strip_prefix(',') {
                 Some(more) => inside = more,
                 None => {
@@ -159,7 +200,12 @@ fn sample(line: &str) -> anyhow::Result<Sample> {
     let value = words.next().unwrap_or_default().parse()?;
     let at = words.next().map(str::parse).transpose()?;
     ensure!(words.next().is_none(), "something stands behind");
-    Ok(Sample { name: name.to_owned(), labels, value, at })
+    Ok(Sample {
+        name: name.to_owned(),
+        labels,
+        value,
+        at,
+    })
 }
 
 /// Returns the text before the closing quotation mark, and the text after it.
@@ -190,7 +236,10 @@ fn check_histograms(samples: &[Sample]) -> anyhow::Result<()> {
             };
             if others(before) == others(sample) {
                 let bound = |sample: &Sample| sample.label("le").parse::<f64>();
-                ensure!(bound(before)? < bound(sample)?, "{sample:?}: bounds must rise");
+                ensure!(
+                    bound(before)? < bound(sample)?,
+                    "{sample:?}: bounds must rise"
+                );
                 ensure!(before.value <= sample.value, "{sample:?}: counts must rise");
             } else {
                 ensure!(before.label("le") == "+Inf", "{before:?} is the last");
@@ -199,7 +248,10 @@ fn check_histograms(samples: &[Sample]) -> anyhow::Result<()> {
         if let (Some(base), Some(before)) = (sample.name.strip_suffix("_count"), last)
             && before.name == format!("{base}_bucket")
         {
-            ensure!(before.value == sample.value, "{sample:?}: not as many as in the buckets");
+            ensure!(
+                before.value == sample.value,
+                "{sample:?}: not as many as in the buckets"
+            );
         }
         // The sum stands between the buckets and the count.
         if !sample.name.ends_with("_sum") {
@@ -237,7 +289,9 @@ mod tests {
             format!("{head}a{{1=\"c\"}} 1\n"),
             format!("{head}a 1\n# HELP b B.\n# TYPE b gauge\nb 1\n{head}a{{c=\"d\"}} 1\n"),
             "# HELP a A.\n# TYPE a counter\na 1\n".to_owned(),
-            format!("{histogram}h_bucket{{le=\"1\"}} 2\nh_bucket{{le=\"+Inf\"}} 1\nh_sum 1\nh_count 1\n"),
+            format!(
+                "{histogram}h_bucket{{le=\"1\"}} 2\nh_bucket{{le=\"+Inf\"}} 1\nh_sum 1\nh_count 1\n"
+            ),
             format!("{histogram}h_bucket{{le=\"+Inf\"}} 1\nh_sum 1\nh_count 2\n"),
         ] {
             assert!(samples(&text).is_err(), "{text}");

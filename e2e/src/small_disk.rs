@@ -19,9 +19,17 @@ impl SmallDisk {
     /// Mounts it at a new directory. `options` are those of tmpfs(5).
     pub fn mount(place: &Path, options: &str) -> anyhow::Result<Self> {
         fs::create_dir(place)?;
-        mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some(options))
-            .context("a small disk needs root")?;
-        Ok(Self { place: place.to_owned() })
+        mount(
+            Some("tmpfs"),
+            place,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(options),
+        )
+        .context("a small disk needs root")?;
+        Ok(Self {
+            place: place.to_owned(),
+        })
     }
 
     /// Writes a file until nothing more fits; returns its path.

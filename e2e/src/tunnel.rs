@@ -71,7 +71,10 @@ type Streams = Arc<Mutex<HashMap<u64, mpsc::Sender<Bytes>>>>;
 impl TunnelServer {
     /// Starts a server that accepts nodes whose certificates are issued by the CA in this file.
     pub fn start(node_ca: &Path) -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
         let now = SystemTime::now();
         let ca = Ca::generate(now)?;
         let (certificate, key) = ca.sign_server(["127.0.0.1"], now)?;
@@ -79,7 +82,10 @@ impl TunnelServer {
         roots.add(CertificateDer::from_pem_slice(&fs::read(node_ca)?)?)?;
         let config = ServerConfig::builder()
             .with_client_cert_verifier(WebPkiClientVerifier::builder(Arc::new(roots)).build()?)
-            .with_single_cert(vec![certificate.into()], PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key)))?;
+            .with_single_cert(
+                vec![certificate.into()],
+                PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key)),
+            )?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
         let port = listener.local_addr()?.port();
@@ -87,10 +93,20 @@ impl TunnelServer {
         let next = Arc::new(AtomicU64::new(1));
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, acceptor.clone(), sessions.clone(), next.clone()));
+                tokio::spawn(serve(
+                    stream,
+                    acceptor.clone(),
+                    sessions.clone(),
+                    next.clone(),
+                ));
             }
         });
-        Ok(Self { port, ca: pem_certificate(ca.cert_der()), runtime, newest })
+        Ok(Self {
+            port,
+            ca: pem_certificate(ca.cert_der()),
+            runtime,
+            newest,
+        })
     }
 
     /// Returns the newest tunnel, once there is one.
@@ -121,7 +137,12 @@ async fn serve(
     let (frames, mut outbound) = mpsc::channel(WAITING);
     let (pongs, mut asked) = mpsc::channel(WAITING);
     let streams = Streams::default();
-    sessions.send_replace(Some(Session { headers, frames, streams: streams.clone(), next }));
+    sessions.send_replace(Some(Session {
+        headers,
+        frames,
+        streams: streams.clone(),
+        next,
+    }));
     let writing = async {
         loop {
             let message = tokio::select! {
@@ -183,16 +204,24 @@ async fn deliver(streams: &Streams, frame: Frame) {
 }
 
 /// Reads the request, answers it and returns its headers.
-async fn upgrade(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<BTreeMap<String, String>> {
+async fn upgrade(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+) -> io::Result<BTreeMap<String, String>> {
     let head = read_head(stream).await?;
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     if !head.starts_with(&format!("GET {PATH} HTTP/1.1\r\n")) {
         return Err(bad(&head));
     }
-    let pairs = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    let headers: BTreeMap<_, _> =
-        pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-    let key = headers.get("sec-websocket-key").ok_or_else(|| bad("no key"))?;
+    let pairs = head
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(": "));
+    let headers: BTreeMap<_, _> = pairs
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let key = headers
+        .get("sec-websocket-key")
+        .ok_or_else(|| bad("no key"))?;
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n",
         accept_key(key)
@@ -207,7 +236,10 @@ pub async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Stri
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > MAX_HEAD {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the head is too long"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the head is too long",
+            ));
         }
         head.push(stream.read_u8().await?);
     }
@@ -217,7 +249,11 @@ pub async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Stri
 impl Session {
     /// Returns the node's name and address, as it reports them.
     pub fn node(&self) -> (&str, &str) {
-        let header = |name: &str| self.headers.get(&name.to_ascii_lowercase()).map_or("", String::as_str);
+        let header = |name: &str| {
+            self.headers
+                .get(&name.to_ascii_lowercase())
+                .map_or("", String::as_str)
+        };
         (header(NODE_HEADER), header(ADDRESS_HEADER))
     }
 
@@ -226,10 +262,23 @@ impl Session {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ours, theirs) = duplex(BUFFER);
         let (data, received) = mpsc::channel(WAITING);
-        self.streams.lock().ok().context("the streams")?.insert(id, data);
+        self.streams
+            .lock()
+            .ok()
+            .context("the streams")?
+            .insert(id, data);
         let frame = Connect { id, ..request }.frame(kind)?;
-        self.frames.send(frame).await.context("the tunnel has ended")?;
-        tokio::spawn(pump(id, theirs, received, self.frames.clone(), self.streams.clone()));
+        self.frames
+            .send(frame)
+            .await
+            .context("the tunnel has ended")?;
+        tokio::spawn(pump(
+            id,
+            theirs,
+            received,
+            self.frames.clone(),
+            self.streams.clone(),
+        ));
         Ok(ours)
     }
 
@@ -237,7 +286,9 @@ impl Session {
     pub async fn get(&self, kind: Kind, path: &str, query: &str) -> anyhow::Result<Vec<u8>> {
         let mut stream = self.connect(kind, Connect::new(0, path, query)).await?;
         let mut body = Vec::new();
-        timeout(WAIT_TIMEOUT, stream.read_to_end(&mut body)).await.context("the answer has no end")??;
+        timeout(WAIT_TIMEOUT, stream.read_to_end(&mut body))
+            .await
+            .context("the answer has no end")??;
         Ok(body)
     }
 
@@ -256,7 +307,9 @@ impl Session {
             .header("X-Stream-Protocol-Version", protocol)
             .header("Content-Length", "0");
         let mut stream = self.connect(kind, request).await?;
-        let head = timeout(WAIT_TIMEOUT, read_head(&mut stream)).await.context("no answer")??;
+        let head = timeout(WAIT_TIMEOUT, read_head(&mut stream))
+            .await
+            .context("no answer")??;
         ensure!(head.starts_with("HTTP/1.1 101 "), "{head}");
         Ok(stream)
     }
@@ -299,5 +352,7 @@ async fn pump(
         all.remove(&id);
     }
     // A tunnel that has ended need not be told.
-    let _ = frames.send(Frame::new(id, Kind::RemoveConnect, Bytes::new())).await;
+    let _ = frames
+        .send(Frame::new(id, Kind::RemoveConnect, Bytes::new()))
+        .await;
 }

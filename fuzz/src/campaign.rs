@@ -51,10 +51,15 @@ fn survive(target: &Target, seed: u64, input: &[u8]) -> Result<(), Crash> {
         Ok(()) if begun.elapsed() > SLOW => format!("it took {:?}", begun.elapsed()),
         Ok(()) => return Ok(()),
     };
-    Err(Crash { seed, input: input.to_vec(), why })
+    Err(Crash {
+        seed,
+        input: input.to_vec(),
+        why,
+    })
 }
 
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic".to_owned())
 }

@@ -18,10 +18,14 @@ fn begin() {
     let name = env::var("FUZZ_TARGET").expect("FUZZ_TARGET names the target");
     let target = target(&name).expect("a target");
     let inputs = (target.corpus)();
-    let directory = env::args().skip(1).map(PathBuf::from).find(|path| path.is_dir());
+    let directory = env::args()
+        .skip(1)
+        .map(PathBuf::from)
+        .find(|path| path.is_dir());
     for (number, input) in inputs.iter().enumerate() {
         let Some(directory) = &directory else { break };
-        fs::write(directory.join(format!("given-{number}")), input).expect("the directory can be written");
+        fs::write(directory.join(format!("given-{number}")), input)
+            .expect("the directory can be written");
     }
     CHOSEN.set((target, inputs)).expect("it begins once");
 }

@@ -11,10 +11,15 @@ fn main() -> anyhow::Result<()> {
     use anyhow::Context;
 
     let mut arguments = std::env::args().skip(1);
-    let name = arguments.next().context("which target? `fuzz TARGET FILE...` runs inputs of it")?;
+    let name = arguments
+        .next()
+        .context("which target? `fuzz TARGET FILE...` runs inputs of it")?;
     let target = fuzz::target(&name)?;
     let mut arguments = arguments.peekable();
-    anyhow::ensure!(arguments.peek().is_some(), "which inputs? `make fuzz TARGET={name}` looks for some");
+    anyhow::ensure!(
+        arguments.peek().is_some(),
+        "which inputs? `make fuzz TARGET={name}` looks for some"
+    );
     for file in arguments {
         let input = std::fs::read(&file).with_context(|| format!("{file} cannot be read"))?;
         (target.run)(&input);

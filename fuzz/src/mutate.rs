@@ -47,8 +47,18 @@ const WORDS: [&[u8]; 40] = [
 ];
 
 /// The limits of integer types.
-const NUMBERS: [u64; 10] =
-    [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
+const NUMBERS: [u64; 10] = [
+    0,
+    1,
+    0x7f,
+    0x80,
+    0xff,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0xffff_ffff_ffff_ffff,
+];
 
 /// The deepest nesting that is tried.
 const DEEP: u64 = 4000;

@@ -1,6 +1,11 @@
 //! Every decoder survives what is fed to it for a moment, the same inputs each time: as many as fit.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
 
 use std::{fs, time::Duration};
 
@@ -16,7 +21,11 @@ fn survives(name: &str) {
         Err(crash) => {
             let file = std::env::temp_dir().join(format!("{name}-{:x}.bin", crash.seed));
             fs::write(&file, &crash.input).unwrap();
-            panic!("{}; `cargo run -p fuzz {name} {}` shows it again", crash.why, file.display());
+            panic!(
+                "{}; `cargo run -p fuzz {name} {}` shows it again",
+                crash.why,
+                file.display()
+            );
         }
     }
 }

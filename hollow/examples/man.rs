@@ -8,7 +8,10 @@ use anyhow::Context;
 use clap::CommandFactory;
 
 fn main() -> anyhow::Result<()> {
-    let folder = std::env::args_os().nth(1).map(PathBuf::from).context("usage: man FOLDER")?;
+    let folder = std::env::args_os()
+        .nth(1)
+        .map(PathBuf::from)
+        .context("usage: man FOLDER")?;
     fs::create_dir_all(&folder)?;
     for command in [hollow::cli::Cli::command(), agent::cli::Cli::command()] {
         clap_mangen::generate_to(command.disable_help_subcommand(true), &folder)?;

@@ -6,7 +6,8 @@ use agent::log::LogFormat;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use cloudsim::{
-    controllers::manager::Switches, faults::Period, kubeconfig::DEFAULT_CONTEXT, pki::ServiceAccountTokens,
+    controllers::manager::Switches, faults::Period, kubeconfig::DEFAULT_CONTEXT,
+    pki::ServiceAccountTokens,
 };
 
 pub use agent::cli::Output;
@@ -94,7 +95,13 @@ Not supported: node jobs (operations.kubeedge.io), node groups (apps.kubeedge.io
 #[command(name = "cloudsim", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas [default: warn; off for demo and run]
-    #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        env = "CLOUDSIM_LOG",
+        hide_env_values = true
+    )]
     pub log_filter: Option<String>,
 
     /// Log format
@@ -119,7 +126,9 @@ impl Cli {
     pub fn log_filter(&self) -> &str {
         // `kube_client` logs each failed request before its caller does, and cannot know whether it matters.
         let quiet = matches!(self.command, Command::Demo { .. } | Command::Run(_));
-        self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn,kube_client=off" })
+        self.log_filter
+            .as_deref()
+            .unwrap_or(if quiet { "off" } else { "warn,kube_client=off" })
     }
 }
 
@@ -333,7 +342,11 @@ pub struct Up {
     pub stream_client_ca: Option<PathBuf>,
 
     /// The common name of that certificate; whoever is of system:masters gets in as well. Repeatable
-    #[arg(long = "stream-client-name", value_name = "NAME", default_value = "kube-apiserver-kubelet-client")]
+    #[arg(
+        long = "stream-client-name",
+        value_name = "NAME",
+        default_value = "kube-apiserver-kubelet-client"
+    )]
     pub stream_client_names: Vec<String>,
 
     /// Port of the router, over which requests reach nodes through rules, KubeEdge's 9443: /NODE/NAMESPACE/PATH. Plain HTTP on the
@@ -377,7 +390,12 @@ pub struct Up {
 
     /// Controllers of a cluster to run, separated by commas: `*` all, `NAME` that one, `*,-NAME` all but that one.
     /// Names are those of kube-controller-manager, and `scheduler`. An empty list leaves the work to the real ones
-    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
     pub controllers: Switches,
 
     /// Enforce RBAC: roles and bindings decide what a caller may do. With --rbac=false, only system:masters has access
@@ -414,17 +432,26 @@ fn port_or_off(text: &str) -> Result<Port, String> {
     if text == "off" {
         return Ok(Port(None));
     }
-    text.parse().map(|port| Port(Some(port))).map_err(|_| "a port, 0 to 65535, or off".to_owned())
+    text.parse()
+        .map(|port| Port(Some(port)))
+        .map_err(|_| "a port, 0 to 65535, or off".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: u64 = text.parse().map_err(|_| "a whole number of seconds".to_owned())?;
-    if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
+    let seconds: u64 = text
+        .parse()
+        .map_err(|_| "a whole number of seconds".to_owned())?;
+    if seconds == 0 {
+        Err("at least 1".to_owned())
+    } else {
+        Ok(Duration::from_secs(seconds))
+    }
 }
 
 fn token_lifetime(text: &str) -> Result<Duration, String> {
-    let period: Period =
-        text.parse().map_err(|error: cloudsim::faults::ParsePeriodError| error.to_string())?;
+    let period: Period = text
+        .parse()
+        .map_err(|error: cloudsim::faults::ParsePeriodError| error.to_string())?;
     if period.get() < ServiceAccountTokens::LEAST_MAX_LIFETIME {
         return Err("at least 1h".to_owned());
     }
@@ -440,16 +467,28 @@ mod tests {
     #[test]
     fn the_command_line_is_sound_and_ports_default_to_kubeedges() {
         Cli::command().debug_assert();
-        let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else { panic!() };
-        assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
+        let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else {
+            panic!()
+        };
+        assert_eq!(
+            (up.api_port, up.https_port, up.ws_port),
+            (6443, 10002, 10000)
+        );
         assert_eq!(up.tunnel_port, Port(Some(10004)));
-        let Command::Up(off) = Cli::parse_from(["cloudsim", "up", "--tunnel-port", "off"]).command else {
+        let Command::Up(off) = Cli::parse_from(["cloudsim", "up", "--tunnel-port", "off"]).command
+        else {
             panic!()
         };
         assert_eq!(off.tunnel_port, Port(None));
         assert!(Cli::try_parse_from(["cloudsim", "up", "--tunnel-port", "on"]).is_err());
-        for (rbac, expected) in [(None, true), (Some("--rbac"), true), (Some("--rbac=false"), false)] {
-            let Command::Up(up) = Cli::parse_from(["cloudsim", "up"].into_iter().chain(rbac)).command else {
+        for (rbac, expected) in [
+            (None, true),
+            (Some("--rbac"), true),
+            (Some("--rbac=false"), false),
+        ] {
+            let Command::Up(up) =
+                Cli::parse_from(["cloudsim", "up"].into_iter().chain(rbac)).command
+            else {
                 panic!()
             };
             assert_eq!(up.rbac, expected, "{rbac:?}");
@@ -459,12 +498,22 @@ mod tests {
         assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--renewal-grace", "30"]).is_err());
         let max = |text: &str| {
-            Cli::try_parse_from(["cloudsim", "up", "--service-account-max-token-expiration", text])
+            Cli::try_parse_from([
+                "cloudsim",
+                "up",
+                "--service-account-max-token-expiration",
+                text,
+            ])
         };
         assert!(max("59m").is_err() && max("1h").is_ok());
-        assert!(Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok());
+        assert!(
+            Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok()
+        );
         assert!(Cli::try_parse_from(["cloudsim", "token", "--uses", "0"]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"]).is_ok());
+        assert!(
+            Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"])
+                .is_ok()
+        );
         assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "--lost"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--lost"]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "node", "reset"]).is_err());
@@ -472,7 +521,16 @@ mod tests {
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
         assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
         assert!(
-            Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t=1", "--kubeconfig", "k"]).is_ok()
+            Cli::try_parse_from([
+                "cloudsim",
+                "devices",
+                "set",
+                "ns/d",
+                "t=1",
+                "--kubeconfig",
+                "k"
+            ])
+            .is_ok()
         );
         assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t="]).is_err());
         assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d"]).is_err());

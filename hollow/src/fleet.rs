@@ -111,7 +111,11 @@ pub struct Fleet {
 
 impl Fleet {
     /// Starts the nodes; they join `cloud` with `token`.
-    pub async fn start(cloud: impl Into<Endpoints>, token: &str, options: &Options) -> Result<Self, Error> {
+    pub async fn start(
+        cloud: impl Into<Endpoints>,
+        token: &str,
+        options: &Options,
+    ) -> Result<Self, Error> {
         let cloud = cloud.into();
         // Tests do not raise the limit themselves. If it cannot be read, the nodes are tried.
         if let Ok(limit) = limits::raise_open_files() {

@@ -27,7 +27,10 @@ pub(crate) struct OwnNames {
 impl OwnNames {
     /// Reads the name and addresses of this machine.
     pub(crate) fn of_machine() -> Self {
-        Self { addresses: Host::addresses(), name: Host::detect().name }
+        Self {
+            addresses: Host::addresses(),
+            name: Host::detect().name,
+        }
     }
 }
 
@@ -47,27 +50,46 @@ pub(crate) struct Reach {
 impl Reach {
     /// Returns the names of a cloud that listens at `address` and was `given` these names.
     pub(crate) fn of(address: IpAddr, given: &[String], own: &OwnNames) -> Self {
-        let mut names = if given.is_empty() { by_itself(address, own) } else { given.to_vec() };
+        let mut names = if given.is_empty() {
+            by_itself(address, own)
+        } else {
+            given.to_vec()
+        };
         // Nodes of this process dial the address, whatever the cloud is called elsewhere.
         let dialed = dialed(address).to_string();
         if !names.contains(&dialed) {
             names.push(dialed.clone());
         }
         let mut others = names.iter().filter(|name| !is_of_this_machine(name));
-        let own_first = own.addresses.iter().map(ToString::to_string).find(|own| names.contains(own));
+        let own_first = own
+            .addresses
+            .iter()
+            .map(ToString::to_string)
+            .find(|own| names.contains(own));
         let outside = match (address.is_loopback(), given.is_empty()) {
             (true, _) => None,
             // The address that others most probably reach.
-            (false, true) if address.is_unspecified() => own_first.or_else(|| others.next().cloned()),
+            (false, true) if address.is_unspecified() => {
+                own_first.or_else(|| others.next().cloned())
+            }
             (false, _) => others.next().cloned(),
         };
-        Self { names, outside, is_loopback: address.is_loopback(), dialed }
+        Self {
+            names,
+            outside,
+            is_loopback: address.is_loopback(),
+            dialed,
+        }
     }
 
     /// Puts the address that this machine dials before names that do not resolve here, so that the kubeconfig works here. Returns the
     /// first name if it was one of these.
     pub(crate) async fn prefer_reachable(&mut self) -> Option<String> {
-        let first = self.names.first().filter(|name| !is_of_this_machine(name))?.clone();
+        let first = self
+            .names
+            .first()
+            .filter(|name| !is_of_this_machine(name))?
+            .clone();
         // The port has no effect.
         let found = timeout(RESOLVE_TIMEOUT, lookup_host((first.as_str(), 0))).await;
         if found.is_ok_and(|found| found.is_ok_and(|mut found| found.next().is_some())) {
@@ -80,8 +102,14 @@ impl Reach {
 
     /// Returns the address of a server to show to people: for one that listens at all addresses, the name by which it is reached.
     pub(crate) fn shown(&self, at: SocketAddr) -> String {
-        let name = at.ip().is_unspecified().then(|| self.outside.as_ref().unwrap_or(&self.dialed));
-        name.map_or_else(|| at.to_string(), |name| format!("{}:{}", in_url(name), at.port()))
+        let name = at
+            .ip()
+            .is_unspecified()
+            .then(|| self.outside.as_ref().unwrap_or(&self.dialed));
+        name.map_or_else(
+            || at.to_string(),
+            |name| format!("{}:{}", in_url(name), at.port()),
+        )
     }
 
     /// Returns the name by which this machine reaches it.
@@ -101,7 +129,11 @@ pub(crate) fn check_address(address: IpAddr, own: &OwnNames) -> anyhow::Result<(
             let own: Vec<String> = own.addresses.iter().map(ToString::to_string).collect();
             anyhow::bail!(
                 "{address} is not an address of this machine; set --address to one of {}, or to 0.0.0.0 for all",
-                ["127.0.0.1".to_owned()].into_iter().chain(own).collect::<Vec<_>>().join(", ")
+                ["127.0.0.1".to_owned()]
+                    .into_iter()
+                    .chain(own)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             )
         }
         // Other errors depend on the port, and are reported by the server.
@@ -128,7 +160,10 @@ fn by_itself(address: IpAddr, own: &OwnNames) -> Vec<String> {
 }
 
 fn is_of_this_machine(name: &str) -> bool {
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name == "localhost"
+        || name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -137,7 +172,9 @@ mod tests {
 
     fn reach(address: &str, given: &[&str]) -> (String, Option<String>) {
         let own = OwnNames {
-            addresses: ["192.0.2.10", "10.1.2.3"].map(|address| address.parse().unwrap()).into(),
+            addresses: ["192.0.2.10", "10.1.2.3"]
+                .map(|address| address.parse().unwrap())
+                .into(),
             name: "cloud-1".to_owned(),
         };
         let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
@@ -151,57 +188,131 @@ mod tests {
         for (address, given, names, outside) in [
             ("127.0.0.1", &[][..], "127.0.0.1 localhost", None),
             ("::1", &[], "::1 localhost", None),
-            ("0.0.0.0", &[], "127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1", some("192.0.2.10")),
-            ("10.1.2.3", &[], "10.1.2.3 localhost cloud-1", some("10.1.2.3")),
-            ("::", &[], "::1 127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1", some("192.0.2.10")),
-            ("0.0.0.0", &["cloud.example.com"], "cloud.example.com 127.0.0.1", some("cloud.example.com")),
-            ("::", &["cloud.example.com"], "cloud.example.com ::1", some("cloud.example.com")),
-            ("10.1.2.3", &["cloud.example.com"], "cloud.example.com 10.1.2.3", some("cloud.example.com")),
-            ("0.0.0.0", &["localhost", "10.1.2.3"], "localhost 10.1.2.3 127.0.0.1", some("10.1.2.3")),
+            (
+                "0.0.0.0",
+                &[],
+                "127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1",
+                some("192.0.2.10"),
+            ),
+            (
+                "10.1.2.3",
+                &[],
+                "10.1.2.3 localhost cloud-1",
+                some("10.1.2.3"),
+            ),
+            (
+                "::",
+                &[],
+                "::1 127.0.0.1 localhost 192.0.2.10 10.1.2.3 cloud-1",
+                some("192.0.2.10"),
+            ),
+            (
+                "0.0.0.0",
+                &["cloud.example.com"],
+                "cloud.example.com 127.0.0.1",
+                some("cloud.example.com"),
+            ),
+            (
+                "::",
+                &["cloud.example.com"],
+                "cloud.example.com ::1",
+                some("cloud.example.com"),
+            ),
+            (
+                "10.1.2.3",
+                &["cloud.example.com"],
+                "cloud.example.com 10.1.2.3",
+                some("cloud.example.com"),
+            ),
+            (
+                "0.0.0.0",
+                &["localhost", "10.1.2.3"],
+                "localhost 10.1.2.3 127.0.0.1",
+                some("10.1.2.3"),
+            ),
             ("0.0.0.0", &["localhost"], "localhost 127.0.0.1", None),
             ("127.0.0.1", &["cloud.test"], "cloud.test 127.0.0.1", None),
         ] {
-            assert_eq!(reach(address, given), (names.to_owned(), outside), "{address} {given:?}");
+            assert_eq!(
+                reach(address, given),
+                (names.to_owned(), outside),
+                "{address} {given:?}"
+            );
         }
     }
 
     #[test]
     fn printed_addresses_can_be_used() {
-        let own = OwnNames { addresses: vec!["192.0.2.10".parse().unwrap()], name: "cloud-1".to_owned() };
+        let own = OwnNames {
+            addresses: vec!["192.0.2.10".parse().unwrap()],
+            name: "cloud-1".to_owned(),
+        };
         for (address, given, at, shown) in [
             ("127.0.0.1", &[][..], "127.0.0.1:6443", "127.0.0.1:6443"),
             ("0.0.0.0", &[], "0.0.0.0:6443", "192.0.2.10:6443"),
             ("::", &[], "[::]:6443", "192.0.2.10:6443"),
-            ("0.0.0.0", &["cloud.test"], "0.0.0.0:6443", "cloud.test:6443"),
+            (
+                "0.0.0.0",
+                &["cloud.test"],
+                "0.0.0.0:6443",
+                "cloud.test:6443",
+            ),
             ("::", &["2001:db8::7"], "[::]:6443", "[2001:db8::7]:6443"),
             ("0.0.0.0", &["localhost"], "0.0.0.0:6443", "127.0.0.1:6443"),
             ("0.0.0.0", &[], "127.0.0.1:9443", "127.0.0.1:9443"),
         ] {
             let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
             let reach = Reach::of(address.parse().unwrap(), &given, &own);
-            assert_eq!(reach.shown(at.parse().unwrap()), shown, "{address} {given:?}");
+            assert_eq!(
+                reach.shown(at.parse().unwrap()),
+                shown,
+                "{address} {given:?}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_name_that_does_not_resolve_here_is_not_in_the_kubeconfig() {
         for (given, first, warned) in [
-            ("no-such-host.invalid", "127.0.0.1", Some("no-such-host.invalid")),
+            (
+                "no-such-host.invalid",
+                "127.0.0.1",
+                Some("no-such-host.invalid"),
+            ),
             ("localhost", "localhost", None),
             ("192.0.2.10", "192.0.2.10", None),
         ] {
-            let mut reach = Reach::of([0, 0, 0, 0].into(), &[given.to_owned()], &OwnNames::default());
+            let mut reach = Reach::of(
+                [0, 0, 0, 0].into(),
+                &[given.to_owned()],
+                &OwnNames::default(),
+            );
             assert_eq!(reach.prefer_reachable().await.as_deref(), warned, "{given}");
-            assert_eq!(reach.names.first().map(String::as_str), Some(first), "{given}");
-            assert!(reach.names.iter().any(|name| name == given), "the certificate is for it");
+            assert_eq!(
+                reach.names.first().map(String::as_str),
+                Some(first),
+                "{given}"
+            );
+            assert!(
+                reach.names.iter().any(|name| name == given),
+                "the certificate is for it"
+            );
         }
     }
 
     #[test]
     fn an_address_of_another_machine_is_refused_with_the_own_ones() {
-        let own = OwnNames { addresses: vec!["192.0.2.10".parse().unwrap()], name: "cloud-1".to_owned() };
-        let error = check_address("192.0.2.99".parse().unwrap(), &own).unwrap_err().to_string();
-        assert!(error.contains("192.0.2.99") && error.contains("192.0.2.10, or to 0.0.0.0"), "{error}");
+        let own = OwnNames {
+            addresses: vec!["192.0.2.10".parse().unwrap()],
+            name: "cloud-1".to_owned(),
+        };
+        let error = check_address("192.0.2.99".parse().unwrap(), &own)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("192.0.2.99") && error.contains("192.0.2.10, or to 0.0.0.0"),
+            "{error}"
+        );
         for address in ["127.0.0.1", "0.0.0.0"] {
             check_address(address.parse().unwrap(), &own).unwrap();
         }

@@ -18,8 +18,11 @@ pub(crate) enum Shape {
 
 /// The first shape that the caller accepts and this server has; `None` if there is none (406).
 pub(crate) fn shape(headers: &HeaderMap) -> Option<Shape> {
-    let mut ranges =
-        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
+    let mut ranges = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .peekable();
     if ranges.peek().is_none() {
         return Some(Shape::Objects);
     }
@@ -28,15 +31,23 @@ pub(crate) fn shape(headers: &HeaderMap) -> Option<Shape> {
 
 /// Whether the caller takes objects at all, be it after another shape.
 pub(crate) fn takes_objects(headers: &HeaderMap) -> bool {
-    let mut ranges =
-        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
+    let mut ranges = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .peekable();
     ranges.peek().is_none()
-        || ranges.flat_map(|value| value.split(',')).any(|one| range(one) == Some(Shape::Objects))
+        || ranges
+            .flat_map(|value| value.split(','))
+            .any(|one| range(one) == Some(Shape::Objects))
 }
 
 /// Whether the caller asks for discovery in one answer (`APIGroupDiscoveryList`).
 pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
-    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepts = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     accepts.flat_map(|value| value.split(',')).any(|range| {
         let has = |parameter: &str| range.split(';').any(|part| part.trim() == parameter);
         has("as=APIGroupDiscoveryList") && has("g=apidiscovery.k8s.io") && has("v=v2")
@@ -45,7 +56,10 @@ pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
 
 /// Whether the caller takes OpenAPI v2 as protobuf, which is all that client-go asks for.
 pub(crate) fn wants_protobuf_openapi(headers: &HeaderMap) -> bool {
-    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepts = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     accepts.flat_map(|value| value.split(',')).any(|range| {
         let media_type = range.split(';').next().unwrap_or_default().trim();
         media_type.starts_with("application/com.github.proto-openapi.spec.v2")
@@ -57,11 +71,19 @@ fn range(range: &str) -> Option<Shape> {
     let mut parts = range.split(';').map(str::trim);
     // clients that would rather have protobuf also take JSON, further down their list
     let media_type = parts.next()?;
-    if !matches!(media_type, "application/json" | YAML | "application/*" | "*/*" | "") {
+    if !matches!(
+        media_type,
+        "application/json" | YAML | "application/*" | "*/*" | ""
+    ) {
         return None;
     }
     let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
-    let parameter = |name| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    let parameter = |name| {
+        parameters
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| *value)
+    };
     if media_type == YAML && parameter("as").is_some() {
         return None;
     }
@@ -82,14 +104,29 @@ mod tests {
     fn the_first_shape_that_is_served_wins() {
         let cases = [
             ("application/json", Some(Shape::Objects)),
-            ("application/vnd.kubernetes.protobuf,application/json", Some(Shape::Objects)),
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                Some(Shape::Objects),
+            ),
             ("application/vnd.kubernetes.protobuf", None),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(Shape::Table)),
-            ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Some(Shape::Objects)),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Shape::Metadata)),
+            (
+                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+                Some(Shape::Table),
+            ),
+            (
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Some(Shape::Objects),
+            ),
+            (
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                Some(Shape::Metadata),
+            ),
             ("application/json; charset=utf-8", Some(Shape::Objects)),
             ("*/*", Some(Shape::Objects)),
-            ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", None),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                None,
+            ),
             (
                 "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
                 Some(Shape::Objects),

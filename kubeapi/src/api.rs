@@ -149,7 +149,10 @@ impl Api {
 
     /// Returns what computes the objects of `kind`.
     pub(crate) fn computed(&self, kind: &Kind) -> Option<Arc<dyn ComputedObjects>> {
-        self.0.computed.get(&(kind.group.as_str(), kind.plural.as_str())).cloned()
+        self.0
+            .computed
+            .get(&(kind.group.as_str(), kind.plural.as_str()))
+            .cloned()
     }
 
     /// Returns the slots for streams to nodes.
@@ -167,7 +170,10 @@ impl Api {
 
     /// Reports whether objects of `kind` are only stored, and no controller acts on them.
     pub(crate) fn only_stores(&self, kind: &Kind) -> bool {
-        self.0.stored_only.iter().any(|(group, name)| *group == kind.group && *name == kind.kind)
+        self.0
+            .stored_only
+            .iter()
+            .any(|(group, name)| *group == kind.group && *name == kind.kind)
     }
 
     /// Returns a document about what is served, made by `make` when it is first requested.
@@ -222,13 +228,19 @@ impl Builder {
     /// Sets the issuer of service account tokens; without one the `token` subresource answers 501.
     #[must_use]
     pub fn token_issuer(self, issuer: Arc<dyn TokenIssuer>) -> Self {
-        Self { token_issuer: Some(issuer), ..self }
+        Self {
+            token_issuer: Some(issuer),
+            ..self
+        }
     }
 
     /// Sets further admission rules, besides those of schemas and of kinds.
     #[must_use]
     pub fn admission(self, admission: Arc<dyn Admission>) -> Self {
-        Self { admission: Some(admission), ..self }
+        Self {
+            admission: Some(admission),
+            ..self
+        }
     }
 
     /// Sets how admission webhooks are called; the default is HTTPS.
@@ -240,7 +252,10 @@ impl Builder {
     /// Sets how kubelets are reached; without it, logs, exec, attach, port-forward and `nodes/proxy` answer 501.
     #[must_use]
     pub fn node_streams(self, streams: Arc<dyn NodeStreams>) -> Self {
-        Self { node_streams: Some(streams), ..self }
+        Self {
+            node_streams: Some(streams),
+            ..self
+        }
     }
 
     /// Adds a provider of computed objects, whose kinds are served besides those of the registry.
@@ -259,14 +274,22 @@ impl Builder {
     /// Sets the kinds (group, kind) on which no controller acts: whoever writes an object of one is warned that it is only stored.
     #[must_use]
     pub fn stored_only<'a>(self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let kinds = kinds.into_iter().map(|(group, kind)| (group.to_owned(), kind.to_owned()));
-        Self { stored_only: kinds.collect(), ..self }
+        let kinds = kinds
+            .into_iter()
+            .map(|(group, kind)| (group.to_owned(), kind.to_owned()));
+        Self {
+            stored_only: kinds.collect(),
+            ..self
+        }
     }
 
     /// Sets a source of further metrics for `/metrics`; their names must differ from the API's own.
     #[must_use]
     pub fn metrics(self, source: MetricsSource) -> Self {
-        Self { metrics: Some(source), ..self }
+        Self {
+            metrics: Some(source),
+            ..self
+        }
     }
 
     /// Builds the API.

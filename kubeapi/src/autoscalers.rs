@@ -13,9 +13,21 @@ const V2: &str = "autoscaling/v2";
 /// The fields that `v1` has as annotations: half of the object, name of the field, annotation.
 const ANNOTATED: [(&str, &str, &str); 4] = [
     ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),
-    ("spec", "behavior", "autoscaling.alpha.kubernetes.io/behavior"),
-    ("status", "currentMetrics", "autoscaling.alpha.kubernetes.io/current-metrics"),
-    ("status", "conditions", "autoscaling.alpha.kubernetes.io/conditions"),
+    (
+        "spec",
+        "behavior",
+        "autoscaling.alpha.kubernetes.io/behavior",
+    ),
+    (
+        "status",
+        "currentMetrics",
+        "autoscaling.alpha.kubernetes.io/current-metrics",
+    ),
+    (
+        "status",
+        "conditions",
+        "autoscaling.alpha.kubernetes.io/conditions",
+    ),
 ];
 
 /// A stored autoscaler as one of `autoscaling/v1`.
@@ -30,12 +42,16 @@ pub(crate) fn to_v1(mut autoscaler: Value) -> Value {
         child(map, "status").insert("currentCPUUtilizationPercentage".into(), utilization);
     }
     for (half, field, annotation) in ANNOTATED {
-        let value =
-            map.get_mut(half).and_then(Value::as_object_mut).and_then(|half| half.shift_remove(field));
-        let said =
-            value.filter(|value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+        let value = map
+            .get_mut(half)
+            .and_then(Value::as_object_mut)
+            .and_then(|half| half.shift_remove(field));
+        let said = value.filter(|value| {
+            !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
+        });
         if let Some(value) = said {
-            child(child(map, "metadata"), "annotations").insert(annotation.into(), value.to_string().into());
+            child(child(map, "metadata"), "annotations")
+                .insert(annotation.into(), value.to_string().into());
         }
     }
     autoscaler
@@ -46,15 +62,25 @@ pub(crate) fn to_v2(mut autoscaler: Value) -> Value {
     let map = as_map(&mut autoscaler);
     map.insert("apiVersion".into(), V2.into());
     for (half, field, annotation) in ANNOTATED {
-        let annotations = map.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
-        let text = annotations.and_then(Value::as_object_mut).and_then(|map| map.shift_remove(annotation));
-        let value = text.as_ref().and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
+        let annotations = map
+            .get_mut("metadata")
+            .and_then(|metadata| metadata.get_mut("annotations"));
+        let text = annotations
+            .and_then(Value::as_object_mut)
+            .and_then(|map| map.shift_remove(annotation));
+        let value = text
+            .as_ref()
+            .and_then(Value::as_str)
+            .and_then(|text| serde_json::from_str(text).ok());
         if let Some(value) = value {
             let value: Value = value;
             child(map, half).insert(field.into(), value);
         }
     }
-    let empty = map.get("metadata").and_then(|metadata| metadata.get("annotations")) == Some(&json!({}));
+    let empty = map
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations"))
+        == Some(&json!({}));
     if empty {
         child(map, "metadata").shift_remove("annotations");
     }
@@ -74,15 +100,27 @@ pub(crate) fn to_v2(mut autoscaler: Value) -> Value {
 }
 
 /// Takes the processor's utilization out of a list of metrics.
-fn take_utilization(map: &mut Map<String, Value>, half: &str, list: &str, at: &str) -> Option<Value> {
+fn take_utilization(
+    map: &mut Map<String, Value>,
+    half: &str,
+    list: &str,
+    at: &str,
+) -> Option<Value> {
     let metrics = map.get_mut(half)?.get_mut(list)?.as_array_mut()?;
     let percent = |metric: &Value| {
-        let resource = metric.get("resource").filter(|_| metric["type"] == "Resource")?;
-        let percent = resource.get(at)?.get("averageUtilization").filter(|_| resource["name"] == "cpu");
+        let resource = metric
+            .get("resource")
+            .filter(|_| metric["type"] == "Resource")?;
+        let percent = resource
+            .get(at)?
+            .get("averageUtilization")
+            .filter(|_| resource["name"] == "cpu");
         percent.filter(|percent| percent.is_i64()).cloned()
     };
-    let (index, found) =
-        metrics.iter().enumerate().find_map(|(index, metric)| Some((index, percent(metric)?)))?;
+    let (index, found) = metrics
+        .iter()
+        .enumerate()
+        .find_map(|(index, metric)| Some((index, percent(metric)?)))?;
     metrics.remove(index);
     Some(found)
 }
@@ -94,9 +132,20 @@ fn put_utilization(
     list: &str,
     value: impl Fn(Value) -> Value,
 ) {
-    let Some(half) = map.get_mut(half).and_then(Value::as_object_mut) else { return };
-    let Some(percent) = half.shift_remove(field).filter(|percent| !percent.is_null()) else { return };
-    let at = if list == "metrics" { "target" } else { "current" };
+    let Some(half) = map.get_mut(half).and_then(Value::as_object_mut) else {
+        return;
+    };
+    let Some(percent) = half
+        .shift_remove(field)
+        .filter(|percent| !percent.is_null())
+    else {
+        return;
+    };
+    let at = if list == "metrics" {
+        "target"
+    } else {
+        "current"
+    };
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", at: value(percent)}});
     match half.get_mut(list).and_then(Value::as_array_mut) {
         Some(metrics) => metrics.insert(0, metric),
@@ -119,7 +168,10 @@ mod tests {
             })
         };
         let old = to_v1(stored(json!([cpu, memory])));
-        assert_eq!(old["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 70}));
+        assert_eq!(
+            old["spec"],
+            json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 70})
+        );
         assert_eq!(old["apiVersion"], "autoscaling/v1");
         assert_eq!(
             old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"],

@@ -24,5 +24,7 @@ pub(crate) async fn run<T: Send + 'static>(
     let _turn = turn
         .map_err(|_| StatusError::timeout("request did not complete within requested timeout"))?
         .map_err(|_| StatusError::internal("the checks have ended"))?;
-    spawn_blocking(work).await.map_err(|error| StatusError::internal(format!("a check broke off: {error}")))
+    spawn_blocking(work)
+        .await
+        .map_err(|error| StatusError::internal(format!("a check broke off: {error}")))
 }

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{
+    BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody,
+};
 use limits::excerpt;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -46,7 +48,8 @@ const WARNINGS_CHARACTERS: usize = 4 * 1024;
 const WARNING_CHARACTERS: usize = 256;
 
 /// The media types accepted for objects in requests.
-const ACCEPTED_MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const ACCEPTED_MEDIA_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// How long reading a body may take: the API server's request timeout. Without it, a client that sends a byte now and then would hold a
 /// connection for ever.
@@ -108,11 +111,13 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
-        ReadBodyError::TooLarge(limit) => StatusError::too_large(limit),
-        late @ ReadBodyError::Timeout(_) => StatusError::late(late.to_string()),
-        broken @ ReadBodyError::Broken(_) => StatusError::bad_request(broken.to_string()),
-    })
+    gather(body, MAX_BODY_BYTES)
+        .await
+        .map_err(|unread| match unread {
+            ReadBodyError::TooLarge(limit) => StatusError::too_large(limit),
+            late @ ReadBodyError::Timeout(_) => StatusError::late(late.to_string()),
+            broken @ ReadBodyError::Broken(_) => StatusError::bad_request(broken.to_string()),
+        })
 }
 
 /// Reads the object in a request's body (JSON, YAML or protobuf), for services that handle requests before the API does.
@@ -129,7 +134,8 @@ pub(crate) fn parse(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Val
         "application/json" | "" => serde_json::from_slice(body).map_err(|error| json_fault(&error)),
         "application/yaml" => read_yaml(body),
         proto::MEDIA_TYPE => {
-            return proto::decode(body).map_err(|error| StatusError::bad_request(error.to_string()));
+            return proto::decode(body)
+                .map_err(|error| StatusError::bad_request(error.to_string()));
         }
         _ => return Err(StatusError::unsupported_media_type(ACCEPTED_MEDIA_TYPES)),
     };
@@ -146,15 +152,19 @@ pub(crate) const NOT_AN_OBJECT: &str =
 
 /// Says why JSON has no kind, with the API server's text for a body that ends too early.
 fn json_fault(error: &serde_json::Error) -> String {
-    let why =
-        if error.is_eof() { "unexpected end of JSON input".to_owned() } else { excerpt(&error.to_string()) };
+    let why = if error.is_eof() {
+        "unexpected end of JSON input".to_owned()
+    } else {
+        excerpt(&error.to_string())
+    };
     format!("couldn't get version/kind; json parse error: {why}")
 }
 
 /// 400 for a body of which not even the kind can be read, with the beginning of the body.
 pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> StatusError {
     let summary = summary(body);
-    let message = format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
+    let message =
+        format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
     StatusError::bad_request(message)
 }
 
@@ -166,13 +176,20 @@ fn summary(body: &[u8]) -> String {
     match shown {
         [] => "<empty>".to_owned(),
         [b'{', ..] => format!("{}{more}", String::from_utf8_lossy(shown)),
-        _ => shown.iter().map(|byte| format!("{byte:02x}")).chain([more.to_owned()]).collect(),
+        _ => shown
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .chain([more.to_owned()])
+            .collect(),
     }
 }
 
 /// Returns the media type of a request's body, without parameters.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
@@ -185,7 +202,10 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 /// Parses JSON; the parser limits the nesting.
 pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
     serde_json::from_slice(body).map_err(|error| {
-        StatusError::bad_request(format!("the body is not JSON: {}", excerpt(&error.to_string())))
+        StatusError::bad_request(format!(
+            "the body is not JSON: {}",
+            excerpt(&error.to_string())
+        ))
     })
 }
 
@@ -218,17 +238,31 @@ fn read_yaml(body: &[u8]) -> Result<Value, String> {
 
 /// Makes a JSON response. Each warning becomes a header that kubectl prints.
 pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Response<Body> {
-    let mut response = Response::new(Full::new(json).map_err(|never| match never {}).boxed_unsync());
+    let mut response = Response::new(
+        Full::new(json)
+            .map_err(|never| match never {})
+            .boxed_unsync(),
+    );
     *response.status_mut() = code;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     let mut told = HashSet::new();
     let warnings = warnings.iter().map(String::as_str);
-    let warnings: Vec<_> = warnings.filter(|warning| !warning.is_empty() && told.insert(*warning)).collect();
+    let warnings: Vec<_> = warnings
+        .filter(|warning| !warning.is_empty() && told.insert(*warning))
+        .collect();
     let total: usize = warnings.iter().map(|warning| warning.chars().count()).sum();
     if total <= WARNINGS_CHARACTERS {
-        warnings.iter().for_each(|warning| warn(&mut response, warning));
+        warnings
+            .iter()
+            .for_each(|warning| warn(&mut response, warning));
         return response;
     }
     let mut written = 0;
@@ -250,7 +284,10 @@ pub(crate) fn refusal(error: &StatusError) -> Response<Body> {
 
 /// Adds a warning header to a response.
 pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
-    let quoted = warning.replace(char::is_control, " ").replace('\\', "\\\\").replace('"', "\\\"");
+    let quoted = warning
+        .replace(char::is_control, " ")
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"");
     if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
         response.headers_mut().append(header::WARNING, value);
     }
@@ -258,10 +295,15 @@ pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
 
 /// Makes a plain text response, as of the health endpoints.
 pub(crate) fn text(text: String) -> Response<Body> {
-    let mut response = Response::new(Full::from(text).map_err(|never| match never {}).boxed_unsync());
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let mut response = Response::new(
+        Full::from(text)
+            .map_err(|never| match never {})
+            .boxed_unsync(),
+    );
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
@@ -273,10 +315,18 @@ pub(crate) fn page_not_found() -> Response<Body> {
 }
 
 /// Makes a response whose body lasts until the stream ends.
-pub(crate) fn stream(stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Response<Body> {
+pub(crate) fn stream(
+    stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
+) -> Response<Body> {
     let mut response = Response::new(StreamBody::new(stream.map_ok(Frame::data)).boxed_unsync());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     response
 }
 
@@ -295,8 +345,14 @@ mod tests {
         let long = "x".repeat(10_000);
         for (text, why) in [
             (format!("a: [{long}"), "unclosed bracket '['"),
-            (format!("a: 1\n---\nb: {long}"), "it has several documents; send one at a time"),
-            (format!("[{}]", "1,".repeat(260_000)), "it has too many values, aliases or levels"),
+            (
+                format!("a: 1\n---\nb: {long}"),
+                "it has several documents; send one at a time",
+            ),
+            (
+                format!("[{}]", "1,".repeat(260_000)),
+                "it has too many values, aliases or levels",
+            ),
             (format!("a: !!{long} x"), "the body is not YAML"),
             (format!("{{{long}"), "the body is not YAML"),
         ] {
@@ -312,7 +368,9 @@ mod tests {
         let whole = StreamBody::new(stream::iter([frame(b"ab"), frame(b"c")]));
         assert_eq!(gather_within(whole, 3, patience).await.unwrap(), "abc");
         let endless = StreamBody::new(stream::repeat_with(|| frame(b"abcd")));
-        let refused = gather_within(endless, 1024, Duration::from_secs(60)).await.unwrap_err();
+        let refused = gather_within(endless, 1024, Duration::from_secs(60))
+            .await
+            .unwrap_err();
         assert_eq!(
             (refused.code().as_u16(), refused.to_string().as_str()),
             (413, "the body is larger than 1024 bytes")
@@ -336,15 +394,22 @@ mod tests {
         let told = |warnings: &[String]| {
             let answer = answer(StatusCode::OK, Bytes::new(), warnings);
             let values = answer.headers().get_all(header::WARNING).iter();
-            values.map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+            values
+                .map(|value| value.to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
         };
         let few = vec!["a\nb \"c\"".to_owned(), String::new(), "d".repeat(4000)];
         assert_eq!(
             told(&few),
-            ["299 - \"a b \\\"c\\\"\"".to_owned(), format!("299 - \"{}\"", "d".repeat(4000))]
+            [
+                "299 - \"a b \\\"c\\\"\"".to_owned(),
+                format!("299 - \"{}\"", "d".repeat(4000))
+            ]
         );
         assert_eq!(told(&vec!["e".to_owned(); 100_000]), ["299 - \"e\""]);
-        let many: Vec<_> = (0..100_000).map(|number| format!("{number:06}{}", "x".repeat(300))).collect();
+        let many: Vec<_> = (0..100_000)
+            .map(|number| format!("{number:06}{}", "x".repeat(300)))
+            .collect();
         let cut = |number: usize| format!("299 - \"{number:06}{}\"", "x".repeat(250));
         assert_eq!(told(&many), (0..16).map(cut).collect::<Vec<_>>());
     }

@@ -7,8 +7,8 @@ use http::HeaderMap;
 use tokio::time::Instant;
 
 use crate::{
-    accept::Shape, go_duration, identity::Identity, path::Target, query::Query, status::StatusError,
-    warnings::Warnings,
+    accept::Shape, go_duration, identity::Identity, path::Target, query::Query,
+    status::StatusError, warnings::Warnings,
 };
 
 /// How long webhooks of one request may take together: the API server's `--request-timeout`.
@@ -44,13 +44,20 @@ pub(crate) struct Call {
 /// Returns the deadline of a request that begins now: the parameter `timeout`, which can only shorten the server's own.
 pub(crate) fn deadline(query: &Query) -> Result<Instant, StatusError> {
     let own = Instant::now() + REQUEST_TIMEOUT;
-    let Some(text) = query.get("timeout") else { return Ok(own) };
-    let invalid =
-        || StatusError::bad_request(format!("invalid timeout specified in the request URL: {text:?}"));
+    let Some(text) = query.get("timeout") else {
+        return Ok(own);
+    };
+    let invalid = || {
+        StatusError::bad_request(format!(
+            "invalid timeout specified in the request URL: {text:?}"
+        ))
+    };
     let timeout = go_duration::parse(text).ok_or_else(invalid)?;
     match Duration::try_from(timeout) {
         // 0 and less are no wish
-        Ok(timeout) if !timeout.is_zero() => Ok(own.min(Instant::now() + timeout.min(REQUEST_TIMEOUT))),
+        Ok(timeout) if !timeout.is_zero() => {
+            Ok(own.min(Instant::now() + timeout.min(REQUEST_TIMEOUT)))
+        }
         Ok(_) | Err(_) => Ok(own),
     }
 }
@@ -74,8 +81,16 @@ impl Call {
 
     /// Who writes, for `metadata.managedFields`: the `fieldManager` parameter or else the program in the user agent.
     pub(crate) fn manager(&self) -> &str {
-        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let program = agent.and_then(|agent| agent.split('/').next()).filter(|program| !program.is_empty());
-        self.query.get("fieldManager").or(program).unwrap_or("unknown")
+        let agent = self
+            .headers
+            .get(http::header::USER_AGENT)
+            .and_then(|value| value.to_str().ok());
+        let program = agent
+            .and_then(|agent| agent.split('/').next())
+            .filter(|program| !program.is_empty());
+        self.query
+            .get("fieldManager")
+            .or(program)
+            .unwrap_or("unknown")
     }
 }

@@ -15,9 +15,16 @@ pub(crate) struct Cause {
 impl Cause {
     /// `field: Required value: why`
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
-        let message =
-            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-        Self { reason: "FieldValueRequired", field: field.into(), message }
+        let message = if why.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {why}")
+        };
+        Self {
+            reason: "FieldValueRequired",
+            field: field.into(),
+            message,
+        }
     }
 
     /// `field: Invalid value: "value": why`
@@ -31,30 +38,49 @@ impl Cause {
 
     /// `field: Invalid value: why`
     pub(crate) fn invalid_without_value(field: impl Into<String>, why: &str) -> Self {
-        Self { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {why}") }
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: format!("Invalid value: {why}"),
+        }
     }
 
     /// `field: Forbidden: why`
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
-        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
+        Self {
+            reason: "FieldValueForbidden",
+            field: field.into(),
+            message: format!("Forbidden: {why}"),
+        }
     }
 
     /// An update that does not say which version it is made from; the number is written as Go writes it.
     pub(crate) fn unversioned() -> Self {
         let message = "Invalid value: 0x0: must be specified for an update".to_owned();
-        Self { reason: "FieldValueInvalid", field: "metadata.resourceVersion".into(), message }
+        Self {
+            reason: "FieldValueInvalid",
+            field: "metadata.resourceVersion".into(),
+            message,
+        }
     }
 
     /// The same for a value of the wrong type; `found` is that type, or the text that has not the right format.
     pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: &str) -> Self {
-        Self { reason: "FieldValueTypeInvalid", ..Self::invalid(field, &found.into(), why) }
+        Self {
+            reason: "FieldValueTypeInvalid",
+            ..Self::invalid(field, &found.into(), why)
+        }
     }
 
     /// `field: Too many: 3: must have at most 2 items`
     pub(crate) fn too_many(field: impl Into<String>, count: u64, limit: u64) -> Self {
         let items = if limit == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {limit} {items}");
-        Self { reason: "FieldValueTooMany", field: field.into(), message }
+        Self {
+            reason: "FieldValueTooMany",
+            field: field.into(),
+            message,
+        }
     }
 
     /// `field: Duplicate value: "value"`
@@ -65,31 +91,54 @@ impl Cause {
     /// The same for a value of any type.
     pub(crate) fn duplicate_value(field: impl Into<String>, value: &Value) -> Self {
         let message = format!("Duplicate value: {value}");
-        Self { reason: "FieldValueDuplicate", field: field.into(), message }
+        Self {
+            reason: "FieldValueDuplicate",
+            field: field.into(),
+            message,
+        }
     }
 
     /// `field: Unsupported value: "value": supported values: "a", "b"`
     pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
-        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
-        Self { reason: "FieldValueNotSupported", field: field.into(), message }
+        let message = format!(
+            "Unsupported value: {value}: supported values: {}",
+            supported.join(", ")
+        );
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            message,
+        }
     }
 
     /// `field: Not found: "value"`
     pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
         let message = format!("Not found: {}", json!(value));
-        Self { reason: "FieldValueNotFound", field: field.into(), message }
+        Self {
+            reason: "FieldValueNotFound",
+            field: field.into(),
+            message,
+        }
     }
 
     /// `field: Too long: may not be more than 262144 bytes`
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
         let message = format!("Too long: may not be more than {limit} bytes");
-        Self { reason: "FieldValueTooLong", field: field.into(), message }
+        Self {
+            reason: "FieldValueTooLong",
+            field: field.into(),
+            message,
+        }
     }
 
     /// The same, of the part at `path` or within; a cause of the whole part has no field of its own.
     pub(crate) fn at(mut self, path: &str) -> Self {
-        self.field = if self.field == "<nil>" { path.to_owned() } else { format!("{path}.{}", self.field) };
+        self.field = if self.field == "<nil>" {
+            path.to_owned()
+        } else {
+            format!("{path}.{}", self.field)
+        };
         self
     }
 

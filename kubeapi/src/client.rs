@@ -60,7 +60,10 @@ where
     let trusted = MapRequest::new(service, |mut request: Request<ClientBody>| {
         request.extensions_mut().insert(Identity::master());
         if let Some(program) = program() {
-            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| program.clone());
+            request
+                .headers_mut()
+                .entry(header::USER_AGENT)
+                .or_insert_with(|| program.clone());
         }
         request
     });

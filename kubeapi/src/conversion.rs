@@ -33,7 +33,11 @@ pub(crate) fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> 
 
 fn served_value(kind: &Kind, mut value: Value) -> Value {
     let Some(defined) = &kind.defined else {
-        return if kind.is(Builtin::NewEvent) { events::to_new(value) } else { autoscalers::to_v1(value) };
+        return if kind.is(Builtin::NewEvent) {
+            events::to_new(value)
+        } else {
+            autoscalers::to_v1(value)
+        };
     };
     if defined.has_versions && text_or_empty(&value, "/apiVersion") != kind.api_version() {
         value = match defined.convert {
@@ -62,14 +66,26 @@ pub(crate) fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object
     if !differs(kind) {
         return Ok(objects);
     }
-    objects.into_iter().map(|object| served(kind, object)).collect()
+    objects
+        .into_iter()
+        .map(|object| served(kind, object))
+        .collect()
 }
 
 /// The same for one that others only look at.
 pub(crate) fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
-    let stays = kind.builtin.is_none_or(|kind| !matches!(kind, Builtin::NewEvent | Builtin::AutoscalerV1))
-        && kind.defined.as_ref().is_none_or(|defined| defined.storage_version == kind.version);
-    if stays { Cow::Borrowed(object) } else { Cow::Owned(stored(kind, object.clone())) }
+    let stays = kind
+        .builtin
+        .is_none_or(|kind| !matches!(kind, Builtin::NewEvent | Builtin::AutoscalerV1))
+        && kind
+            .defined
+            .as_ref()
+            .is_none_or(|defined| defined.storage_version == kind.version);
+    if stays {
+        Cow::Borrowed(object)
+    } else {
+        Cow::Owned(stored(kind, object.clone()))
+    }
 }
 
 /// An object of `kind` as it is stored.

@@ -59,7 +59,11 @@ pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Times
     if is_deleting(current) {
         return hastened(kind, asked.grace, current, next, now);
     }
-    let grace = if kind.is(Builtin::Pod) { grace_of_pod(asked.grace, current) } else { 0 };
+    let grace = if kind.is(Builtin::Pod) {
+        grace_of_pod(asked.grace, current)
+    } else {
+        0
+    };
     if grace == 0 && !is_awaited(kind, &next) {
         return Next::Remove;
     }
@@ -82,7 +86,8 @@ pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Times
 
 /// Reports whether a finalizer still blocks the removal; a namespace has a list of its own in its spec.
 pub(crate) fn is_awaited(kind: &Kind, object: &Value) -> bool {
-    has_finalizers(object) || (kind.is(Builtin::Namespace) && !items(object, "/spec/finalizers").is_empty())
+    has_finalizers(object)
+        || (kind.is(Builtin::Namespace) && !items(object, "/spec/finalizers").is_empty())
 }
 
 /// Adds finalizers: those of the propagation policy, and that of a definition's cleanup.
@@ -110,7 +115,9 @@ fn finalize(kind: &Kind, policy: Option<Policy>, object: &mut Value) {
 /// Returns the object after a second deletion, which can only shorten the grace period. `next` is `current` with the finalizers that
 /// this deletion asks for.
 fn hastened(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: Timestamp) -> Next {
-    let pending = current.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let pending = current
+        .pointer("/metadata/deletionGracePeriodSeconds")
+        .and_then(Value::as_i64);
     let pending = pending.unwrap_or_default();
     let grace = match asked.map(shortest) {
         _ if pending == 0 => 0,
@@ -121,9 +128,15 @@ fn hastened(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: 
         return Next::Remove;
     }
     if grace == pending {
-        return if next == *current { Next::Same } else { Next::Replace(next) };
+        return if next == *current {
+            Next::Same
+        } else {
+            Next::Replace(next)
+        };
     }
-    let end = text_or_empty(current, "/metadata/deletionTimestamp").parse().unwrap_or(now);
+    let end = text_or_empty(current, "/metadata/deletionTimestamp")
+        .parse()
+        .unwrap_or(now);
     Next::Replace(marked(next, grace, after(end, grace - pending)))
 }
 
@@ -140,7 +153,9 @@ fn grace_of_pod(asked: Option<i64>, pod: &Value) -> i64 {
     if is_over || text_or_empty(pod, "/spec/nodeName").is_empty() {
         return 0;
     }
-    let own = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let own = pod
+        .pointer("/spec/terminationGracePeriodSeconds")
+        .and_then(Value::as_i64);
     shortest(asked.or(own).unwrap_or(DEFAULT_GRACE))
 }
 
@@ -150,7 +165,9 @@ fn shortest(grace: i64) -> i64 {
 }
 
 fn after(time: Timestamp, seconds: i64) -> Timestamp {
-    let span = jiff::Span::new().try_seconds(seconds).unwrap_or_else(|_| 0.seconds());
+    let span = jiff::Span::new()
+        .try_seconds(seconds)
+        .unwrap_or_else(|_| 0.seconds());
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 

@@ -46,7 +46,10 @@ pub(crate) fn core_versions() -> Value {
 
 /// Returns `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
-    let groups: Vec<_> = named_groups(registry).into_iter().filter_map(|name| body(registry, name)).collect();
+    let groups: Vec<_> = named_groups(registry)
+        .into_iter()
+        .filter_map(|name| body(registry, name))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -75,7 +78,11 @@ pub(crate) fn root(registry: &Registry) -> Value {
     paths.push("/version".to_owned());
     for group in named_groups(registry) {
         paths.push(format!("/apis/{group}"));
-        paths.extend(versions(registry, group).iter().map(|version| format!("/apis/{group}/{version}")));
+        paths.extend(
+            versions(registry, group)
+                .iter()
+                .map(|version| format!("/apis/{group}/{version}")),
+        );
     }
     paths.sort();
     json!({"paths": paths})
@@ -83,12 +90,20 @@ pub(crate) fn root(registry: &Registry) -> Value {
 
 /// Returns `/api/v1` or `/apis/<group>/<version>`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let kinds = registry.group_version(group, version).flat_map(|kind| listed(kind));
-    let resources: Vec<_> = kinds.chain(ReviewKind::of(group, version).map(review)).collect();
+    let kinds = registry
+        .group_version(group, version)
+        .flat_map(|kind| listed(kind));
+    let resources: Vec<_> = kinds
+        .chain(ReviewKind::of(group, version).map(review))
+        .collect();
     if resources.is_empty() {
         return None;
     }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let group_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
     Some(json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources,
     }))
@@ -108,7 +123,11 @@ pub(crate) fn aggregated(registry: &Registry) -> Value {
 fn named_groups(registry: &Registry) -> Vec<&str> {
     let mut groups = Vec::new();
     // Groups that users define come last.
-    let own = registry.kinds().iter().filter(|kind| kind.builtin.is_some()).map(|kind| kind.group.as_str());
+    let own = registry
+        .kinds()
+        .iter()
+        .filter(|kind| kind.builtin.is_some())
+        .map(|kind| kind.group.as_str());
     let all = registry.kinds().iter().map(|kind| kind.group.as_str());
     for group in own.chain(ReviewKind::GROUPS).chain(all) {
         if !group.is_empty() && !groups.contains(&group) {
@@ -120,7 +139,10 @@ fn named_groups(registry: &Registry) -> Vec<&str> {
 
 /// Returns the versions of a group, the preferred one first.
 fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
-    let all = registry.group_versions().into_iter().filter(|(own, _)| *own == group);
+    let all = registry
+        .group_versions()
+        .into_iter()
+        .filter(|(own, _)| *own == group);
     let mut versions: Vec<_> = all.map(|(_, version)| version).collect();
     if ReviewKind::GROUPS.contains(&group) && !versions.contains(&"v1") {
         versions.push("v1");
@@ -130,7 +152,8 @@ fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
 }
 
 fn body(registry: &Registry, group: &str) -> Option<Value> {
-    let version = |version: &str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let version =
+        |version: &str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
     let versions: Vec<_> = versions(registry, group).into_iter().map(version).collect();
     let preferred = versions.first().filter(|_| !group.is_empty())?.clone();
     Some(json!({"name": group, "versions": versions, "preferredVersion": preferred}))
@@ -141,9 +164,20 @@ fn verbs(kind: &Kind) -> &'static [&'static str] {
         return &["get", "list"];
     }
     if kind.is(Builtin::Namespace) {
-        return &["create", "delete", "get", "list", "patch", "update", "watch"];
+        return &[
+            "create", "delete", "get", "list", "patch", "update", "watch",
+        ];
     }
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    &[
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ]
 }
 
 /// Returns a kind and its subresources as items of an `APIResourceList`.
@@ -170,7 +204,9 @@ fn listed(kind: &Kind) -> Vec<Value> {
         }
         body
     };
-    std::iter::once(Value::Object(resource)).chain(Subresource::of(kind).into_iter().map(part)).collect()
+    std::iter::once(Value::Object(resource))
+        .chain(Subresource::of(kind).into_iter().map(part))
+        .collect()
 }
 
 /// Returns the item for a review kind, such as an access review.
@@ -192,7 +228,10 @@ fn aggregated_review(review: ReviewKind) -> Value {
 }
 
 fn names(kind: &Kind, resource: &mut Map<String, Value>) {
-    for (field, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+    for (field, names) in [
+        ("shortNames", &kind.short_names),
+        ("categories", &kind.categories),
+    ] {
         if !names.is_empty() {
             resource.insert(field.into(), json!(names));
         }
@@ -201,15 +240,24 @@ fn names(kind: &Kind, resource: &mut Map<String, Value>) {
 
 fn aggregated_list(registry: &Registry, groups: &[&str]) -> Value {
     let version = |group: &str, version: &str| {
-        let resources = registry.group_version(group, version).map(|kind| aggregated_resource(kind));
-        let resources: Vec<_> =
-            resources.chain(ReviewKind::of(group, version).map(aggregated_review)).collect();
+        let resources = registry
+            .group_version(group, version)
+            .map(|kind| aggregated_resource(kind));
+        let resources: Vec<_> = resources
+            .chain(ReviewKind::of(group, version).map(aggregated_review))
+            .collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
     let group = |group: &&str| {
-        let versions: Vec<_> =
-            versions(registry, group).into_iter().map(|name| version(group, name)).collect();
-        let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+        let versions: Vec<_> = versions(registry, group)
+            .into_iter()
+            .map(|name| version(group, name))
+            .collect();
+        let metadata = if group.is_empty() {
+            json!({})
+        } else {
+            json!({"name": group})
+        };
         json!({"metadata": metadata, "versions": versions})
     };
     json!({
@@ -221,12 +269,24 @@ fn aggregated_list(registry: &Registry, groups: &[&str]) -> Value {
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    let own = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
+    let own = (
+        kind.group.as_str(),
+        kind.version.as_str(),
+        kind.kind.as_str(),
+    );
     let response = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
     let mut resource = Map::new();
     resource.insert("resource".into(), kind.plural.as_str().into());
     resource.insert("responseKind".into(), response(own));
-    resource.insert("scope".into(), if kind.namespaced { "Namespaced" } else { "Cluster" }.into());
+    resource.insert(
+        "scope".into(),
+        if kind.namespaced {
+            "Namespaced"
+        } else {
+            "Cluster"
+        }
+        .into(),
+    );
     resource.insert("singularResource".into(), kind.singular.as_str().into());
     resource.insert("verbs".into(), json!(verbs(kind)));
     names(kind, &mut resource);

@@ -23,14 +23,27 @@ pub(crate) struct Document {
 impl Document {
     fn new(content: Bytes) -> Option<Self> {
         let hash = ring::digest::digest(&ring::digest::SHA256, &content);
-        let tag = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02X}")).collect::<String>();
-        Some(Self { content, tag: HeaderValue::from_str(&format!("\"{tag}\"")).ok()? })
+        let tag = hash
+            .as_ref()
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02X}"))
+            .collect::<String>();
+        Some(Self {
+            content,
+            tag: HeaderValue::from_str(&format!("\"{tag}\"")).ok()?,
+        })
     }
 
     /// The answer to a request with these headers: 304 for whoever has the document already.
     pub(crate) fn answer(self, headers: &HeaderMap) -> Response<Body> {
-        let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        let is_known = known.flat_map(|value| value.split(',')).any(|value| value.trim() == self.tag);
+        let known = headers
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let is_known = known
+            .flat_map(|value| value.split(','))
+            .any(|value| value.trim() == self.tag);
         let mut answer = if is_known {
             let mut answer = body::answer(StatusCode::NOT_MODIFIED, Bytes::new(), &[]);
             answer.headers_mut().remove(header::CONTENT_TYPE);
@@ -39,7 +52,9 @@ impl Document {
             body::answer(StatusCode::OK, self.content, &[])
         };
         answer.headers_mut().insert(header::ETAG, self.tag);
-        answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+        answer
+            .headers_mut()
+            .insert(header::VARY, HeaderValue::from_static("Accept"));
         answer
     }
 }
@@ -84,9 +99,10 @@ impl Documents {
     /// Forgets what other kinds than the built-in ones are told of in.
     pub(crate) fn forget(&self, registry: &Registry) {
         self.0.lock().retain(|name, _| match name {
-            Name::OpenApi(group, version) => {
-                registry.group_version(group, version).next().is_some_and(|kind| kind.builtin.is_some())
-            }
+            Name::OpenApi(group, version) => registry
+                .group_version(group, version)
+                .next()
+                .is_some_and(|kind| kind.builtin.is_some()),
             _ => false,
         });
     }

@@ -55,7 +55,11 @@ impl DuplicateFields<'_> {
                 let told = faults(body, &unknown.iter().map(String::as_str).collect());
                 // defaults of older clients, a patch: what is not in this body is told behind
                 let more = MAX_FIELD_ERRORS.saturating_sub(told.len());
-                let rest = unknown.iter().map(unknown_told).filter(|text| !told.contains(text)).take(more);
+                let rest = unknown
+                    .iter()
+                    .map(unknown_told)
+                    .filter(|text| !told.contains(text))
+                    .take(more);
                 let rest: Vec<_> = rest.collect();
                 told.into_iter().chain(rest).collect()
             }
@@ -63,7 +67,10 @@ impl DuplicateFields<'_> {
             Self::Yaml(_) => {
                 let mut unknown = unknown.to_vec();
                 unknown.sort_unstable();
-                self.messages().into_iter().chain(unknown.iter().map(unknown_told)).collect()
+                self.messages()
+                    .into_iter()
+                    .chain(unknown.iter().map(unknown_told))
+                    .collect()
             }
         };
         told.truncate(MAX_FIELD_ERRORS);
@@ -82,21 +89,36 @@ impl DuplicateFields<'_> {
     /// Joins the messages into the text of an error.
     pub(crate) fn refused(self, told: &[String]) -> String {
         let is_line = |text: &&String| text.starts_with("line ");
-        let lines: Vec<_> = told.iter().take_while(is_line).map(|line| format!("\n  {line}")).collect();
+        let lines: Vec<_> = told
+            .iter()
+            .take_while(is_line)
+            .map(|line| format!("\n  {line}"))
+            .collect();
         let rest = told.iter().skip(lines.len()).cloned();
         if lines.is_empty() {
             return rest.collect::<Vec<_>>().join(", ");
         }
         let lines = format!("yaml: unmarshal errors:{}", lines.concat());
-        std::iter::once(lines).chain(rest).collect::<Vec<_>>().join(", ")
+        std::iter::once(lines)
+            .chain(rest)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
 /// Returns the messages for duplicate and unknown fields of a JSON body; empty for invalid JSON, which the parser reports.
 fn faults(json: &[u8], unknown: &HashSet<&str>) -> Vec<String> {
-    let mut found = FieldErrors { unknown, told_unknown: HashSet::new(), told: Vec::new(), bytes: 0 };
+    let mut found = FieldErrors {
+        unknown,
+        told_unknown: HashSet::new(),
+        told: Vec::new(),
+        bytes: 0,
+    };
     let mut path = String::new();
-    let seed = Seed { path: &mut path, found: &mut found };
+    let seed = Seed {
+        path: &mut path,
+        found: &mut found,
+    };
     // the error is the parser's to tell
     let _ = seed.deserialize(&mut serde_json::Deserializer::from_slice(json));
     found.told
@@ -156,7 +178,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
             }
             self.path.push_str(&key);
             self.found.key(self.path, !known.insert(key));
-            map.next_value_seed(Seed { path: self.path, found: self.found })?;
+            map.next_value_seed(Seed {
+                path: self.path,
+                found: self.found,
+            })?;
             self.path.truncate(length);
         }
         Ok(())
@@ -166,7 +191,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         let length = self.path.len();
         for index in 0.. {
             self.path.push_str(&format!("[{index}]"));
-            let next = list.next_element_seed(Seed { path: self.path, found: self.found })?;
+            let next = list.next_element_seed(Seed {
+                path: self.path,
+                found: self.found,
+            })?;
             self.path.truncate(length);
             if next.is_none() {
                 break;
@@ -207,18 +235,33 @@ mod tests {
     #[test]
     fn repeated_fields_are_found_wherever_they_stand() {
         let cases = [
-            (r#"{"a": 1, "b": {"a": null}, "c": [{"a": 1.5}, {"a": "x"}]}"#, vec![]),
+            (
+                r#"{"a": 1, "b": {"a": null}, "c": [{"a": 1.5}, {"a": "x"}]}"#,
+                vec![],
+            ),
             (r#"{"a": 1, "a": 2, "a": true}"#, vec!["a", "a"]),
-            (r#"{"a": {"b": 1, "b": -2}, "c": [[], [{"d": 1, "d": 1}]]}"#, vec!["a.b", "c[1][0].d"]),
+            (
+                r#"{"a": {"b": 1, "b": -2}, "c": [[], [{"d": 1, "d": 1}]]}"#,
+                vec!["a.b", "c[1][0].d"],
+            ),
             (r#"{"a": 1, "a": "#, vec!["a"]),
             ("nonsense", vec![]),
         ];
         for (json, expected) in cases {
-            let expected: Vec<_> =
-                expected.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-            assert_eq!(DuplicateFields::Json(json.as_bytes()).messages(), expected, "{json}");
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|path| format!("duplicate field \"{path}\""))
+                .collect();
+            assert_eq!(
+                DuplicateFields::Json(json.as_bytes()).messages(),
+                expected,
+                "{json}"
+            );
         }
-        assert_eq!(DuplicateFields::Json("[".repeat(100_000).as_bytes()).messages(), Vec::<String>::new());
+        assert_eq!(
+            DuplicateFields::Json("[".repeat(100_000).as_bytes()).messages(),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -20,16 +20,28 @@ const NEW: &str = "events.k8s.io/v1";
 
 /// A stored event as one of `events.k8s.io/v1`.
 pub(crate) fn to_new(event: Value) -> Value {
-    renamed(event, NEW, |name| NAMES.iter().find(|(core, _)| *core == name).map(|(_, new)| *new))
+    renamed(event, NEW, |name| {
+        NAMES
+            .iter()
+            .find(|(core, _)| *core == name)
+            .map(|(_, new)| *new)
+    })
 }
 
 /// An event of `events.k8s.io/v1` as it is stored.
 pub(crate) fn to_core(event: Value) -> Value {
-    renamed(event, CORE, |name| NAMES.iter().find(|(_, new)| *new == name).map(|(core, _)| *core))
+    renamed(event, CORE, |name| {
+        NAMES
+            .iter()
+            .find(|(_, new)| *new == name)
+            .map(|(core, _)| *core)
+    })
 }
 
 fn renamed(event: Value, version: &str, other: impl Fn(&str) -> Option<&'static str>) -> Value {
-    let Value::Object(fields) = event else { return event };
+    let Value::Object(fields) = event else {
+        return event;
+    };
     let rename = |(name, value): (String, Value)| (other(&name).map_or(name, str::to_owned), value);
     let mut fields: Map<_, _> = fields.into_iter().map(rename).collect();
     if let Some(written) = fields.get_mut("apiVersion") {
@@ -54,8 +66,14 @@ mod tests {
         });
         let new = to_new(core.clone());
         assert_eq!(new["apiVersion"], "events.k8s.io/v1");
-        assert_eq!((&new["regarding"]["kind"], &new["note"]), (&json!("Pod"), &json!("done")));
-        assert_eq!((&new["reportingController"], &new["deprecatedCount"]), (&json!("kubelet"), &json!(2)));
+        assert_eq!(
+            (&new["regarding"]["kind"], &new["note"]),
+            (&json!("Pod"), &json!("done"))
+        );
+        assert_eq!(
+            (&new["reportingController"], &new["deprecatedCount"]),
+            (&json!("kubelet"), &json!(2))
+        );
         assert_eq!((new.get("message"), new.get("source")), (None, None));
         assert_eq!(to_core(new), core);
     }

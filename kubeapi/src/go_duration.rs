@@ -18,7 +18,9 @@ pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     while !rest.is_empty() {
         let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
         let (number, tail) = rest.split_at(end);
-        let end = tail.find(|char: char| char.is_ascii_digit() || char == '.').unwrap_or(tail.len());
+        let end = tail
+            .find(|char: char| char.is_ascii_digit() || char == '.')
+            .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(end);
         let scale: i128 = match unit {
             "ns" => 1,
@@ -33,13 +35,18 @@ pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
         if whole.is_empty() && fraction.is_empty() {
             return None;
         }
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let whole: i128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().ok()?
+        };
         nanos = nanos.checked_add(whole.checked_mul(scale)?)?;
         let mut unit = scale;
         for digit in fraction.bytes() {
             unit /= 10;
-            nanos =
-                nanos.checked_add(i128::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?) * unit)?;
+            nanos = nanos.checked_add(
+                i128::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?) * unit,
+            )?;
         }
         rest = tail;
     }

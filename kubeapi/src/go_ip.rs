@@ -5,14 +5,21 @@ type Fault<'a> = (&'static str, &'a str);
 
 /// Returns the error for a text that is no address.
 pub(crate) fn fault(text: &str) -> String {
-    let (why, at) = match text.find(['.', ':', '%']).and_then(|first| text.get(first..first + 1)) {
+    let (why, at) = match text
+        .find(['.', ':', '%'])
+        .and_then(|first| text.get(first..first + 1))
+    {
         Some(".") => of_version_4(text).err(),
         Some(":") => of_version_6(text).err(),
         Some(_) => Some(("missing IPv6 address", "")),
         None => None,
     }
     .unwrap_or(("unable to parse IP", ""));
-    let place = if at.is_empty() { String::new() } else { format!(" (at {at:?})") };
+    let place = if at.is_empty() {
+        String::new()
+    } else {
+        format!(" (at {at:?})")
+    };
     format!("ParseAddr({text:?}): {why}{place}")
 }
 
@@ -42,7 +49,11 @@ fn of_version_4(text: &str) -> Result<(), Fault<'_>> {
             _ => return Err(("unexpected character", rest)),
         }
     }
-    if fields < 3 { Err(("IPv4 address too short", "")) } else { Ok(()) }
+    if fields < 3 {
+        Err(("IPv4 address too short", ""))
+    } else {
+        Ok(())
+    }
 }
 
 fn of_version_6(text: &str) -> Result<(), Fault<'_>> {
@@ -57,19 +68,32 @@ fn of_version_6(text: &str) -> Result<(), Fault<'_>> {
     }
     let mut bytes = 0;
     while bytes < 16 && !(rest.is_empty() && has_gap) {
-        let digits = rest.find(|char: char| !char.is_ascii_hexdigit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|char: char| !char.is_ascii_hexdigit())
+            .unwrap_or(rest.len());
         match digits {
-            0 => return Err(("each colon-separated field must have at least one digit", rest)),
+            0 => {
+                return Err((
+                    "each colon-separated field must have at least one digit",
+                    rest,
+                ));
+            }
             5.. => return Err(("each group must have 4 or fewer digits", rest)),
             _ => {}
         }
         let after = rest.get(digits..).unwrap_or_default();
         if after.starts_with('.') {
             if !has_gap && bytes != 12 {
-                return Err(("embedded IPv4 address must replace the final 2 fields of the address", rest));
+                return Err((
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                    rest,
+                ));
             }
             if bytes > 12 {
-                return Err(("too many hex fields to fit an embedded IPv4 at the end of the address", rest));
+                return Err((
+                    "too many hex fields to fit an embedded IPv4 at the end of the address",
+                    rest,
+                ));
             }
             of_version_4(rest)?;
             (bytes, rest) = (bytes + 4, "");
@@ -115,17 +139,41 @@ mod tests {
             ("192.168.0.1.0", "IPv4 address too long"),
             ("1.2.3.256", "IPv4 field has value >255"),
             ("01.2.3.4", "IPv4 field has octet with leading zero"),
-            ("1..2.3", "IPv4 field must have at least one digit (at \".2.3\")"),
-            ("1.2.3.", "IPv4 field must have at least one digit (at \".\")"),
+            (
+                "1..2.3",
+                "IPv4 field must have at least one digit (at \".2.3\")",
+            ),
+            (
+                "1.2.3.",
+                "IPv4 field must have at least one digit (at \".\")",
+            ),
             ("1.2.3.a", "unexpected character (at \"a\")"),
-            ("2001:db8:::68", "each colon-separated field must have at least one digit (at \":68\")"),
+            (
+                "2001:db8:::68",
+                "each colon-separated field must have at least one digit (at \":68\")",
+            ),
             ("::1::", "multiple :: in address (at \":\")"),
-            ("12345::", "each group must have 4 or fewer digits (at \"12345::\")"),
+            (
+                "12345::",
+                "each group must have 4 or fewer digits (at \"12345::\")",
+            ),
             ("1:2:3", "address string too short"),
-            ("1:2:3:", "colon must be followed by more characters (at \":\")"),
-            ("1:2:3:4:5:6:7:8:9", "trailing garbage after address (at \"9\")"),
-            ("1:2:3:4::5:6:7:8", "the :: must expand to at least one field of zeros"),
-            ("::g", "each colon-separated field must have at least one digit (at \"g\")"),
+            (
+                "1:2:3:",
+                "colon must be followed by more characters (at \":\")",
+            ),
+            (
+                "1:2:3:4:5:6:7:8:9",
+                "trailing garbage after address (at \"9\")",
+            ),
+            (
+                "1:2:3:4::5:6:7:8",
+                "the :: must expand to at least one field of zeros",
+            ),
+            (
+                "::g",
+                "each colon-separated field must have at least one digit (at \"g\")",
+            ),
             ("::1g", "unexpected character, want colon (at \"g\")"),
             ("::1.2.3", "IPv4 address too short"),
             (

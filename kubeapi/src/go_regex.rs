@@ -6,7 +6,11 @@ use regex::{Regex, RegexBuilder};
 /// Reads a pattern whose compiled form takes at most `limit` bytes. It runs in time linear to the text.
 pub(crate) fn compile(pattern: &str, limit: usize) -> Result<Regex, regex::Error> {
     let mut builder = RegexBuilder::new(&translated(pattern));
-    builder.size_limit(limit).dfa_size_limit(limit).nest_limit(128).build()
+    builder
+        .size_limit(limit)
+        .dfa_size_limit(limit)
+        .nest_limit(128)
+        .build()
 }
 
 /// The pattern in the words of the crate `regex`.
@@ -67,7 +71,11 @@ fn class(escaped: char, in_class: bool) -> String {
         'b' if !in_class => return "(?-u:\\b)".to_owned(),
         other => return format!("\\{other}"),
     };
-    if in_class { format!("[:{not}{name}:]") } else { format!("[[:{not}{name}:]]") }
+    if in_class {
+        format!("[:{not}{name}:]")
+    } else {
+        format!("[[:{not}{name}:]]")
+    }
 }
 
 #[cfg(test)]
@@ -101,7 +109,12 @@ mod tests {
         ];
         for (pattern, text, expected) in cases {
             let compiled = compile(pattern, 1 << 20).unwrap();
-            assert_eq!(compiled.is_match(text), expected, "{pattern} {text} {}", translated(pattern));
+            assert_eq!(
+                compiled.is_match(text),
+                expected,
+                "{pattern} {text} {}",
+                translated(pattern)
+            );
         }
         for wrong in ["(", "[a", "a**(?=b)", "(?<=a)b", "[z-a]", "a\\"] {
             assert!(compile(wrong, 1 << 20).is_err(), "{wrong}");

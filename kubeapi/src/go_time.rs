@@ -5,9 +5,20 @@ use jiff::civil::{Date, DateTime};
 /// Reads a date such as `2006-01-02`.
 pub(crate) fn date(text: &str) -> Option<Date> {
     let bytes = text.as_bytes();
-    let (b'-', b'-', 10) = (*bytes.get(4)?, *bytes.get(7)?, bytes.len()) else { return None };
-    let (year, month, day) = (number(bytes.get(..4)?)?, number(bytes.get(5..7)?)?, number(bytes.get(8..)?)?);
-    Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+    let (b'-', b'-', 10) = (*bytes.get(4)?, *bytes.get(7)?, bytes.len()) else {
+        return None;
+    };
+    let (year, month, day) = (
+        number(bytes.get(..4)?)?,
+        number(bytes.get(5..7)?)?,
+        number(bytes.get(8..)?)?,
+    );
+    Date::new(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+    )
+    .ok()
 }
 
 /// Reads a date with a time and an offset: the time of that place, and its offset in seconds.
@@ -20,13 +31,21 @@ pub(crate) fn date_time(text: &str) -> Option<(DateTime, i32)> {
         Some(b':') => [&b"0"[..], rest].concat(),
         _ => rest.to_vec(),
     };
-    let (b':', b':') = (*rest.get(2)?, *rest.get(5)?) else { return None };
-    let (hour, minute, second) =
-        (number(rest.get(..2)?)?, number(rest.get(3..5)?)?, number(rest.get(6..8)?)?);
+    let (b':', b':') = (*rest.get(2)?, *rest.get(5)?) else {
+        return None;
+    };
+    let (hour, minute, second) = (
+        number(rest.get(..2)?)?,
+        number(rest.get(3..5)?)?,
+        number(rest.get(6..8)?)?,
+    );
     let mut rest = rest.get(8..)?;
     let mut nanos = 0;
     if let [b'.' | b',', fraction @ ..] = rest {
-        let length = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let length = fraction
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
         let digits = fraction.get(..length).filter(|digits| !digits.is_empty())?;
         for place in 0..9 {
             nanos = nanos * 10 + digits.get(place).map_or(0, |digit| i32::from(digit - b'0'));
@@ -52,7 +71,11 @@ pub(crate) fn date_time(text: &str) -> Option<(DateTime, i32)> {
 
 fn number(digits: &[u8]) -> Option<u32> {
     let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    all_digits.then(|| digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
+    all_digits.then(|| {
+        digits
+            .iter()
+            .fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))
+    })
 }
 
 #[cfg(test)]
@@ -90,6 +113,10 @@ mod tests {
         ] {
             assert!(date_time(bad).is_none(), "{bad}");
         }
-        assert!(date("2024-13-01").is_none() && date("2024-1-01").is_none() && date("0000-01-01").is_some());
+        assert!(
+            date("2024-13-01").is_none()
+                && date("2024-1-01").is_none()
+                && date("0000-01-01").is_some()
+        );
     }
 }

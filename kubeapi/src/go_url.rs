@@ -48,8 +48,12 @@ pub(crate) fn parse_absolute(text: &str) -> Result<Url, String> {
     parse_request_uri(text)?;
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let url = parse(rest, false).map_err(|why| format!("parse {rest:?}: {why}"))?;
-    unescape(fragment.as_bytes(), Part::Fragment).map_err(|why| format!("parse {text:?}: {why}"))?;
-    Ok(Url { text: text.to_owned(), ..url })
+    unescape(fragment.as_bytes(), Part::Fragment)
+        .map_err(|why| format!("parse {text:?}: {why}"))?;
+    Ok(Url {
+        text: text.to_owned(),
+        ..url
+    })
 }
 
 impl Url {
@@ -61,7 +65,9 @@ impl Url {
     /// Returns the host without port and brackets.
     pub(crate) fn hostname(&self) -> &str {
         let host = self.host_and_port().0;
-        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+        host.strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host)
     }
 
     /// Returns the port; empty without one.
@@ -70,7 +76,11 @@ impl Url {
     }
 
     fn host_and_port(&self) -> (&str, &str) {
-        match self.host.rfind(':').and_then(|colon| self.host.split_at_checked(colon)) {
+        match self
+            .host
+            .rfind(':')
+            .and_then(|colon| self.host.split_at_checked(colon))
+        {
             Some((host, port)) if is_port(port) => (host, port.trim_start_matches(':')),
             _ => (&self.host, ""),
         }
@@ -78,16 +88,23 @@ impl Url {
 
     /// Returns the parameters of the query; invalid ones are skipped, as Go does.
     pub(crate) fn query_pairs(&self) -> impl Iterator<Item = (String, String)> + '_ {
-        self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let text = |part: &str| unescape(part.as_bytes(), Part::Query).ok().map(into_text);
-            Some((text(key)?, text(value)?))
-        })
+        self.query
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+            .filter_map(|pair| {
+                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                let text = |part: &str| unescape(part.as_bytes(), Part::Query).ok().map(into_text);
+                Some((text(key)?, text(value)?))
+            })
     }
 
     /// Returns the number of parameters at most.
     pub(crate) fn pairs(&self) -> usize {
-        if self.query.is_empty() { 0 } else { 1 + self.query.matches('&').count() }
+        if self.query.is_empty() {
+            0
+        } else {
+            1 + self.query.matches('&').count()
+        }
     }
 }
 
@@ -98,7 +115,10 @@ fn parse(text: &str, via_request: bool) -> Result<Url, String> {
     if text.is_empty() && via_request {
         return Err("empty url".to_owned());
     }
-    let mut url = Url { text: text.to_owned(), ..Url::default() };
+    let mut url = Url {
+        text: text.to_owned(),
+        ..Url::default()
+    };
     if text == "*" {
         url.escaped_path = "*".to_owned();
         return Ok(url);
@@ -126,7 +146,11 @@ fn parse(text: &str, via_request: bool) -> Result<Url, String> {
         rest = path;
     }
     let path = unescape(rest.as_bytes(), Part::Path)?;
-    url.escaped_path = if is_encoded(rest) { rest.to_owned() } else { escape_path(&path) };
+    url.escaped_path = if is_encoded(rest) {
+        rest.to_owned()
+    } else {
+        escape_path(&path)
+    };
     Ok(url)
 }
 
@@ -144,7 +168,9 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
 }
 
 fn parse_authority(authority: &str) -> Result<String, String> {
-    let Some((user, host)) = authority.rsplit_once('@') else { return parse_host(authority) };
+    let Some((user, host)) = authority.rsplit_once('@') else {
+        return parse_host(authority);
+    };
     let host = parse_host(host)?;
     let is_user = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
     if !user.bytes().all(is_user) {
@@ -157,7 +183,9 @@ fn parse_authority(authority: &str) -> Result<String, String> {
 fn parse_host(host: &str) -> Result<String, String> {
     let wrong_port = |port: &str| Err(format!("invalid port {port:?} after host"));
     let Some(open) = host.rfind('[') else {
-        if let Some((_, port)) = host.rfind(':').and_then(|colon| host.split_at_checked(colon))
+        if let Some((_, port)) = host
+            .rfind(':')
+            .and_then(|colon| host.split_at_checked(colon))
             && !is_port(port)
         {
             return wrong_port(port);
@@ -184,7 +212,9 @@ fn parse_host(host: &str) -> Result<String, String> {
 /// Reports whether this is nothing, or a colon with digits.
 fn is_port(text: &str) -> bool {
     text.is_empty()
-        || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+        || text
+            .strip_prefix(':')
+            .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
@@ -194,21 +224,39 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
     while let Some(&byte) = text.get(at) {
         if byte != b'%' {
             if is_host && byte < 0x80 && must_be_escaped(byte, part) {
-                return Err(format!("invalid character {:?} in host name", char::from(byte).to_string()));
+                return Err(format!(
+                    "invalid character {:?} in host name",
+                    char::from(byte).to_string()
+                ));
             }
-            bytes.push(if byte == b'+' && part == Part::Query { b' ' } else { byte });
+            bytes.push(if byte == b'+' && part == Part::Query {
+                b' '
+            } else {
+                byte
+            });
             at += 1;
             continue;
         }
         let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
         let escape = text.get(at..text.len().min(at + 3)).unwrap_or_default();
-        let wrong = || Err(format!("invalid URL escape {:?}", String::from_utf8_lossy(escape)));
-        let (Some(high), Some(low)) = (digit(at + 1), digit(at + 2)) else { return wrong() };
+        let wrong = || {
+            Err(format!(
+                "invalid URL escape {:?}",
+                String::from_utf8_lossy(escape)
+            ))
+        };
+        let (Some(high), Some(low)) = (digit(at + 1), digit(at + 2)) else {
+            return wrong();
+        };
         let value = u8::try_from(high * 16 + low).unwrap_or_default();
         if part == Part::Host && high < 8 && escape != b"%25" {
             return wrong();
         }
-        if part == Part::Zone && escape != b"%25" && value != b' ' && must_be_escaped(value, Part::Host) {
+        if part == Part::Zone
+            && escape != b"%25"
+            && value != b' '
+            && must_be_escaped(value, Part::Host)
+        {
             return wrong();
         }
         bytes.push(value);
@@ -218,7 +266,8 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
 }
 
 fn into_text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 fn must_be_escaped(byte: u8, part: Part) -> bool {
@@ -234,7 +283,8 @@ fn must_be_escaped(byte: u8, part: Part) -> bool {
 
 /// Reports whether a path can stay as it is written.
 fn is_encoded(path: &str) -> bool {
-    path.bytes().all(|byte| b"!'()*[]%".contains(&byte) || !must_be_escaped(byte, Part::Path))
+    path.bytes()
+        .all(|byte| b"!'()*[]%".contains(&byte) || !must_be_escaped(byte, Part::Path))
 }
 
 fn escape_path(path: &[u8]) -> String {
@@ -256,21 +306,39 @@ mod tests {
     /// Scheme, host, host name, port, path; or the error.
     fn shown(text: &str) -> String {
         match parse_absolute(text) {
-            Ok(url) => [&url.scheme, &url.host, url.hostname(), url.port(), &url.escaped_path].join("|"),
-            Err(why) => why.rsplit_once(": ").map_or(why.clone(), |(_, why)| why.to_owned()),
+            Ok(url) => [
+                &url.scheme,
+                &url.host,
+                url.hostname(),
+                url.port(),
+                &url.escaped_path,
+            ]
+            .join("|"),
+            Err(why) => why
+                .rsplit_once(": ")
+                .map_or(why.clone(), |(_, why)| why.to_owned()),
         }
     }
 
     #[test]
     fn urls_are_read_as_go_reads_them() {
         let rows = [
-            ("https://a.example:8443/p/q?x=1", "https|a.example:8443|a.example|8443|/p/q"),
-            ("HTTPS://A.Example:443/B/../c", "https|A.Example:443|A.Example|443|/B/../c"),
+            (
+                "https://a.example:8443/p/q?x=1",
+                "https|a.example:8443|a.example|8443|/p/q",
+            ),
+            (
+                "HTTPS://A.Example:443/B/../c",
+                "https|A.Example:443|A.Example|443|/B/../c",
+            ),
             ("http://a.example", "http|a.example|a.example||"),
             ("http://a.example:80/", "http|a.example:80|a.example|80|/"),
             ("http://a.example:/", "http|a.example:|a.example||/"),
             ("http://[::1]:80/x", "http|[::1]:80|::1|80|/x"),
-            ("http://[fe80::1%25eth0]/", "http|[fe80::1%eth0]|fe80::1%eth0||/"),
+            (
+                "http://[fe80::1%25eth0]/",
+                "http|[fe80::1%eth0]|fe80::1%eth0||/",
+            ),
             ("http://user:pass@host/", "http|host|host||/"),
             ("http://a/b c", "http|a|a||/b%20c"),
             ("http://a/b%2Fc", "http|a|a||/b%2Fc"),
@@ -298,9 +366,17 @@ mod tests {
 
     #[test]
     fn queries_are_split_and_unescaped() {
-        let pairs = |text: &str| parse_absolute(text).unwrap().query_pairs().collect::<Vec<_>>();
+        let pairs = |text: &str| {
+            parse_absolute(text)
+                .unwrap()
+                .query_pairs()
+                .collect::<Vec<_>>()
+        };
         let texts = |pairs: &[(&str, &str)]| -> Vec<_> {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
         };
         assert_eq!(
             pairs("http://a?x=1&x=a+b%21&y&=z"),

@@ -19,20 +19,33 @@ const THRESHOLD: u64 = 128 * 1024;
 
 /// Whether the client takes gzip.
 pub(crate) fn accepts(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|coding| coding.trim() == "gzip")
+    let values = headers
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .any(|coding| coding.trim() == "gzip")
 }
 
 /// The answer, compressed where it is large and whole. What has no known length is a stream, whose lines must not wait.
 pub(crate) async fn compressed(response: Response<Body>) -> Response<Body> {
-    let is_large = response.body().size_hint().exact().is_some_and(|length| length >= THRESHOLD);
+    let is_large = response
+        .body()
+        .size_hint()
+        .exact()
+        .is_some_and(|length| length >= THRESHOLD);
     if !is_large || response.headers().contains_key(header::CONTENT_ENCODING) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
     let plain = match body.collect().await {
         Ok(collected) => collected.to_bytes(),
-        Err(error) => return body::refusal(&StatusError::internal(format!("the answer broke off: {error}"))),
+        Err(error) => {
+            return body::refusal(&StatusError::internal(format!(
+                "the answer broke off: {error}"
+            )));
+        }
     };
     // a list of all pods takes longer than other requests should wait for this thread
     let small = tokio::task::spawn_blocking({
@@ -41,15 +54,24 @@ pub(crate) async fn compressed(response: Response<Body>) -> Response<Body> {
     });
     let sent = match small.await {
         Ok(Ok(small)) => {
-            parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            parts
+                .headers
+                .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts
+                .headers
+                .append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
             parts.headers.remove(header::CONTENT_LENGTH);
             Bytes::from(small)
         }
         // as it was is good too
         Ok(Err(_)) | Err(_) => plain,
     };
-    Response::from_parts(parts, Full::new(sent).map_err(|never| match never {}).boxed_unsync())
+    Response::from_parts(
+        parts,
+        Full::new(sent)
+            .map_err(|never| match never {})
+            .boxed_unsync(),
+    )
 }
 
 fn gzip(plain: &[u8]) -> std::io::Result<Vec<u8>> {
@@ -64,8 +86,13 @@ mod tests {
 
     #[test]
     fn gzip_is_taken_by_those_who_say_so() {
-        let cases =
-            [("gzip", true), ("deflate, gzip", true), ("br", false), ("gzip;q=0", false), ("", false)];
+        let cases = [
+            ("gzip", true),
+            ("deflate, gzip", true),
+            ("br", false),
+            ("gzip;q=0", false),
+            ("", false),
+        ];
         for (value, expected) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, value.parse().unwrap());

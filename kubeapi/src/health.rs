@@ -58,11 +58,18 @@ pub(crate) async fn answer(
     query: &str,
 ) -> Result<Response<Body>, StatusError> {
     let parameters: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
-    let mut excluded: Vec<&str> =
-        parameters.iter().filter(|(name, _)| name == "exclude").map(|(_, value)| value.as_ref()).collect();
+    let mut excluded: Vec<&str> = parameters
+        .iter()
+        .filter(|(name, _)| name == "exclude")
+        .map(|(_, value)| value.as_ref())
+        .collect();
     let is_verbose = parameters.iter().any(|(name, _)| name == "verbose");
-    let checks = CHECKS.into_iter().filter(|check| which != "livez" || *check != "store");
-    let checks: Vec<_> = checks.filter(|check| one.is_none_or(|one| one == *check)).collect();
+    let checks = CHECKS
+        .into_iter()
+        .filter(|check| which != "livez" || *check != "store");
+    let checks: Vec<_> = checks
+        .filter(|check| one.is_none_or(|one| one == *check))
+        .collect();
     if checks.is_empty() {
         return Err(StatusError::no_resource());
     }
@@ -73,7 +80,11 @@ pub(crate) async fn answer(
             lines.push_str(&format!("[+]{check} excluded: ok\n"));
             continue;
         }
-        let result = if check == "store" { checked.check(store).await } else { Ok(()) };
+        let result = if check == "store" {
+            checked.check(store).await
+        } else {
+            Ok(())
+        };
         match result {
             Ok(()) => lines.push_str(&format!("[+]{check} ok\n")),
             Err(why) => {
@@ -93,7 +104,11 @@ pub(crate) async fn answer(
     }
     if failed.is_empty() {
         let all = format!("{lines}{which} check passed\n");
-        return Ok(body::text(if is_verbose && one.is_none() { all } else { "ok".to_owned() }));
+        return Ok(body::text(if is_verbose && one.is_none() {
+            all
+        } else {
+            "ok".to_owned()
+        }));
     }
     let text = match one {
         Some(_) => "internal server error: reason withheld\n".to_owned(),

@@ -62,9 +62,19 @@ impl Hosts {
     /// and port, so that no other server of this machine is trusted). A plain read has no `Origin`; browsers send `Sec-Fetch-Site` with
     /// it. HTTP/2 and requests to proxies name the host in `uri`.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HostError> {
-        let misdirected = |why: String| Err(HostError { code: StatusCode::MISDIRECTED_REQUEST, why });
-        let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
-        let named: Vec<&str> = named.chain(uri.authority().map(Authority::as_str)).collect();
+        let misdirected = |why: String| {
+            Err(HostError {
+                code: StatusCode::MISDIRECTED_REQUEST,
+                why,
+            })
+        };
+        let named = headers
+            .get_all(header::HOST)
+            .iter()
+            .map(|host| host.to_str().unwrap_or_default());
+        let named: Vec<&str> = named
+            .chain(uri.authority().map(Authority::as_str))
+            .collect();
         if named.is_empty() {
             return misdirected("the request names no host".to_owned());
         }
@@ -75,13 +85,25 @@ impl Hosts {
             let origin = origin.to_str().unwrap_or_default();
             if !named.iter().all(|host| self.is_same(origin, host)) {
                 let why = format!("pages of {origin:?} may not use this server");
-                return Err(HostError { code: StatusCode::FORBIDDEN, why });
+                return Err(HostError {
+                    code: StatusCode::FORBIDDEN,
+                    why,
+                });
             }
         }
-        let foreign = |site: &&HeaderValue| !OWN_SITES.iter().any(|own| site.as_bytes() == own.as_bytes());
+        let foreign = |site: &&HeaderValue| {
+            !OWN_SITES
+                .iter()
+                .any(|own| site.as_bytes() == own.as_bytes())
+        };
         if let Some(site) = headers.get_all(SEC_FETCH_SITE).iter().find(foreign) {
-            let why = format!("pages of another origin may not use this server (Sec-Fetch-Site: {site:?})");
-            return Err(HostError { code: StatusCode::FORBIDDEN, why });
+            let why = format!(
+                "pages of another origin may not use this server (Sec-Fetch-Site: {site:?})"
+            );
+            return Err(HostError {
+                code: StatusCode::FORBIDDEN,
+                why,
+            });
         }
         Ok(())
     }
@@ -91,25 +113,35 @@ impl Hosts {
         let place = |text: &str| {
             let authority = text.parse::<Authority>().ok()?;
             let name = authority.host().to_ascii_lowercase();
-            let port = match authority.as_str().strip_prefix(authority.host())?.strip_prefix(':') {
+            let port = match authority
+                .as_str()
+                .strip_prefix(authority.host())?
+                .strip_prefix(':')
+            {
                 Some(port) => port.parse::<u16>().ok()?,
                 None => self.scheme.port(),
             };
             Some((name, port))
         };
-        let Some((scheme, from)) = origin.split_once("://") else { return false };
+        let Some((scheme, from)) = origin.split_once("://") else {
+            return false;
+        };
         scheme == self.scheme.name() && place(from).is_some_and(|from| Some(from) == place(host))
     }
 
     /// Reports whether `host`, with or without a port, is one of the accepted names.
     fn is_accepted(&self, host: &str) -> bool {
-        let Ok(authority) = host.parse::<Authority>() else { return false };
+        let Ok(authority) = host.parse::<Authority>() else {
+            return false;
+        };
         // what stands before an `@` is no part of the name, and no client sends it
         if authority.as_str().contains('@') {
             return false;
         }
         let name = authority.host().trim_matches(['[', ']']);
-        let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let is_loopback = name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
         let is = |accepted: &str| name.eq_ignore_ascii_case(accepted.trim_matches(['[', ']']));
         is_loopback || is("localhost") || self.names.iter().any(|accepted| is(accepted))
     }
@@ -138,7 +170,10 @@ mod tests {
             for site in sites {
                 headers.append(SEC_FETCH_SITE, HeaderValue::from_static(site));
             }
-            let refused = hosts.check(&uri, &headers).err().map(|error| error.code.as_u16());
+            let refused = hosts
+                .check(&uri, &headers)
+                .err()
+                .map(|error| error.code.as_u16());
             assert_eq!(refused, expected, "{sites:?}");
         }
     }

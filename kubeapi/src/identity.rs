@@ -27,9 +27,16 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the identity of a user who is in these groups.
-    pub fn new<G: Into<String>>(user: impl Into<String>, groups: impl IntoIterator<Item = G>) -> Self {
+    pub fn new<G: Into<String>>(
+        user: impl Into<String>,
+        groups: impl IntoIterator<Item = G>,
+    ) -> Self {
         let groups = groups.into_iter().map(Into::into).collect();
-        Self { user: user.into(), groups, ..Self::default() }
+        Self {
+            user: user.into(),
+            groups,
+            ..Self::default()
+        }
     }
 
     /// An identity that may do everything: that of callers in the same process.
@@ -39,15 +46,19 @@ impl Identity {
 
     /// Returns the identity of a service account.
     pub fn service_account(namespace: &str, name: &str) -> Self {
-        let groups =
-            ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), AUTHENTICATED];
+        let groups = [
+            "system:serviceaccounts",
+            &format!("system:serviceaccounts:{namespace}"),
+            AUTHENTICATED,
+        ];
         Self::new(format!("{ACCOUNT_PREFIX}{namespace}:{name}"), groups)
     }
 
     /// Returns the namespace and the name of the service account whose user name this is.
     pub(crate) fn account_of(user: &str) -> Option<(&str, &str)> {
         let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
-        (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
+        (!namespace.is_empty() && !name.is_empty() && !name.contains(':'))
+            .then_some((namespace, name))
     }
 
     /// Whether it belongs to `system:masters`, the group that needs no rules to get in.

@@ -9,8 +9,12 @@ use crate::{
 
 /// Rewrites such a request as one with `watch=true`, with the object's name as a field selector. Others stay as they are.
 pub(crate) fn rewrite(registry: &Registry, parts: &mut Parts) {
-    let Some(plain) = without_watch(parts.uri.path()) else { return };
-    let RequestPath::Objects(target) = path::parse(registry, &plain) else { return };
+    let Some(plain) = without_watch(parts.uri.path()) else {
+        return;
+    };
+    let RequestPath::Objects(target) = path::parse(registry, &plain) else {
+        return;
+    };
     if target.part.is_some() {
         return;
     }
@@ -27,8 +31,14 @@ pub(crate) fn rewrite(registry: &Registry, parts: &mut Parts) {
     let mut collection = plain.as_str();
     if !target.name.is_empty() {
         let separator = if selector.is_empty() { "" } else { "," };
-        query.append_pair("fieldSelector", &format!("{selector}{separator}metadata.name={}", target.name));
-        collection = plain.trim_end_matches('/').rsplit_once('/').map_or("", |(collection, _)| collection);
+        query.append_pair(
+            "fieldSelector",
+            &format!("{selector}{separator}metadata.name={}", target.name),
+        );
+        collection = plain
+            .trim_end_matches('/')
+            .rsplit_once('/')
+            .map_or("", |(collection, _)| collection);
     }
     let written: Option<PathAndQuery> = format!("{collection}?{}", query.finish()).parse().ok();
     let mut uri = parts.uri.clone().into_parts();

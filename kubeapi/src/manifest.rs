@@ -17,9 +17,16 @@ use crate::{
 pub fn complete_pod(mut pod: Value) -> Result<Value, String> {
     defaults::unadmitted_pod(child(as_map(&mut pod), "spec"));
     let registry = Registry::builtin();
-    let causes = registry.of(Builtin::Pod).map(|kind| validate::create(kind, &pod)).unwrap_or_default();
+    let causes = registry
+        .of(Builtin::Pod)
+        .map(|kind| validate::create(kind, &pod))
+        .unwrap_or_default();
     let texts: Vec<_> = causes.iter().map(ToString::to_string).collect();
-    if texts.is_empty() { Ok(pod) } else { Err(texts.join(", ")) }
+    if texts.is_empty() {
+        Ok(pod)
+    } else {
+        Err(texts.join(", "))
+    }
 }
 
 #[cfg(test)]

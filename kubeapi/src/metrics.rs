@@ -22,8 +22,8 @@ use crate::{
 
 /// The bucket bounds of request durations in seconds: the API server's, and finer ones below, since nothing here crosses a network.
 const LATENCY_BUCKETS: &[f64] = &[
-    0.0005, 0.001, 0.0025, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0,
-    6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+    0.0005, 0.001, 0.0025, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0,
+    4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
 /// Writes further metric families after those of the API.
@@ -46,7 +46,12 @@ impl Series {
             (true, false) => "namespace",
             (true, true) => "cluster",
         };
-        Self { resource: target.kind.resource().clone(), part: target.part_name(), verb: named(verb), scope }
+        Self {
+            resource: target.kind.resource().clone(),
+            part: target.part_name(),
+            verb: named(verb),
+            scope,
+        }
     }
 }
 
@@ -94,7 +99,10 @@ impl fmt::Debug for Metrics {
 impl Metrics {
     /// Makes the counters, with a source of further metrics.
     pub(crate) fn new(source: Option<MetricsSource>) -> Self {
-        Self(Arc::new(Counters { source, ..Counters::default() }))
+        Self(Arc::new(Counters {
+            source,
+            ..Counters::default()
+        }))
     }
 
     /// Counts a request from now on. A path that names no served kind is not counted: there would be as many series as typing errors.
@@ -106,14 +114,22 @@ impl Metrics {
         if let Some(slot) = slot {
             self.0.in_flight[slot].fetch_add(1, Ordering::Relaxed);
         }
-        Request { metrics: self.clone(), series, slot, begun: Instant::now() }
+        Request {
+            metrics: self.clone(),
+            series,
+            slot,
+            begun: Instant::now(),
+        }
     }
 
     /// Counts a watcher until the guard is dropped.
     pub(crate) fn watcher(&self, target: &Target) -> WatcherGuard {
         let series = Series::of(target, "watch");
         *self.0.watchers.lock().entry(series.clone()).or_default() += 1;
-        WatcherGuard { metrics: self.clone(), series }
+        WatcherGuard {
+            metrics: self.clone(),
+            series,
+        }
     }
 
     /// Returns all metrics as text; `stored` is the number of objects by resource in `store`.
@@ -125,23 +141,35 @@ impl Metrics {
     ) -> String {
         let mut text = Text::default();
         self.requests(registry, &mut text);
-        let mut in_flight =
-            text.gauge("apiserver_current_inflight_requests", "Requests under way, watches not among them.");
+        let mut in_flight = text.gauge(
+            "apiserver_current_inflight_requests",
+            "Requests under way, watches not among them.",
+        );
         for (kind, count) in ["readOnly", "mutating"].into_iter().zip(&self.0.in_flight) {
-            in_flight.sample(&[("request_kind", kind)], signed(count.load(Ordering::Relaxed)));
+            in_flight.sample(
+                &[("request_kind", kind)],
+                signed(count.load(Ordering::Relaxed)),
+            );
         }
         let mut watches = text.gauge("apiserver_longrunning_requests", "Watches under way.");
         for (series, count) in self.0.watchers.lock().iter() {
-            labelled(registry, series, |labels| watches.sample(labels, signed(*count)));
+            labelled(registry, series, |labels| {
+                watches.sample(labels, signed(*count))
+            });
         }
         let mut objects = text.gauge("apiserver_storage_objects", "Objects stored.");
         for (resource, count) in stored {
             objects.sample(&[("resource", resource.as_str())], number(*count as u64));
         }
-        let mut full =
-            text.gauge("store_disk_full", "Whether the store deletes only, since its disk is full.");
+        let mut full = text.gauge(
+            "store_disk_full",
+            "Whether the store deletes only, since its disk is full.",
+        );
         full.sample(&[], number(store.is_full().into()));
-        let mut damaged = text.gauge("store_damaged_objects", "Stored objects that cannot be read.");
+        let mut damaged = text.gauge(
+            "store_damaged_objects",
+            "Stored objects that cannot be read.",
+        );
         damaged.sample(&[], number(store.damaged().now().len() as u64));
         if let Some(source) = &self.0.source {
             source(&mut text);
@@ -152,12 +180,20 @@ impl Metrics {
     fn requests(&self, registry: &Registry, text: &mut Text) {
         let mut requests = self.0.requests.lock();
         // kinds come and go: what is not served any more is forgotten
-        requests.retain(|series, _| registry.kinds().iter().any(|kind| *kind.resource() == series.resource));
+        requests.retain(|series, _| {
+            registry
+                .kinds()
+                .iter()
+                .any(|kind| *kind.resource() == series.resource)
+        });
         let mut total = text.counter("apiserver_request_total", "Requests answered.");
         for (series, tally) in requests.iter() {
             labelled(registry, series, |labels| {
                 for (code, count) in &tally.codes {
-                    total.sample(&[&[("code", code.to_string().as_str())], labels].concat(), number(*count));
+                    total.sample(
+                        &[&[("code", code.to_string().as_str())], labels].concat(),
+                        number(*count),
+                    );
                 }
             });
         }
@@ -173,9 +209,23 @@ impl Metrics {
 
 /// Passes the labels of a series to `write`; series of kinds no longer served are skipped.
 fn labelled(registry: &Registry, series: &Series, mut write: impl FnMut(&[Label<'_>])) {
-    let Series { resource, part, verb, scope } = series;
-    let Some(kind) = registry.kinds().iter().find(|kind| kind.resource() == resource) else { return };
-    let (plural, group) = resource.as_str().split_once('.').unwrap_or((resource.as_str(), ""));
+    let Series {
+        resource,
+        part,
+        verb,
+        scope,
+    } = series;
+    let Some(kind) = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.resource() == resource)
+    else {
+        return;
+    };
+    let (plural, group) = resource
+        .as_str()
+        .split_once('.')
+        .unwrap_or((resource.as_str(), ""));
     write(&[
         ("component", "apiserver"),
         ("group", group),
@@ -209,7 +259,10 @@ impl Request {
         let mut requests = self.metrics.0.requests.lock();
         let tally = requests
             .entry(self.series.clone())
-            .or_insert_with(|| RequestStats { codes: Vec::new(), took: Histogram::new(LATENCY_BUCKETS) });
+            .or_insert_with(|| RequestStats {
+                codes: Vec::new(),
+                took: Histogram::new(LATENCY_BUCKETS),
+            });
         tally.took.observe(took);
         match tally.codes.iter_mut().find(|(known, _)| *known == code) {
             Some((_, count)) => *count += 1,

@@ -17,15 +17,17 @@ const DNS_1035_LABEL: &str = "a DNS-1035 label must consist of lower case alphan
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
     or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-const ENV_NAME: &str =
-    "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
 const LABEL_BYTES: usize = 63;
 const SUBDOMAIN_BYTES: usize = 253;
 
 /// Returns the faults of the name of an `IPAddress`, which is an address in canonical form.
 pub(super) fn ip_address(text: &str) -> Vec<String> {
-    match text.parse::<std::net::IpAddr>().map(|address| address.to_string()) {
+    match text
+        .parse::<std::net::IpAddr>()
+        .map(|address| address.to_string())
+    {
         Ok(canonical) if canonical == text => Vec::new(),
         Ok(canonical) => vec![format!("must be in canonical form ({canonical:?})")],
         Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
@@ -46,7 +48,11 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
             name
         }
         Some((prefix, name)) => {
-            faults.extend(dns_subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}")));
+            faults.extend(
+                dns_subdomain(prefix)
+                    .into_iter()
+                    .map(|fault| format!("prefix part {fault}")),
+            );
             name
         }
         None => text,
@@ -64,7 +70,12 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
 
 /// Returns the faults of a label's value.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
-    faults(text, LABEL_BYTES, text.is_empty() || is_word(text), LABEL_VALUE)
+    faults(
+        text,
+        LABEL_BYTES,
+        text.is_empty() || is_word(text),
+        LABEL_VALUE,
+    )
 }
 
 /// Returns the faults of a DNS label.
@@ -80,7 +91,12 @@ pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
 
 /// Returns the faults of a DNS subdomain: labels separated by dots.
 pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
-    faults(text, SUBDOMAIN_BYTES, text.split('.').all(is_dns_label), DNS_SUBDOMAIN)
+    faults(
+        text,
+        SUBDOMAIN_BYTES,
+        text.split('.').all(is_dns_label),
+        DNS_SUBDOMAIN,
+    )
 }
 
 /// Returns the faults of a name that only has to fit into a path.
@@ -97,8 +113,10 @@ pub(super) fn path_segment(text: &str) -> Vec<String> {
 
 /// Returns the faults of a key of a config map or secret.
 pub(super) fn config_key(text: &str) -> Vec<String> {
-    let is_key =
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    let is_key = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     let mut faults = faults(text, SUBDOMAIN_BYTES, is_key, CONFIG_KEY);
     match text {
         "." => faults.push("must not be '.'".to_owned()),
@@ -111,7 +129,10 @@ pub(super) fn config_key(text: &str) -> Vec<String> {
 
 /// Returns the faults of the name of an environment variable.
 pub(super) fn env_name(text: &str) -> Vec<String> {
-    let is_name = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
+    let is_name = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
     faults(text, usize::MAX, is_name, ENV_NAME)
 }
 
@@ -122,10 +143,14 @@ pub(super) fn port_name(text: &str) -> Vec<String> {
     if text.len() > PORT_NAME_BYTES {
         faults.push(too_long(PORT_NAME_BYTES));
     }
-    if !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    if !text
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         || text.is_empty()
     {
-        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+        faults.push(
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned(),
+        );
     }
     if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
         faults.push("must contain at least one letter (a-z)".to_owned());
@@ -141,7 +166,10 @@ pub(super) fn port_name(text: &str) -> Vec<String> {
 
 fn faults(text: &str, limit: usize, fits: bool, rule: &str) -> Vec<String> {
     let too_long = (text.len() > limit).then(|| too_long(limit));
-    too_long.into_iter().chain((!fits).then(|| rule.to_owned())).collect()
+    too_long
+        .into_iter()
+        .chain((!fits).then(|| rule.to_owned()))
+        .collect()
 }
 
 fn too_long(limit: usize) -> String {
@@ -153,7 +181,9 @@ fn is_word(text: &str) -> bool {
     let alphanumeric = |char: char| char.is_ascii_alphanumeric();
     text.starts_with(alphanumeric)
         && text.ends_with(alphanumeric)
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// Reports whether the text matches `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.

@@ -35,8 +35,13 @@ pub enum NodeAnswer {
 impl std::fmt::Debug for NodeAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Response(response) => f.debug_tuple("Response").field(&response.status()).finish(),
-            Self::Upgraded(head, _) => f.debug_tuple("Upgraded").field(&head.status).finish_non_exhaustive(),
+            Self::Response(response) => {
+                f.debug_tuple("Response").field(&response.status()).finish()
+            }
+            Self::Upgraded(head, _) => f
+                .debug_tuple("Upgraded")
+                .field(&head.status)
+                .finish_non_exhaustive(),
         }
     }
 }

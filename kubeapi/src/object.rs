@@ -7,11 +7,14 @@ fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     if pointer.contains('~') {
         return object.pointer(pointer);
     }
-    pointer.split('/').skip(1).try_fold(object, |value, step| match value {
-        Value::Object(map) => map.get(step),
-        Value::Array(list) => list.get(step.parse::<usize>().ok()?),
-        _ => None,
-    })
+    pointer
+        .split('/')
+        .skip(1)
+        .try_fold(object, |value, step| match value {
+            Value::Object(map) => map.get(step),
+            Value::Array(list) => list.get(step.parse::<usize>().ok()?),
+            _ => None,
+        })
 }
 
 /// The string at `pointer` (JSON Pointer).
@@ -26,7 +29,9 @@ pub(crate) fn text_or_empty<'a>(object: &'a Value, pointer: &str) -> &'a str {
 
 /// The items of the list at `pointer`.
 pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    at(object, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    at(object, pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// `value` as a map, made one where it is not.
@@ -81,7 +86,9 @@ pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Whether the pod is a mirror pod.
 pub(crate) fn is_mirror(pod: &Value) -> bool {
-    pod.pointer("/metadata/annotations").and_then(|annotations| annotations.get(MIRROR)).is_some()
+    pod.pointer("/metadata/annotations")
+        .and_then(|annotations| annotations.get(MIRROR))
+        .is_some()
 }
 
 /// Whether a deletion has begun.
@@ -102,6 +109,9 @@ pub(crate) fn pointer_of(path: &str) -> String {
 /// Counts the generation up.
 pub(crate) fn next_generation(object: &mut Value) {
     let metadata = metadata(object);
-    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
+    let generation = metadata
+        .get("generation")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
     metadata.insert("generation".into(), (generation + 1).into());
 }

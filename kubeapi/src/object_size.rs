@@ -28,7 +28,9 @@ pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTo
     if is_within(new, MAX_OBJECT_BYTES) {
         return Ok(());
     }
-    let stored = current.map_or(0, |current| encoded_bytes(current, usize::MAX).unwrap_or_default());
+    let stored = current.map_or(0, |current| {
+        encoded_bytes(current, usize::MAX).unwrap_or_default()
+    });
     let allowed = match is_deleting(new) {
         true => stored.max(MAX_OBJECT_BYTES) + DELETION_MARGIN,
         false => stored,
@@ -36,7 +38,9 @@ pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTo
     if is_within(new, allowed) {
         Ok(())
     } else {
-        Err(ObjectTooLarge { bytes: encoded_bytes(new, usize::MAX) })
+        Err(ObjectTooLarge {
+            bytes: encoded_bytes(new, usize::MAX),
+        })
     }
 }
 
@@ -61,7 +65,11 @@ struct Counter {
 impl Write for Counter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes += bytes.len();
-        if self.bytes > self.limit { Err(ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+        if self.bytes > self.limit {
+            Err(ErrorKind::FileTooLarge.into())
+        } else {
+            Ok(bytes.len())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -60,7 +60,9 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     registry.group_version(group, version).next()?;
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    [published::LIST_META, published::STATUS].iter().for_each(|name| published::add(name, &mut schemas));
+    [published::LIST_META, published::STATUS]
+        .iter()
+        .for_each(|name| published::add(name, &mut schemas));
     for kind in registry.group_version(group, version) {
         let name = add_schema(kind, &mut schemas);
         add_paths(kind, &name, &mut paths);
@@ -77,12 +79,17 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
 pub(crate) fn v2(registry: &Registry) -> Value {
     let mut definitions = Map::new();
     for (group, version) in registry.group_versions() {
-        let schemas =
-            document(registry, group, version).map(|mut document| document["components"]["schemas"].take());
+        let schemas = document(registry, group, version)
+            .map(|mut document| document["components"]["schemas"].take());
         if let Some(Value::Object(mut schemas)) = schemas {
-            for kind in registry.group_version(group, version).filter(|kind| kind.builtin.is_none()) {
+            for kind in registry
+                .group_version(group, version)
+                .filter(|kind| kind.builtin.is_none())
+            {
                 let name = schema_name(kind);
-                let open = schemas.get_mut(&name).filter(|schema| schema[PRESERVES] == true);
+                let open = schemas
+                    .get_mut(&name)
+                    .filter(|schema| schema[PRESERVES] == true);
                 if let Some(schema) = open {
                     // If it contained any field, older clients would conclude that there are no others.
                     *schema = json!({"type": "object", GVK: schema[GVK]});
@@ -144,7 +151,11 @@ fn refer_to_definitions(schema: &mut Value) {
 }
 
 fn place(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
 }
 
 fn kind_of(kind: &Kind, name: &str) -> Value {
@@ -208,10 +219,16 @@ fn schema_name(kind: &Kind) -> String {
 fn with_type_meta(mut schema: Value) -> Value {
     let properties = child(as_map(&mut schema), "properties");
     for (name, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {
-        properties.insert(name.into(), json!({"description": description, "type": "string"}));
+        properties.insert(
+            name.into(),
+            json!({"description": description, "type": "string"}),
+        );
     }
     let of_all = json!([reference(OBJECT_META)]);
-    properties.insert("metadata".into(), json!({"description": METADATA, "allOf": of_all}));
+    properties.insert(
+        "metadata".into(),
+        json!({"description": METADATA, "allOf": of_all}),
+    );
     schema
 }
 
@@ -228,8 +245,7 @@ fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
     }
     let one = format!("{own}/{{name}}");
     if kind.is(Builtin::Computed) {
-        let list =
-            json!({"parameters": path_parameters(kind, false), "get": operation(kind, schema, "list")});
+        let list = json!({"parameters": path_parameters(kind, false), "get": operation(kind, schema, "list")});
         paths.insert(own, list);
         let get = json!({"parameters": path_parameters(kind, true), "get": operation(kind, schema, "get")});
         paths.insert(one, get);
@@ -263,9 +279,12 @@ fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
 
 fn path_parameters(kind: &Kind, named: bool) -> Value {
     let names = [("namespace", kind.namespaced), ("name", named)];
-    let parameter =
-        |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
-    names.iter().filter(|(_, there)| *there).map(|(name, _)| parameter(name)).collect()
+    let parameter = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
+    names
+        .iter()
+        .filter(|(_, there)| *there)
+        .map(|(name, _)| parameter(name))
+        .collect()
 }
 
 fn operation(kind: &Kind, schema: &str, action: &str) -> Value {
@@ -282,16 +301,21 @@ fn operation(kind: &Kind, schema: &str, action: &str) -> Value {
         "responses": {"200": {"description": "OK", "content": {"application/json": answered}}},
     });
     let (parameters, body): (&[&str], _) = match action {
-        "post" | "put" => (&["dryRun", "fieldManager", "fieldValidation"], Some("application/json")),
-        "patch" => {
-            (&["dryRun", "fieldManager", "fieldValidation", "force"], Some("application/merge-patch+json"))
-        }
+        "post" | "put" => (
+            &["dryRun", "fieldManager", "fieldValidation"],
+            Some("application/json"),
+        ),
+        "patch" => (
+            &["dryRun", "fieldManager", "fieldValidation", "force"],
+            Some("application/merge-patch+json"),
+        ),
         "delete" => (&["dryRun", "gracePeriodSeconds", "propagationPolicy"], None),
         "deletecollection" => (&["dryRun", "fieldSelector", "labelSelector"], None),
         "list" => (LIST_PARAMETERS, None),
         _ => (&[], None),
     };
-    let parameter = |name: &&str| json!({"name": name, "in": "query", "schema": {"type": type_of(name)}});
+    let parameter =
+        |name: &&str| json!({"name": name, "in": "query", "schema": {"type": type_of(name)}});
     operation["parameters"] = parameters.iter().map(parameter).collect();
     if let Some(media) = body {
         operation["requestBody"] = json!({"required": true, "content": {media: object}});

@@ -67,7 +67,10 @@ impl Target {
 
 /// Reports whether objects can be at `path`; all else that does not exist is answered with a page.
 pub(crate) fn is_of_api(path: &str) -> bool {
-    matches!(path.split('/').find(|segment| !segment.is_empty()), Some("api" | "apis"))
+    matches!(
+        path.split('/').find(|segment| !segment.is_empty()),
+        Some("api" | "apis")
+    )
 }
 
 /// Decodes percent escapes; an invalid escape is kept unchanged.
@@ -79,10 +82,15 @@ fn decode(path: &str) -> String {
 pub(crate) fn parse(registry: &Registry, path: &str) -> RequestPath {
     // as in the real server, an escaped slash ends a segment as any other does
     let path = decode(path);
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     match segments.as_slice() {
         [] => RequestPath::Root,
-        [which @ ("healthz" | "livez" | "readyz")] => RequestPath::Health((*which).to_owned(), None),
+        [which @ ("healthz" | "livez" | "readyz")] => {
+            RequestPath::Health((*which).to_owned(), None)
+        }
         [which @ ("healthz" | "livez" | "readyz"), check] => {
             RequestPath::Health((*which).to_owned(), Some((*check).to_owned()))
         }
@@ -93,9 +101,13 @@ pub(crate) fn parse(registry: &Registry, path: &str) -> RequestPath {
         ["apis"] => RequestPath::Groups,
         ["apis", group] => RequestPath::Group((*group).to_owned()),
         ["api", version] => RequestPath::GroupVersion(String::new(), (*version).to_owned()),
-        ["apis", group, version] => RequestPath::GroupVersion((*group).to_owned(), (*version).to_owned()),
+        ["apis", group, version] => {
+            RequestPath::GroupVersion((*group).to_owned(), (*version).to_owned())
+        }
         ["openapi", "v3"] => RequestPath::OpenApiIndex,
-        ["openapi", "v3", "api", version] => RequestPath::OpenApi(String::new(), (*version).to_owned()),
+        ["openapi", "v3", "api", version] => {
+            RequestPath::OpenApi(String::new(), (*version).to_owned())
+        }
         ["openapi", "v3", "apis", group, version] => {
             RequestPath::OpenApi((*group).to_owned(), (*version).to_owned())
         }
@@ -113,10 +125,18 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Re
             Some(part) => Some(Subresource::find(kind, part)?),
         };
         // a namespace in the path of a cluster-scoped kind, or an object of a namespaced kind without one
-        let fits =
-            if kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() };
+        let fits = if kind.namespaced {
+            !namespace.is_empty() || name.is_empty()
+        } else {
+            namespace.is_empty()
+        };
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        fits.then(|| Target { kind: Arc::clone(kind), namespace, name, part })
+        fits.then(|| Target {
+            kind: Arc::clone(kind),
+            namespace,
+            name,
+            part,
+        })
     };
     let found = match rest {
         ["namespaces", namespace, part @ ("status" | "finalize")] => {
@@ -124,7 +144,9 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Re
         }
         ["namespaces", namespace, plural] => target(namespace, plural, "", None),
         ["namespaces", namespace, plural, name] => target(namespace, plural, name, None),
-        ["namespaces", namespace, plural, name, part] => target(namespace, plural, name, Some(part)),
+        ["namespaces", namespace, plural, name, part] => {
+            target(namespace, plural, name, Some(part))
+        }
         // the path within what is proxied is nobody's here
         ["namespaces", namespace, plural, name, part, ..] => {
             target(namespace, plural, name, Some(part)).filter(Target::is_proxied)
@@ -144,8 +166,11 @@ fn review(group: &str, version: &str, rest: &[&str]) -> RequestPath {
         [plural] => ("", *plural),
         _ => return RequestPath::Unknown,
     };
-    let fits =
-        |review: &ReviewKind| review.plural() == plural && (review.namespaced() || namespace.is_empty());
+    let fits = |review: &ReviewKind| {
+        review.plural() == plural && (review.namespaced() || namespace.is_empty())
+    };
     let found = ReviewKind::of(group, version).find(fits);
-    found.map_or(RequestPath::Unknown, |review| RequestPath::Review(review, namespace.to_owned()))
+    found.map_or(RequestPath::Unknown, |review| {
+        RequestPath::Review(review, namespace.to_owned())
+    })
 }

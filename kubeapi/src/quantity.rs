@@ -19,7 +19,9 @@ impl Quantity {
             Some(text) => (true, text),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
-        let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+        let end = text
+            .find(|char: char| !char.is_ascii_digit() && char != '.')
+            .unwrap_or(text.len());
         let (digits, suffix) = text.split_at(end);
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -27,7 +29,9 @@ impl Quantity {
         }
         let (base, exponent) = scale(suffix)?;
         let nanos = amount(whole, fraction, base, exponent);
-        Some(Self { nanos: if negative { -nanos } else { nanos } })
+        Some(Self {
+            nanos: if negative { -nanos } else { nanos },
+        })
     }
 
     /// The quantity 0.
@@ -39,27 +43,41 @@ impl Quantity {
     /// Formats it with binary or decimal suffixes, like `like`.
     pub(crate) fn written_like(self, like: &str) -> String {
         let is_binary = like.ends_with('i') && self.nanos.abs() >= 1024 * NANOS;
-        if is_binary { with_binary_suffix(self.nanos) } else { self.to_string() }
+        if is_binary {
+            with_binary_suffix(self.nanos)
+        } else {
+            self.to_string()
+        }
     }
 
     /// Returns the sum, saturating at the largest quantity.
     pub(crate) fn plus(self, other: Self) -> Self {
-        Self { nanos: self.nanos.saturating_add(other.nanos) }
+        Self {
+            nanos: self.nanos.saturating_add(other.nanos),
+        }
     }
 
     /// Returns the difference, saturating at the smallest quantity.
     pub(crate) fn minus(self, other: Self) -> Self {
-        Self { nanos: self.nanos.saturating_sub(other.nanos) }
+        Self {
+            nanos: self.nanos.saturating_sub(other.nanos),
+        }
     }
 
     /// Returns a quantity of whole units.
     pub(crate) fn whole(number: i64) -> Self {
-        Self { nanos: i128::from(number) * NANOS }
+        Self {
+            nanos: i128::from(number) * NANOS,
+        }
     }
 
     /// Returns the quantity as an integer, if it is one and fits.
     pub(crate) fn as_whole(self) -> Option<i64> {
-        if self.nanos % NANOS == 0 { i64::try_from(self.nanos / NANOS).ok() } else { None }
+        if self.nanos % NANOS == 0 {
+            i64::try_from(self.nanos / NANOS).ok()
+        } else {
+            None
+        }
     }
 
     /// Returns how many times `other` it is.
@@ -87,14 +105,29 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
         return None;
     }
     let is_suffix = |char: char| !(char.is_ascii_digit() || matches!(char, '.' | '+' | '-'));
-    let suffix = text.find(is_suffix).and_then(|at| text.get(at..)).unwrap_or_default();
+    let suffix = text
+        .find(is_suffix)
+        .and_then(|at| text.get(at..))
+        .unwrap_or_default();
     let small = nanos.abs() < 1024 * NANOS;
     Some(match suffix {
         "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" if !small => with_binary_suffix(nanos),
         suffix if suffix.starts_with(['e', 'E']) && suffix.len() > 1 && !suffix.ends_with('i') => {
-            decimal(nanos, |exponent| if exponent == 0 { String::new() } else { format!("e{exponent}") })
+            decimal(nanos, |exponent| {
+                if exponent == 0 {
+                    String::new()
+                } else {
+                    format!("e{exponent}")
+                }
+            })
         }
-        _ => decimal(nanos, |exponent| SUFFIXES.get(suffix_at(exponent)).copied().unwrap_or_default().into()),
+        _ => decimal(nanos, |exponent| {
+            SUFFIXES
+                .get(suffix_at(exponent))
+                .copied()
+                .unwrap_or_default()
+                .into()
+        }),
     })
 }
 
@@ -114,7 +147,11 @@ fn decimal(mut nanos: i128, suffix: impl Fn(i32) -> String) -> String {
         nanos /= 1000;
         exponent += 3;
     }
-    if nanos == 0 { "0".to_owned() } else { format!("{nanos}{}", suffix(exponent)) }
+    if nanos == 0 {
+        "0".to_owned()
+    } else {
+        format!("{nanos}{}", suffix(exponent))
+    }
 }
 
 /// Formats with a binary suffix; parts of a unit are rounded up, away from zero.
@@ -136,7 +173,11 @@ impl fmt::Display for Quantity {
     /// Formats in decimal form, with the largest suffix that leaves an integer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&decimal(self.nanos, |exponent| {
-            SUFFIXES.get(suffix_at(exponent)).copied().unwrap_or_default().into()
+            SUFFIXES
+                .get(suffix_at(exponent))
+                .copied()
+                .unwrap_or_default()
+                .into()
         }))
     }
 }
@@ -176,11 +217,16 @@ const NANOS: i128 = 1_000_000_000;
 fn amount(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
     // Far more digits than any amount that fits has.
     const DIGITS: usize = 30;
-    let fraction = fraction.get(..DIGITS.min(fraction.len())).unwrap_or_default();
-    let Ok(mantissa) = format!("0{whole}{fraction}").parse::<i128>() else { return i128::MAX };
+    let fraction = fraction
+        .get(..DIGITS.min(fraction.len()))
+        .unwrap_or_default();
+    let Ok(mantissa) = format!("0{whole}{fraction}").parse::<i128>() else {
+        return i128::MAX;
+    };
     let places = u32::try_from(fraction.len()).unwrap_or_default();
     let power = |base: i128, exponent: u32| base.checked_pow(exponent);
-    let mut up = power(base, exponent.max(0).unsigned_abs()).and_then(|power| power.checked_mul(NANOS));
+    let mut up =
+        power(base, exponent.max(0).unsigned_abs()).and_then(|power| power.checked_mul(NANOS));
     let mut down = power(10, places);
     if exponent < 0 {
         down = down.and_then(|down| down.checked_mul(power(base, exponent.unsigned_abs())?));
@@ -239,7 +285,11 @@ fn scaled(quantity: &Written, unit: i128) -> Option<i64> {
 
 fn ceil_div(value: i128, by: i128) -> i128 {
     let quotient = value / by;
-    if value % by != 0 && (value > 0) == (by > 0) { quotient + 1 } else { quotient }
+    if value % by != 0 && (value > 0) == (by > 0) {
+        quotient + 1
+    } else {
+        quotient
+    }
 }
 
 #[cfg(test)]

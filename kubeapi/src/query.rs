@@ -19,7 +19,11 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl Query {
     /// Of a URI's query part.
     pub(crate) fn parse(query: &str) -> Self {
-        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+        Self(
+            form_urlencoded::parse(query.as_bytes())
+                .into_owned()
+                .collect(),
+        )
     }
 
     /// The first value of `name`; an empty one reads as absent, as in Go's `url.Values`.
@@ -33,7 +37,10 @@ impl Query {
 
     /// All values of `name`, empty ones too.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Sets `name`, in place of what it was.
@@ -60,7 +67,10 @@ impl Query {
         self.get(name)
             .map(|text| {
                 text.parse().map_err(|error: ParseIntError| {
-                    StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", fault(&error)))
+                    StatusError::bad_request(format!(
+                        "strconv.ParseInt: parsing {text:?}: {}",
+                        fault(&error)
+                    ))
                 })
             })
             .transpose()
@@ -73,7 +83,9 @@ impl Query {
 
     /// `resourceVersion`: `None` where absent, else the number.
     pub(crate) fn resource_version(&self) -> Result<Option<u64>, StatusError> {
-        let Some(text) = self.get("resourceVersion") else { return Ok(None) };
+        let Some(text) = self.get("resourceVersion") else {
+            return Ok(None);
+        };
         let number = text.parse().map_err(|error: ParseIntError| {
             let why = format!("strconv.ParseUint: parsing {text:?}: {}", fault(&error));
             let cause = Cause::invalid("resourceVersion", &text.into(), &why);

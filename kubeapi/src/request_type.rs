@@ -86,7 +86,8 @@ impl RequestType {
 
     /// Returns its schema.
     pub(crate) fn schema(&self) -> &Schema {
-        self.schema.get_or_init(|| Schema::published(self.schema_name))
+        self.schema
+            .get_or_init(|| Schema::published(self.schema_name))
     }
 
     /// Returns the name of its schema.
@@ -112,7 +113,10 @@ pub(crate) fn is_registered(api_version: &str, kind: &str) -> bool {
         let registry = Registry::builtin();
         let stored = registry.kinds().iter().map(|kind| kind.type_name());
         let others = ALL.iter().map(|other| other.name());
-        stored.chain(others).map(|name| (name.api_version(), name.kind.to_owned())).collect()
+        stored
+            .chain(others)
+            .map(|name| (name.api_version(), name.kind.to_owned()))
+            .collect()
     });
     names.contains(&(api_version.to_owned(), kind.to_owned()))
 }

@@ -15,9 +15,15 @@ pub type Amounts = BTreeMap<String, i64>;
 /// Quantities as amounts; what is no quantity is none.
 pub fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
     let amount = |name: &str, quantity: &Quantity| {
-        if name == "cpu" { quantity::milli(quantity) } else { quantity::whole(quantity) }
+        if name == "cpu" {
+            quantity::milli(quantity)
+        } else {
+            quantity::whole(quantity)
+        }
     };
-    let all = quantities.iter().filter_map(|(name, quantity)| Some((name.clone(), amount(name, quantity)?)));
+    let all = quantities
+        .iter()
+        .filter_map(|(name, quantity)| Some((name.clone(), amount(name, quantity)?)));
     all.collect()
 }
 
@@ -34,12 +40,25 @@ pub fn limits_of(pod: &Pod) -> Amounts {
 /// What all containers come to that run side by side, or one init container where that has more.
 ///
 /// Source: Kubernetes, "Resource sharing within containers" (init containers and sidecars).
-fn of_pod(pod: &Pod, of: fn(&ResourceRequirements) -> Option<&BTreeMap<String, Quantity>>) -> Amounts {
-    let Some(spec) = &pod.spec else { return Amounts::new() };
-    let own =
-        |container: &Container| container.resources.as_ref().and_then(of).map(amounts).unwrap_or_default();
+fn of_pod(
+    pod: &Pod,
+    of: fn(&ResourceRequirements) -> Option<&BTreeMap<String, Quantity>>,
+) -> Amounts {
+    let Some(spec) = &pod.spec else {
+        return Amounts::new();
+    };
+    let own = |container: &Container| {
+        container
+            .resources
+            .as_ref()
+            .and_then(of)
+            .map(amounts)
+            .unwrap_or_default()
+    };
     let mut total = Amounts::new();
-    spec.containers.iter().for_each(|container| add(&mut total, &own(container)));
+    spec.containers
+        .iter()
+        .for_each(|container| add(&mut total, &own(container)));
     let (mut sidecars, mut highest) = (Amounts::new(), Amounts::new());
     for init in spec.init_containers.iter().flatten() {
         let mut at_once = own(init);
@@ -53,7 +72,10 @@ fn of_pod(pod: &Pod, of: fn(&ResourceRequirements) -> Option<&BTreeMap<String, Q
         raise(&mut highest, &at_once);
     }
     raise(&mut total, &highest);
-    add(&mut total, &spec.overhead.as_ref().map(amounts).unwrap_or_default());
+    add(
+        &mut total,
+        &spec.overhead.as_ref().map(amounts).unwrap_or_default(),
+    );
     total
 }
 

@@ -19,21 +19,33 @@ pub(crate) enum ReviewKind {
 
 impl ReviewKind {
     /// All review kinds, in the order of discovery.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Subject, Self::Token, Self::LocalAccess, Self::OwnAccess, Self::OwnRules, Self::Access];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Subject,
+        Self::Token,
+        Self::LocalAccess,
+        Self::OwnAccess,
+        Self::OwnRules,
+        Self::Access,
+    ];
 
     /// The API groups of review kinds, all in version `v1`.
     pub(crate) const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
     /// Returns the review kinds of a group and version.
     pub(crate) fn of(group: &str, version: &str) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |review| review.group() == group && version == "v1")
+        Self::ALL
+            .into_iter()
+            .filter(move |review| review.group() == group && version == "v1")
     }
 
     /// Returns the API group.
     pub(crate) fn group(self) -> &'static str {
         let [authentication, authorization] = Self::GROUPS;
-        if matches!(self, Self::Token | Self::Subject) { authentication } else { authorization }
+        if matches!(self, Self::Token | Self::Subject) {
+            authentication
+        } else {
+            authorization
+        }
     }
 
     /// Returns the kind.

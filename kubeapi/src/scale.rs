@@ -9,10 +9,18 @@ use crate::{
 
 /// The scale of `object`.
 pub(crate) fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
-    let mut scale =
-        json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {}});
-    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        let value = object.pointer("/metadata").and_then(|metadata| metadata.get(name)).cloned();
+    let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {}});
+    for name in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
+        let value = object
+            .pointer("/metadata")
+            .and_then(|metadata| metadata.get(name))
+            .cloned();
         assign(metadata(&mut scale), name, value);
     }
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
@@ -20,7 +28,11 @@ pub(crate) fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
         scale["spec"]["replicas"] = replicas.into();
     }
     scale["status"]["replicas"] = number(&paths.status_replicas).unwrap_or_default().into();
-    let selector = paths.selector.as_deref().and_then(|pointer| object.pointer(pointer)).map(selector_text);
+    let selector = paths
+        .selector
+        .as_deref()
+        .and_then(|pointer| object.pointer(pointer))
+        .map(selector_text);
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
         scale["status"]["selector"] = selector.into();
     }
@@ -29,18 +41,32 @@ pub(crate) fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
 
 /// A selector as one text, as in the parameter `labelSelector`: of a text itself, a `LabelSelector` or a map of labels.
 pub(crate) fn selector_text(selector: &Value) -> String {
-    let Value::Object(map) = selector else { return selector.as_str().unwrap_or_default().to_owned() };
+    let Value::Object(map) = selector else {
+        return selector.as_str().unwrap_or_default().to_owned();
+    };
     let is_structured = map.contains_key("matchLabels") || map.contains_key("matchExpressions");
-    let labels = if is_structured { map.get("matchLabels").and_then(Value::as_object) } else { Some(map) };
+    let labels = if is_structured {
+        map.get("matchLabels").and_then(Value::as_object)
+    } else {
+        Some(map)
+    };
     let mut terms: Vec<_> = labels
         .into_iter()
         .flatten()
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
         .collect();
     terms.sort_unstable();
-    for expression in map.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+    for expression in map
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         let key = text_or_empty(expression, "/key");
-        let values: Vec<_> = items(expression, "/values").iter().filter_map(Value::as_str).collect();
+        let values: Vec<_> = items(expression, "/values")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         let values = values.join(",");
         terms.push(match text_or_empty(expression, "/operator") {
             "In" => format!("{key} in ({values})"),

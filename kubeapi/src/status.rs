@@ -38,7 +38,12 @@ pub(crate) struct StatusError {
 
 impl StatusError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Map::new(),
+        }
     }
 
     /// The details that name an object: `kind` is the resource, as the real server has it.
@@ -47,9 +52,11 @@ impl StatusError {
             self.details.insert("name".into(), name.into());
         }
         if !kind.group.is_empty() {
-            self.details.insert("group".into(), kind.group.as_str().into());
+            self.details
+                .insert("group".into(), kind.group.as_str().into());
         }
-        self.details.insert("kind".into(), kind.plural.as_str().into());
+        self.details
+            .insert("kind".into(), kind.plural.as_str().into());
         self
     }
 
@@ -61,8 +68,11 @@ impl StatusError {
 
     /// 404: the namespace that an object should stand in.
     pub(crate) fn no_namespace(name: &str) -> Self {
-        let mut error =
-            Self::new(StatusCode::NOT_FOUND, "NotFound", format!("namespaces \"{name}\" not found"));
+        let mut error = Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            format!("namespaces \"{name}\" not found"),
+        );
         error.details.insert("name".into(), name.into());
         error.details.insert("kind".into(), "namespaces".into());
         error
@@ -70,7 +80,11 @@ impl StatusError {
 
     /// 404: no such path.
     pub(crate) fn no_resource() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     /// 409: the name is taken.
@@ -81,14 +95,16 @@ impl StatusError {
 
     /// 409: written by somebody else meanwhile.
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
-        let why =
-            "the object has been modified; please apply your changes to the latest version and try again";
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
     /// 409: a precondition does not hold.
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.group_resource());
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            kind.group_resource()
+        );
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
     }
 
@@ -102,7 +118,10 @@ impl StatusError {
     }
 
     /// 409: fields that other managers own, from server-side apply: (field, message) each.
-    pub(crate) fn apply_conflict(message: impl Into<String>, causes: Vec<(String, String)>) -> Self {
+    pub(crate) fn apply_conflict(
+        message: impl Into<String>,
+        causes: Vec<(String, String)>,
+    ) -> Self {
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message);
         let causes = causes.into_iter().map(
             |(field, message)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}),
@@ -114,8 +133,16 @@ impl StatusError {
     /// 422: understood, but against the kind's rules.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let texts: Vec<_> = causes.iter().map(Cause::to_string).collect();
-        let texts = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
-        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let texts = if texts.len() == 1 {
+            texts.concat()
+        } else {
+            format!("[{}]", texts.join(", "))
+        };
+        let qualified = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
         let message = format!("{qualified} \"{name}\" is invalid: {texts}");
         let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         if !name.is_empty() {
@@ -128,7 +155,11 @@ impl StatusError {
             error.details.insert("kind".into(), kind.into());
         }
         let causes = causes.into_iter().map(
-            |Cause { reason, field, message }| json!({"reason": reason, "message": message, "field": field}),
+            |Cause {
+                 reason,
+                 field,
+                 message,
+             }| json!({"reason": reason, "message": message, "field": field}),
         );
         error.details.insert("causes".into(), causes.collect());
         error
@@ -146,7 +177,8 @@ impl StatusError {
 
     /// 400: an object of another namespace than that of the path.
     pub(crate) fn other_namespace() -> Self {
-        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        let message =
+            "the namespace of the provided object does not match the namespace sent on the request";
         Self::bad_request(message)
     }
 
@@ -187,8 +219,7 @@ impl StatusError {
         );
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name);
         let cause = format!("namespace {namespace} is being terminated");
-        let causes =
-            json!([{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]);
+        let causes = json!([{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]);
         error.details.insert("causes".into(), causes);
         error
     }
@@ -207,16 +238,24 @@ impl StatusError {
     /// 405: what cannot be done while a kind's definition is being deleted.
     pub(crate) fn definition_terminating(verb: &str) -> Self {
         let message = format!("{verb} not allowed while custom resource definition is terminating");
-        Self { message, ..Self::method_not_allowed() }
+        Self {
+            message,
+            ..Self::method_not_allowed()
+        }
     }
 
     /// 429: a pod that a disruption budget keeps for now, because of `cause`; it may be asked again after so many seconds.
     pub(crate) fn budget_used_up(cause: &str, retry_after: Option<u64>) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
-        error.details.insert("causes".into(), json!([{"reason": "DisruptionBudget", "message": cause}]));
+        error.details.insert(
+            "causes".into(),
+            json!([{"reason": "DisruptionBudget", "message": cause}]),
+        );
         if let Some(seconds) = retry_after {
-            error.details.insert("retryAfterSeconds".into(), seconds.into());
+            error
+                .details
+                .insert("retryAfterSeconds".into(), seconds.into());
         }
         error
     }
@@ -235,7 +274,9 @@ impl StatusError {
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", &message);
         error.details.insert("name".into(), budget.into());
         error.details.insert("group".into(), "policy".into());
-        error.details.insert("kind".into(), "poddisruptionbudgets".into());
+        error
+            .details
+            .insert("kind".into(), "poddisruptionbudgets".into());
         error
     }
 
@@ -250,7 +291,11 @@ impl StatusError {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
         );
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            message,
+        )
     }
 
     /// 415 for a patch of another type; kinds from definitions have an answer of their own.
@@ -261,7 +306,11 @@ impl StatusError {
             );
         }
         let message = "415: Unsupported Media Type";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            message,
+        )
     }
 
     /// 408: the request did not come to its end.
@@ -272,18 +321,32 @@ impl StatusError {
     /// 413.
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            message,
+        )
     }
 
     /// 413: an object that etcd would not store. `bytes`: its size, if it is known.
     pub(crate) fn object_too_large(bytes: Option<usize>) -> Self {
-        let size = bytes.map_or_else(|| format!("more than {MAX_OBJECT_BYTES}"), |bytes| bytes.to_string());
+        let size = bytes.map_or_else(
+            || format!("more than {MAX_OBJECT_BYTES}"),
+            |bytes| bytes.to_string(),
+        );
         let why = format!(
             "the encoded object, with its defaults, has {size} bytes; the limit is {MAX_OBJECT_BYTES} bytes"
         );
         let message = format!("Request entity too large: {why}");
-        let mut error = Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message);
-        error.details.insert("causes".into(), json!([{"reason": "FieldValueTooLong", "message": why}]));
+        let mut error = Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            message,
+        );
+        error.details.insert(
+            "causes".into(),
+            json!([{"reason": "FieldValueTooLong", "message": why}]),
+        );
         error
     }
 
@@ -301,8 +364,11 @@ impl StatusError {
     /// 404: the role that a binding names.
     pub(crate) fn no_role(plural: &str, name: &str) -> Self {
         let group = "rbac.authorization.k8s.io";
-        let mut error =
-            Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{plural}.{group} {name:?} not found"));
+        let mut error = Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            format!("{plural}.{group} {name:?} not found"),
+        );
         for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
             error.details.insert(key.into(), value.into());
         }
@@ -311,12 +377,23 @@ impl StatusError {
 
     /// 403: what `user` may not do.
     pub(crate) fn denied(user: &str, wanted: &Attributes) -> Self {
-        let Attributes { verb, group, resource, namespace, name, path } = wanted;
+        let Attributes {
+            verb,
+            group,
+            resource,
+            namespace,
+            name,
+            path,
+        } = wanted;
         if let Some(path) = path {
             let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
             return Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
         }
-        let named = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+        let named = if name.is_empty() {
+            String::new()
+        } else {
+            format!(" {name:?}")
+        };
         let plural = resource.split('/').next().unwrap_or_default();
         let place = match namespace.as_str() {
             "" => "at the cluster scope".to_owned(),
@@ -382,7 +459,9 @@ impl StatusError {
             Some(token) => json!({"continue": token}),
             None => json!({}),
         };
-        let reason = details.shift_remove(REASON).unwrap_or_else(|| self.reason.into());
+        let reason = details
+            .shift_remove(REASON)
+            .unwrap_or_else(|| self.reason.into());
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
             "message": self.message, "reason": reason,
@@ -409,7 +488,10 @@ impl From<StoreError> for StatusError {
             // the store has said so once
             error @ StoreError::Damaged { .. } => Self::storage_read(error.to_string()),
             error => {
-                tracing::error!(error = &error as &dyn std::error::Error, "store operation failed");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "store operation failed"
+                );
                 Self::internal(error.to_string())
             }
         }
@@ -429,13 +511,17 @@ impl From<PatchError> for StatusError {
             PatchError::BadRequest(message) => Self::bad_request(message),
             PatchError::Missing => Self::new(StatusCode::NOT_FOUND, "NotFound", message),
             PatchError::Conflict { message, conflicts } => {
-                let causes =
-                    conflicts.into_iter().map(|conflict| (conflict.field, conflict.message)).collect();
+                let causes = conflicts
+                    .into_iter()
+                    .map(|conflict| (conflict.field, conflict.message))
+                    .collect();
                 Self::apply_conflict(message, causes)
             }
-            PatchError::TooLarge { .. } => {
-                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
-            }
+            PatchError::TooLarge { .. } => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                message,
+            ),
             PatchError::UnsupportedMediaType { accepted } => Self::unsupported_media_type(accepted),
             PatchError::Unprocessable(why) => {
                 // the real server keeps this to itself

@@ -69,13 +69,27 @@ fn answer(api: Api, parts: Parts, body: RequestBody) -> ResponseFuture {
     Box::pin(async move {
         let takes_gzip = gzip::accepts(&parts.headers);
         let wants_yaml = yaml::wanted(&parts.headers);
-        let answer = handle(&api, parts, body).await.unwrap_or_else(|error| body::refusal(&error));
-        let answer = if wants_yaml { yaml::written(answer).await } else { answer };
-        Ok(if takes_gzip { gzip::compressed(answer).await } else { answer })
+        let answer = handle(&api, parts, body)
+            .await
+            .unwrap_or_else(|error| body::refusal(&error));
+        let answer = if wants_yaml {
+            yaml::written(answer).await
+        } else {
+            answer
+        };
+        Ok(if takes_gzip {
+            gzip::compressed(answer).await
+        } else {
+            answer
+        })
     })
 }
 
-async fn handle(api: &Api, mut parts: Parts, body: RequestBody) -> Result<Response<Body>, StatusError> {
+async fn handle(
+    api: &Api,
+    mut parts: Parts,
+    body: RequestBody,
+) -> Result<Response<Body>, StatusError> {
     definitions::ready(api).await?;
     access::ready(api).await?;
     legacy_watch::rewrite(&api.registry(), &mut parts);
@@ -93,7 +107,10 @@ async fn handle(api: &Api, mut parts: Parts, body: RequestBody) -> Result<Respon
             return Err(StatusError::not_acceptable());
         }
         let body = body::read(body).await?;
-        let caller = parts.extensions.get::<Identity>().ok_or_else(StatusError::unauthorized)?;
+        let caller = parts
+            .extensions
+            .get::<Identity>()
+            .ok_or_else(StatusError::unauthorized)?;
         return access::review(api, *review, namespace, caller, (&parts, body)).await;
     }
     let target = match place {
@@ -104,7 +121,11 @@ async fn handle(api: &Api, mut parts: Parts, body: RequestBody) -> Result<Respon
     };
     let counted = api.metrics().begin(&target, access::verb(&parts, &target));
     let answer = call(api, target, parts, body).await;
-    counted.end(answer.as_ref().map_or_else(|error| error.code, Response::status));
+    counted.end(
+        answer
+            .as_ref()
+            .map_or_else(|error| error.code, Response::status),
+    );
     answer
 }
 
@@ -156,7 +177,11 @@ async fn call(
         }
     };
     call.warnings.write_headers(&mut answer);
-    if let Some(warning) = kind.defined.as_ref().and_then(|defined| defined.deprecation_warning.as_deref()) {
+    if let Some(warning) = kind
+        .defined
+        .as_ref()
+        .and_then(|defined| defined.deprecation_warning.as_deref())
+    {
         body::warn(&mut answer, warning);
     }
     if parts.method != Method::GET && kind.is(Builtin::ClusterRole) {
@@ -165,7 +190,9 @@ async fn call(
     if parts.method != Method::GET {
         quota::refresh(api, &call.target).await?;
     }
-    if parts.method != Method::GET && (kind.is(Builtin::CustomResourceDefinition) || kind.is_terminating()) {
+    if parts.method != Method::GET
+        && (kind.is(Builtin::CustomResourceDefinition) || kind.is_terminating())
+    {
         // what is served changes before the writer hears that it has written
         definitions::refresh(api).await?;
     }
@@ -191,10 +218,13 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         ("GET", None, false) => verbs::list(api, call).await,
         (
             "GET",
-            None | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
+            None
+            | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
             true,
         ) => verbs::get(api, call).await,
-        ("GET" | "PUT" | "PATCH", Some(Subresource::Scale), true) => verbs::scale(api, call, method).await,
+        ("GET" | "PUT" | "PATCH", Some(Subresource::Scale), true) => {
+            verbs::scale(api, call, method).await
+        }
         ("POST", Some(Subresource::Eviction), true) => verbs::evict(api, call).await,
         ("POST", None, false) => verbs::create(api, call).await,
         ("POST", Some(Subresource::Binding), true) => verbs::bind(api, call).await,
@@ -212,7 +242,8 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         ) => verbs::update(api, call).await,
         (
             "PATCH",
-            None | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
+            None
+            | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
             true,
         ) => verbs::patch(api, call).await,
         ("DELETE", None, true) => verbs::delete(api, call).await,
@@ -222,54 +253,77 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
 }
 
 /// What the API says about itself.
-async fn describe(api: &Api, place: &RequestPath, parts: &Parts) -> Result<Response<Body>, StatusError> {
+async fn describe(
+    api: &Api,
+    place: &RequestPath,
+    parts: &Parts,
+) -> Result<Response<Body>, StatusError> {
     let headers = &parts.headers;
     let document = match place {
         RequestPath::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
-            return health::answer(api.checked(), &**api.store(), (which, one.as_deref()), query).await;
+            return health::answer(
+                api.checked(),
+                &**api.store(),
+                (which, one.as_deref()),
+                query,
+            )
+            .await;
         }
         RequestPath::Root => return Ok(answered(&discovery::root(&api.registry()))),
         RequestPath::Metrics => return metrics(api, &api.registry()).await,
         RequestPath::Version => return Ok(answered(&discovery::version())),
         RequestPath::CoreVersions if accept::wants_aggregated(headers) => {
-            let document =
-                api.document(Name::AggregatedCore, |registry| Some(discovery::aggregated_core(registry)));
+            let document = api.document(Name::AggregatedCore, |registry| {
+                Some(discovery::aggregated_core(registry))
+            });
             return aggregated(document, headers);
         }
         RequestPath::Groups if accept::wants_aggregated(headers) => {
-            let document = api.document(Name::Aggregated, |registry| Some(discovery::aggregated(registry)));
+            let document = api.document(Name::Aggregated, |registry| {
+                Some(discovery::aggregated(registry))
+            });
             return aggregated(document, headers);
         }
         RequestPath::CoreVersions => return Ok(answered(&discovery::core_versions())),
-        RequestPath::Groups => api.document(Name::Groups, |registry| Some(discovery::groups(registry))),
-        RequestPath::Group(group) => {
-            api.document(Name::Group(group.clone()), |registry| discovery::group(registry, group))
+        RequestPath::Groups => {
+            api.document(Name::Groups, |registry| Some(discovery::groups(registry)))
         }
+        RequestPath::Group(group) => api.document(Name::Group(group.clone()), |registry| {
+            discovery::group(registry, group)
+        }),
         RequestPath::GroupVersion(group, version) => {
             let name = Name::Resources(group.clone(), version.clone());
-            api.document(name, |registry| discovery::resources(registry, group, version))
+            api.document(name, |registry| {
+                discovery::resources(registry, group, version)
+            })
         }
         RequestPath::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
             let mut answer = body::answer(StatusCode::OK, Bytes::from(openapi::v2_protobuf()), &[]);
             let media_type = http::HeaderValue::from_static(openapi::V2_PROTOBUF);
-            answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
+            answer
+                .headers_mut()
+                .insert(http::header::CONTENT_TYPE, media_type);
             return Ok(answer);
         }
         RequestPath::OpenApiV2 if accept::shape(headers).is_none() => {
             return Err(StatusError::not_acceptable());
         }
-        RequestPath::OpenApiV2 => api.document(Name::OpenApiV2, |registry| Some(openapi::v2(registry))),
-        RequestPath::OpenApiIndex => {
-            api.document(Name::OpenApiIndex, |registry| Some(openapi::index(registry)))
+        RequestPath::OpenApiV2 => {
+            api.document(Name::OpenApiV2, |registry| Some(openapi::v2(registry)))
         }
+        RequestPath::OpenApiIndex => api.document(Name::OpenApiIndex, |registry| {
+            Some(openapi::index(registry))
+        }),
         RequestPath::OpenApi(group, version) => {
             let name = Name::OpenApi(group.clone(), version.clone());
             api.document(name, |registry| openapi::document(registry, group, version))
         }
         RequestPath::Objects(_) | RequestPath::Review(..) | RequestPath::Unknown => None,
     };
-    Ok(document.ok_or_else(StatusError::no_resource)?.answer(headers))
+    Ok(document
+        .ok_or_else(StatusError::no_resource)?
+        .answer(headers))
 }
 
 fn answered(value: &Value) -> Response<Body> {
@@ -278,24 +332,47 @@ fn answered(value: &Value) -> Response<Body> {
 
 async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, StatusError> {
     let mut stored = Vec::new();
-    for kind in registry.kinds().iter().filter(|kind| !kind.is(Builtin::Computed)) {
+    for kind in registry
+        .kinds()
+        .iter()
+        .filter(|kind| !kind.is(Builtin::Computed))
+    {
         let resource = kind.resource();
         if stored.iter().any(|(known, _)| known == resource) {
             continue;
         }
-        let scope = Scope { resource: resource.clone(), namespace: None };
-        let page = api.store().list(&scope, &Page { after: None, limit: Some(1) }).await?;
+        let scope = Scope {
+            resource: resource.clone(),
+            namespace: None,
+        };
+        let page = api
+            .store()
+            .list(
+                &scope,
+                &Page {
+                    after: None,
+                    limit: Some(1),
+                },
+            )
+            .await?;
         stored.push((resource.clone(), page.items.len() + page.remaining));
     }
     let mut answer = body::text(api.metrics().text(registry, &**api.store(), &stored));
     let media_type = http::HeaderValue::from_static(exposition::MEDIA_TYPE);
-    answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, media_type);
     Ok(answer)
 }
 
 /// Discovery in one answer, under the media type by which clients know that they got it.
-fn aggregated(document: Option<Document>, headers: &HeaderMap) -> Result<Response<Body>, StatusError> {
-    let mut answer = document.ok_or_else(StatusError::no_resource)?.answer(headers);
+fn aggregated(
+    document: Option<Document>,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, StatusError> {
+    let mut answer = document
+        .ok_or_else(StatusError::no_resource)?
+        .answer(headers);
     let media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     if let Some(own) = answer.headers_mut().get_mut(http::header::CONTENT_TYPE) {
         *own = http::HeaderValue::from_static(media_type);

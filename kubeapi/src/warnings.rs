@@ -30,6 +30,9 @@ impl Warnings {
 
     /// Writes the warnings into the headers of a response.
     pub(crate) fn write_headers(&self, answer: &mut Response<Body>) {
-        self.0.lock().iter().for_each(|warning| body::warn(answer, warning));
+        self.0
+            .lock()
+            .iter()
+            .for_each(|warning| body::warn(answer, warning));
     }
 }

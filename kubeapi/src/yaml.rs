@@ -13,10 +13,16 @@ use crate::{
 
 /// Whether the first media type of the caller's list that is served at all is YAML.
 pub(crate) fn wanted(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let values = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let media_types = values.flat_map(|value| value.split(',')).map(|range| {
         let mut parts = range.split(';').map(str::trim);
-        (parts.next().unwrap_or_default(), parts.any(|part| part.starts_with("as=")))
+        (
+            parts.next().unwrap_or_default(),
+            parts.any(|part| part.starts_with("as=")),
+        )
     });
     let mut served = media_types
         .filter(|(media, _)| matches!(*media, YAML | "application/json" | "application/*" | "*/*"));
@@ -25,8 +31,10 @@ pub(crate) fn wanted(headers: &HeaderMap) -> bool {
 
 /// The answer, as YAML where it is JSON.
 pub(crate) async fn written(response: Response<Body>) -> Response<Body> {
-    let is_json =
-        response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
+    let is_json = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value == "application/json");
     if !is_json {
         return response;
     }
@@ -39,13 +47,17 @@ pub(crate) async fn written(response: Response<Body>) -> Response<Body> {
     };
     match yaml {
         Ok(yaml) => {
-            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
-            let body = Full::new(Bytes::from(yaml)).map_err(|never| match never {}).boxed_unsync();
+            parts
+                .headers
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
+            let body = Full::new(Bytes::from(yaml))
+                .map_err(|never| match never {})
+                .boxed_unsync();
             Response::from_parts(parts, body)
         }
-        Err(why) => {
-            body::refusal(&StatusError::internal(format!("the answer cannot be written as YAML: {why}")))
-        }
+        Err(why) => body::refusal(&StatusError::internal(format!(
+            "the answer cannot be written as YAML: {why}"
+        ))),
     }
 }
 

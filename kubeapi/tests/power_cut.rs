@@ -11,7 +11,13 @@
 //!
 //! Source: SQLite, "WAL-mode File Format", "Atomic Commit In SQLite" (sectors, torn writes).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
 
 use std::{
     borrow::Cow,
@@ -61,11 +67,17 @@ struct Moment {
 /// Where files are written and read: in memory where the machine has that.
 fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
 }
 
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+    std::env::var(name)
+        .ok()
+        .map_or(default, |text| text.parse().expect("a number"))
 }
 
 /// A run of so many commits of one to four writes.
@@ -86,7 +98,11 @@ async fn run(path: &Path, commits: usize, random: &mut StdRng) -> Vec<Moment> {
                 state.insert(name.clone(), note.clone());
                 Some(json!({"metadata": {"name": name}, "note": note}))
             };
-            writes.push(Write { key, expect: Expect::Anything, value });
+            writes.push(Write {
+                key,
+                expect: Expect::Anything,
+                value,
+            });
         }
         store.commit(writes).await.unwrap();
         moments.push(moment(path, &state));
@@ -99,8 +115,15 @@ fn log_of(path: &Path) -> PathBuf {
 }
 
 fn moment(path: &Path, state: &State) -> Moment {
-    let (file, log) = (std::fs::read(path).unwrap(), std::fs::read(log_of(path)).unwrap_or_default());
-    Moment { file, log, state: state.clone() }
+    let (file, log) = (
+        std::fs::read(path).unwrap(),
+        std::fs::read(log_of(path)).unwrap_or_default(),
+    );
+    Moment {
+        file,
+        log,
+        state: state.clone(),
+    }
 }
 
 /// Where the power goes between two moments.
@@ -134,8 +157,16 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn new(before: &'a Moment, after: &'a Moment) -> Self {
-        let (start, end) = (divergence(&before.log, &after.log), end_of_news(&before.log, &after.log));
-        Self { before, after, start, end }
+        let (start, end) = (
+            divergence(&before.log, &after.log),
+            end_of_news(&before.log, &after.log),
+        );
+        Self {
+            before,
+            after,
+            start,
+            end,
+        }
     }
 
     fn has_checkpoint(&self) -> bool {
@@ -165,15 +196,30 @@ impl<'a> Step<'a> {
     }
 
     fn image(&self, cut: Cut, random: &mut StdRng) -> Image<'a> {
-        let (file, log) = (Cow::Borrowed(&*self.before.file), Cow::Borrowed(&*self.after.log));
+        let (file, log) = (
+            Cow::Borrowed(&*self.before.file),
+            Cow::Borrowed(&*self.after.log),
+        );
         match cut {
             Cut::Log(until) => {
                 let mut log = self.after.log[..until].to_vec();
                 log.extend_from_slice(self.before.log.get(until..).unwrap_or_default());
-                Image { file, is_whole: log == self.after.log, log: log.into() }
+                Image {
+                    file,
+                    is_whole: log == self.after.log,
+                    log: log.into(),
+                }
             }
-            Cut::Scattered => Image { file, log: self.scattered(random).into(), is_whole: false },
-            Cut::Checkpoint => Image { file: self.half_checkpoint(random).into(), log, is_whole: true },
+            Cut::Scattered => Image {
+                file,
+                log: self.scattered(random).into(),
+                is_whole: false,
+            },
+            Cut::Checkpoint => Image {
+                file: self.half_checkpoint(random).into(),
+                log,
+                is_whole: true,
+            },
         }
     }
 
@@ -184,7 +230,10 @@ impl<'a> Step<'a> {
                 let lost = (sector * SECTOR).max(self.start)..((sector + 1) * SECTOR).min(self.end);
                 let old = self.before.log.get(lost.start..).unwrap_or_default();
                 let old = old.iter().copied().chain(std::iter::repeat(0));
-                log[lost].iter_mut().zip(old).for_each(|(byte, old)| *byte = old);
+                log[lost]
+                    .iter_mut()
+                    .zip(old)
+                    .for_each(|(byte, old)| *byte = old);
             }
         }
         log
@@ -216,38 +265,72 @@ impl<'a> Step<'a> {
 fn divergence(before: &[u8], after: &[u8]) -> usize {
     let sectors = before.chunks_exact(SECTOR).zip(after.chunks_exact(SECTOR));
     let same = sectors.take_while(|(old, new)| old == new).count() * SECTOR;
-    same + before[same..].iter().zip(&after[same..]).take_while(|(old, new)| old == new).count()
+    same + before[same..]
+        .iter()
+        .zip(&after[same..])
+        .take_while(|(old, new)| old == new)
+        .count()
 }
 
 /// Behind the last byte of the second one that the first does not have there.
 fn end_of_news(before: &[u8], after: &[u8]) -> usize {
-    let Some(before) = before.get(..after.len()) else { return after.len() };
-    let sectors = before.rchunks_exact(SECTOR).zip(after.rchunks_exact(SECTOR));
+    let Some(before) = before.get(..after.len()) else {
+        return after.len();
+    };
+    let sectors = before
+        .rchunks_exact(SECTOR)
+        .zip(after.rchunks_exact(SECTOR));
     let end = after.len() - sectors.take_while(|(old, new)| old == new).count() * SECTOR;
-    (0..end).rev().find(|&at| before[at] != after[at]).map_or(0, |at| at + 1)
+    (0..end)
+        .rev()
+        .find(|&at| before[at] != after[at])
+        .map_or(0, |at| at + 1)
 }
 
 /// What the files hold.
 async fn read(path: &Path) -> State {
     // one that may write brings the log into the file when it closes
-    let mut connection = SqliteConnectOptions::new().filename(path).read_only(true).connect().await.unwrap();
-    let rows = sqlx::query("SELECT name, value FROM objects").fetch_all(&mut connection).await.unwrap();
+    let mut connection = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .connect()
+        .await
+        .unwrap();
+    let rows = sqlx::query("SELECT name, value FROM objects")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
     connection.close().await.unwrap();
     let note = |json: Vec<u8>| {
         let value: Value = serde_json::from_slice(&json).unwrap();
         value["note"].as_str().unwrap().to_owned()
     };
-    rows.iter().map(|row| (row.get(0), note(row.get(1)))).collect()
+    rows.iter()
+        .map(|row| (row.get(0), note(row.get(1))))
+        .collect()
 }
 
 /// The same through the store.
 async fn read_as_the_agent_does(path: &Path) -> State {
-    let recovered = SqliteStore::open_or_begin_anew(path, Default::default()).await.unwrap();
+    let recovered = SqliteStore::open_or_begin_anew(path, Default::default())
+        .await
+        .unwrap();
     assert_eq!(recovered.set_aside, None, "what a cut leaves is no damage");
-    let scope = Scope { resource: Resource::new("", "pods"), namespace: None };
-    let items = recovered.store.list(&scope, &Page::default()).await.unwrap().items;
+    let scope = Scope {
+        resource: Resource::new("", "pods"),
+        namespace: None,
+    };
+    let items = recovered
+        .store
+        .list(&scope, &Page::default())
+        .await
+        .unwrap()
+        .items;
     let note = |value: Value| value["note"].as_str().unwrap().to_owned();
-    items.into_iter().map(|object| (object.key.name.clone(), note(object.value().unwrap()))).collect()
+    items
+        .into_iter()
+        .map(|object| (object.key.name.clone(), note(object.value().unwrap())))
+        .collect()
 }
 
 fn lay_out(path: &Path, file: &[u8], log: &[u8]) {
@@ -256,10 +339,19 @@ fn lay_out(path: &Path, file: &[u8], log: &[u8]) {
     let _ = std::fs::remove_file(format!("{}-shm", path.display()));
 }
 
-async fn check(path: &Path, number: u64, image: &Image<'_>, step: &Step<'_>) -> Result<(), &'static str> {
+async fn check(
+    path: &Path,
+    number: u64,
+    image: &Image<'_>,
+    step: &Step<'_>,
+) -> Result<(), &'static str> {
     lay_out(path, &image.file, &image.log);
     let as_the_agent_does = number.is_multiple_of(WHOLE_OPEN);
-    let found = if as_the_agent_does { read_as_the_agent_does(path).await } else { read(path).await };
+    let found = if as_the_agent_does {
+        read_as_the_agent_does(path).await
+    } else {
+        read(path).await
+    };
     if found == step.after.state {
         Ok(())
     } else if image.is_whole {
@@ -324,7 +416,10 @@ impl Drop for Again<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.next.store(self.end, Ordering::Relaxed);
-            eprintln!("POWER_CUT_SEED={} POWER_CUT_IMAGES=1 shows it again", self.seed);
+            eprintln!(
+                "POWER_CUT_SEED={} POWER_CUT_IMAGES=1 shows it again",
+                self.seed
+            );
         }
     }
 }
@@ -335,15 +430,25 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
     let end = first + setting("POWER_CUT_IMAGES", IMAGES).div_ceil(OF_A_RUN);
     let (next, total) = (AtomicU64::new(first), Mutex::new(Tally::default()));
     let work = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end {
                 return;
             }
-            let _again = Again { seed, next: &next, end };
+            let _again = Again {
+                seed,
+                next: &next,
+                end,
+            };
             let tally = runtime.block_on(run_and_cut(seed));
-            assert!(tally.images >= OF_A_RUN && tally.checkpoints > 0 && tally.restarts > 0, "{tally:?}");
+            assert!(
+                tally.images >= OF_A_RUN && tally.checkpoints > 0 && tally.restarts > 0,
+                "{tally:?}"
+            );
             *total.lock().unwrap() += tally;
         }
     };
@@ -355,7 +460,13 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
 #[tokio::test]
 async fn a_cut_while_the_file_is_made_leaves_one_that_can_be_opened() {
     let directory = directory();
-    let first = run(&directory.path().join("run.db"), 0, &mut StdRng::seed_from_u64(1)).await.remove(0);
+    let first = run(
+        &directory.path().join("run.db"),
+        0,
+        &mut StdRng::seed_from_u64(1),
+    )
+    .await
+    .remove(0);
     let mut cuts: Vec<usize> = (0..first.log.len()).step_by(SECTOR).collect();
     cuts.push(first.log.len());
     for cut in cuts {

@@ -34,7 +34,10 @@ mod tests {
         let usual = "unknown field `x`, expected one of a, b at line 1, column 2";
         assert_eq!(excerpt(usual), usual);
         let word = "ü".repeat(500);
-        assert_eq!(excerpt(&format!("no `{word} here")), format!("no `{}… here", "ü".repeat(WORD - 1)));
+        assert_eq!(
+            excerpt(&format!("no `{word} here")),
+            format!("no `{}… here", "ü".repeat(WORD - 1))
+        );
         let words = "word ".repeat(500);
         assert_eq!(excerpt(&words), format!("{}…", &words[..TEXT]));
     }

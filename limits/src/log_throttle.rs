@@ -45,7 +45,8 @@ impl LogThrottle {
     pub fn left_out(&self) -> Vec<(String, u64)> {
         let mut places = self.0.lock();
         let told = places.values_mut().filter(|place| place.left_out > 0);
-        told.map(|place| (place.at.clone(), std::mem::take(&mut place.left_out))).collect()
+        told.map(|place| (place.at.clone(), std::mem::take(&mut place.left_out)))
+            .collect()
     }
 
     /// Reports whether a line of this place is written at `now`. It counts as `lines()`, which is not asked of a place that may write
@@ -59,14 +60,20 @@ impl LogThrottle {
     fn take(&self, metadata: &Metadata<'_>, lines: u32, now: Instant) -> bool {
         let mut places = self.0.lock();
         let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
-            at: format!("{}:{}", metadata.target(), metadata.line().unwrap_or_default()),
+            at: format!(
+                "{}:{}",
+                metadata.target(),
+                metadata.line().unwrap_or_default()
+            ),
             tokens: BURST,
             refilled: now,
             left_out: 0,
         });
         let gained = now.saturating_duration_since(place.refilled).as_secs() / INTERVAL.as_secs();
         if gained > 0 {
-            place.tokens = u32::try_from(u64::from(place.tokens) + gained).unwrap_or(BURST).min(BURST);
+            place.tokens = u32::try_from(u64::from(place.tokens) + gained)
+                .unwrap_or(BURST)
+                .min(BURST);
             place.refilled = now;
         }
         if place.tokens < lines.max(1) {
@@ -86,7 +93,9 @@ impl Size {
     fn lines(event: &Event<'_>) -> u32 {
         let mut size = Self(0);
         event.record(&mut size);
-        u32::try_from(1 + size.0 / LINE_BYTES).unwrap_or(BURST).min(BURST)
+        u32::try_from(1 + size.0 / LINE_BYTES)
+            .unwrap_or(BURST)
+            .min(BURST)
     }
 }
 
@@ -104,7 +113,11 @@ impl Visit for Size {
 impl Write for Size {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 += text.len();
-        if self.0 > BURST as usize * LINE_BYTES { Err(fmt::Error) } else { Ok(()) }
+        if self.0 > BURST as usize * LINE_BYTES {
+            Err(fmt::Error)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -130,7 +143,9 @@ mod tests {
     #[test]
     fn a_flood_of_one_line_leaves_the_log_readable_and_is_counted() {
         let (log, throttle) = (LogBuffer::default(), LogThrottle::default());
-        let lines = tracing_subscriber::fmt::layer().with_writer(log.clone()).with_filter(throttle.clone());
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(log.clone())
+            .with_filter(throttle.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             for number in 0..10_000 {
                 tracing::warn!(number, "refused");
@@ -141,16 +156,24 @@ mod tests {
         assert_eq!(text.lines().count(), BURST as usize + 1);
         assert!(text.ends_with("another place\n"), "{text}");
         let left_out = throttle.left_out();
-        assert!(matches!(&left_out[..], [(at, 9_900)] if at.contains("log_throttle")), "{left_out:?}");
+        assert!(
+            matches!(&left_out[..], [(at, 9_900)] if at.contains("log_throttle")),
+            "{left_out:?}"
+        );
         assert!(throttle.left_out().is_empty());
     }
 
     #[test]
     fn long_lines_use_up_what_a_place_may_write() {
         let (log, throttle) = (LogBuffer::default(), LogThrottle::default());
-        let lines = tracing_subscriber::fmt::layer().with_writer(log.clone()).with_filter(throttle.clone());
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(log.clone())
+            .with_filter(throttle.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
-            let (text, huge) = ("x".repeat(10 * LINE_BYTES), "y".repeat(10 * BURST as usize * LINE_BYTES));
+            let (text, huge) = (
+                "x".repeat(10 * LINE_BYTES),
+                "y".repeat(10 * BURST as usize * LINE_BYTES),
+            );
             for _ in 0..100 {
                 tracing::warn!(text, "refused");
             }
@@ -163,6 +186,13 @@ mod tests {
         });
         // ten lines' worth and one for the rest
         assert_eq!(log.text().lines().count(), 9 + 9 + 1);
-        assert_eq!(throttle.left_out().iter().map(|(_, lines)| lines).sum::<u64>(), 91 + 91 + 1);
+        assert_eq!(
+            throttle
+                .left_out()
+                .iter()
+                .map(|(_, lines)| lines)
+                .sum::<u64>(),
+            91 + 91 + 1
+        );
     }
 }

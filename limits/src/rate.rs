@@ -13,8 +13,14 @@ pub struct Rate {
 impl Rate {
     /// Creates the limit: `burst` events at once, then `per_second`. A rate of zero means no limit.
     pub fn new(per_second: u32, burst: u32, now: Instant) -> Self {
-        let interval = Duration::from_secs(1).checked_div(per_second).unwrap_or_default();
-        Self { interval, tolerance: interval.saturating_mul(burst.max(1) - 1), due: now }
+        let interval = Duration::from_secs(1)
+            .checked_div(per_second)
+            .unwrap_or_default();
+        Self {
+            interval,
+            tolerance: interval.saturating_mul(burst.max(1) - 1),
+            due: now,
+        }
     }
 
     /// Returns when the next event may happen.
@@ -74,7 +80,10 @@ mod tests {
         let start = Instant::now();
         let mut rate = Rate::new(10, 5, start);
         (0..3).for_each(|_| rate.record(start));
-        assert_eq!((rate.ready_at() <= start, rate.spare_at()), (true, start + Duration::from_millis(100)));
+        assert_eq!(
+            (rate.ready_at() <= start, rate.spare_at()),
+            (true, start + Duration::from_millis(100))
+        );
     }
 
     #[test]

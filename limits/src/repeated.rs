@@ -38,7 +38,14 @@ impl Repeated {
             if self.0.len() >= KEPT {
                 self.0.clear();
             }
-            self.0.insert(fault.to_owned(), Fault { times: 1, next: now + FIRST, interval: FIRST });
+            self.0.insert(
+                fault.to_owned(),
+                Fault {
+                    times: 1,
+                    next: now + FIRST,
+                    interval: FIRST,
+                },
+            );
             return Some(1);
         };
         known.times += 1;
@@ -60,7 +67,10 @@ mod tests {
         let (mut faults, begun) = (Repeated::default(), Instant::now());
         let told: Vec<(u64, u64)> = (0..2000)
             .filter_map(|second| {
-                Some((second, faults.count("refused", begun + Duration::from_secs(second))?))
+                Some((
+                    second,
+                    faults.count("refused", begun + Duration::from_secs(second))?,
+                ))
             })
             .collect();
         assert_eq!(

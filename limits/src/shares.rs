@@ -46,7 +46,13 @@ impl<K: Clone + Eq + Hash, V: Clone> Shares<K, V> {
     /// Creates the limits with no share in use.
     #[must_use]
     pub fn new(limits: ShareLimits) -> Self {
-        Self { limits, table: Arc::new(Mutex::new(Table { all: 0, keys: HashMap::new() })) }
+        Self {
+            limits,
+            table: Arc::new(Mutex::new(Table {
+                all: 0,
+                keys: HashMap::new(),
+            })),
+        }
     }
 
     /// Takes a share for `key`. If the key has no share yet, `value` creates its value.
@@ -61,11 +67,18 @@ impl<K: Clone + Eq + Hash, V: Clone> Shares<K, V> {
         if table.keys.get(&key).map_or(0, |(count, _)| *count) >= self.limits.each {
             return Err(NoShare::Each);
         }
-        let (count, value) = table.keys.entry(key.clone()).or_insert_with(|| (0, value()));
+        let (count, value) = table
+            .keys
+            .entry(key.clone())
+            .or_insert_with(|| (0, value()));
         *count += 1;
         let value = value.clone();
         table.all += 1;
-        Ok(Share { table: self.table.clone(), key, value })
+        Ok(Share {
+            table: self.table.clone(),
+            key,
+            value,
+        })
     }
 
     /// Returns the number of shares in use.
@@ -87,7 +100,10 @@ impl<K: Clone + Eq + Hash> Shares<K> {
 
 impl<K, V> Clone for Shares<K, V> {
     fn clone(&self) -> Self {
-        Self { limits: self.limits, table: self.table.clone() }
+        Self {
+            limits: self.limits,
+            table: self.table.clone(),
+        }
     }
 }
 
@@ -113,7 +129,10 @@ impl<K: Eq + Hash, V> Drop for Share<K, V> {
 
 impl<K: Eq + Hash + fmt::Debug, V> fmt::Debug for Share<K, V> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Share").field("key", &self.key).finish_non_exhaustive()
+        formatter
+            .debug_struct("Share")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -142,8 +161,10 @@ mod tests {
         let shares = Shares::new(ShareLimits { all: 8, each: 8 });
         let made = std::cell::Cell::new(0);
         let value = || made.replace(made.get() + 1);
-        let (first, second) =
-            (shares.admit_with("a", value).unwrap(), shares.admit_with("a", value).unwrap());
+        let (first, second) = (
+            shares.admit_with("a", value).unwrap(),
+            shares.admit_with("a", value).unwrap(),
+        );
         let other = shares.admit_with("b", value).unwrap();
         assert_eq!([first.value(), second.value(), other.value()], [&0, &0, &1]);
         drop((first, second));

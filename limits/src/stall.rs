@@ -20,7 +20,10 @@ pub fn is_stalled(limit: Duration, took: Duration) -> bool {
 ///
 /// # Errors
 /// The limit has passed.
-pub async fn timeout_unless_stalled<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+pub async fn timeout_unless_stalled<F: Future>(
+    limit: Duration,
+    future: F,
+) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     loop {
         let begun = Instant::now();
@@ -62,7 +65,10 @@ impl RunClock {
 impl Default for RunClock {
     /// Starts at zero.
     fn default() -> Self {
-        Self(Mutex::new(Reading { last: Instant::now(), ran: Duration::ZERO }))
+        Self(Mutex::new(Reading {
+            last: Instant::now(),
+            ran: Duration::ZERO,
+        }))
     }
 }
 
@@ -78,7 +84,9 @@ mod tests {
     async fn a_limit_ends_a_wait_and_a_stall_gives_it_anew() {
         let limit = Duration::from_secs(5);
         let begun = Instant::now();
-        timeout_unless_stalled(limit, pending::<()>()).await.unwrap_err();
+        timeout_unless_stalled(limit, pending::<()>())
+            .await
+            .unwrap_err();
         assert_eq!(begun.elapsed(), limit);
         let waiting = tokio::spawn(timeout_unless_stalled(limit, async {
             sleep(Duration::from_secs(63)).await;
@@ -99,6 +107,9 @@ mod tests {
         advance(Duration::from_secs(100)).await;
         assert_eq!(clock.now(), RunClock::MAX_PAUSE * 3);
         advance(Duration::from_secs(1)).await;
-        assert_eq!(clock.now(), RunClock::MAX_PAUSE * 3 + Duration::from_secs(1));
+        assert_eq!(
+            clock.now(),
+            RunClock::MAX_PAUSE * 3 + Duration::from_secs(1)
+        );
     }
 }

@@ -21,7 +21,11 @@ pub const KEEPALIVE_RETRIES: u32 = 4;
 pub fn set_keepalive(socket: &impl AsFd) -> io::Result<()> {
     setsockopt(socket, KeepAlive, &true)?;
     setsockopt(socket, TcpKeepIdle, &(KEEPALIVE_IDLE.as_secs() as u32))?;
-    setsockopt(socket, TcpKeepInterval, &(KEEPALIVE_INTERVAL.as_secs() as u32))?;
+    setsockopt(
+        socket,
+        TcpKeepInterval,
+        &(KEEPALIVE_INTERVAL.as_secs() as u32),
+    )?;
     Ok(setsockopt(socket, TcpKeepCount, &KEEPALIVE_RETRIES)?)
 }
 
@@ -40,7 +44,10 @@ mod tests {
         assert!(!getsockopt(&stream, KeepAlive).unwrap());
         set_keepalive(&stream).unwrap();
         assert!(getsockopt(&stream, KeepAlive).unwrap());
-        let set = (getsockopt(&stream, TcpKeepIdle), getsockopt(&stream, TcpKeepInterval));
+        let set = (
+            getsockopt(&stream, TcpKeepIdle),
+            getsockopt(&stream, TcpKeepInterval),
+        );
         assert_eq!(set, (Ok(60), Ok(15)));
     }
 }

@@ -10,6 +10,8 @@ async fn main() -> Result<()> {
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone().drop_guard();
     tokio::spawn(async move { drop((tokio::signal::ctrl_c().await, stop)) });
-    Mapper::bind(Config::new("thermometer", "virtual"), Virtual)?.run(shutdown).await?;
+    Mapper::bind(Config::new("thermometer", "virtual"), Virtual)?
+        .run(shutdown)
+        .await?;
     Ok(())
 }

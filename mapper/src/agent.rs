@@ -16,8 +16,9 @@ use tonic::{
 use tower::service_fn;
 use tracing::warn;
 use wire::dmi::{
-    DeviceStatus, MapperInfo, MapperRegisterRequest, MapperRegisterResponse, ReportDeviceStatesRequest,
-    ReportDeviceStatusRequest, Twin, TwinProperty, device_manager_service_client::DeviceManagerServiceClient,
+    DeviceStatus, MapperInfo, MapperRegisterRequest, MapperRegisterResponse,
+    ReportDeviceStatesRequest, ReportDeviceStatusRequest, Twin, TwinProperty,
+    device_manager_service_client::DeviceManagerServiceClient,
 };
 
 use crate::{Device, work::Reading};
@@ -43,12 +44,21 @@ impl Agent {
         });
         // the name is only used in the HTTP/2 header
         let channel = Endpoint::from_static("http://agent").connect_with_connector_lazy(connector);
-        Self { client: DeviceManagerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES) }
+        Self {
+            client: DeviceManagerServiceClient::new(channel)
+                .max_decoding_message_size(ANSWER_BYTES),
+        }
     }
 
     /// Registers the mapper; the answer has all devices and models.
-    pub(crate) async fn register(&self, mapper: MapperInfo) -> Result<MapperRegisterResponse, Status> {
-        let request = MapperRegisterRequest { with_data: true, mapper: Some(mapper) };
+    pub(crate) async fn register(
+        &self,
+        mapper: MapperInfo,
+    ) -> Result<MapperRegisterResponse, Status> {
+        let request = MapperRegisterRequest {
+            with_data: true,
+            mapper: Some(mapper),
+        };
         within(self.client.clone().mapper_register(request)).await
     }
 
@@ -56,7 +66,9 @@ impl Agent {
     /// again. It refuses a report as a whole, so the readings of a refused report are reported one by one.
     pub(crate) async fn report(&self, device: &Device, readings: &[Reading]) -> bool {
         let outcome = self.send(device, readings).await;
-        let is_refused = outcome.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument);
+        let is_refused = outcome
+            .as_ref()
+            .is_err_and(|status| status.code() == Code::InvalidArgument);
         if !is_refused || readings.len() < 2 {
             return arrived(device, outcome);
         }
@@ -69,14 +81,18 @@ impl Agent {
     }
 
     async fn send(&self, device: &Device, readings: &[Reading]) -> Result<(), Status> {
-        let reported_device =
-            DeviceStatus { twins: readings.iter().map(twin).collect(), ..DeviceStatus::default() };
+        let reported_device = DeviceStatus {
+            twins: readings.iter().map(twin).collect(),
+            ..DeviceStatus::default()
+        };
         let request = ReportDeviceStatusRequest {
             device_name: device.name.clone(),
             device_namespace: device.namespace.clone(),
             reported_device: Some(reported_device),
         };
-        within(self.client.clone().report_device_status(request)).await.map(drop)
+        within(self.client.clone().report_device_status(request))
+            .await
+            .map(drop)
     }
 
     /// Reports a state; returns whether it arrived.
@@ -86,7 +102,10 @@ impl Agent {
             device_namespace: device.namespace.clone(),
             state: state.to_owned(),
         };
-        arrived(device, within(self.client.clone().report_device_states(request)).await)
+        arrived(
+            device,
+            within(self.client.clone().report_device_states(request)).await,
+        )
     }
 }
 
@@ -94,10 +113,18 @@ fn arrived<T>(device: &Device, outcome: Result<T, Status>) -> bool {
     let Err(status) = outcome else { return true };
     let is_away = matches!(
         status.code(),
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::NotFound
+        Code::Unavailable
+            | Code::DeadlineExceeded
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::NotFound
     );
     if !is_away {
-        warn!(device = device.name, reason = status.message(), "the agent refuses a report");
+        warn!(
+            device = device.name,
+            reason = status.message(),
+            "the agent refuses a report"
+        );
     }
     !is_away
 }
@@ -114,13 +141,20 @@ fn twin(reading: &Reading) -> Twin {
             value: reading.observed.clone().unwrap_or_default(),
             metadata: metadata.clone(),
         }),
-        reported: Some(TwinProperty { value: reading.value.clone(), metadata }),
+        reported: Some(TwinProperty {
+            value: reading.value.clone(),
+            metadata,
+        }),
     }
 }
 
-async fn within<T>(call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Status> {
+async fn within<T>(
+    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<T, Status> {
     match timeout(CALL_TIMEOUT, call).await {
         Ok(answer) => Ok(answer?.into_inner()),
-        Err(_) => Err(Status::deadline_exceeded(format!("the agent did not answer within {CALL_TIMEOUT:?}"))),
+        Err(_) => Err(Status::deadline_exceeded(format!(
+            "the agent did not answer within {CALL_TIMEOUT:?}"
+        ))),
     }
 }

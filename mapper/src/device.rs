@@ -96,17 +96,29 @@ pub enum SettingError {
 impl Settings {
     /// Returns a setting, converted to the expected type. A number may have been written as text.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<T, SettingError> {
-        let value = self.0.get(name).ok_or_else(|| SettingError::Missing(name.to_owned()))?;
-        let wrong = |source| SettingError::Wrong { name: name.to_owned(), source };
+        let value = self
+            .0
+            .get(name)
+            .ok_or_else(|| SettingError::Missing(name.to_owned()))?;
+        let wrong = |source| SettingError::Wrong {
+            name: name.to_owned(),
+            source,
+        };
         match (serde_json::from_value(value.clone()), value) {
-            (Err(error), Value::String(text)) => serde_json::from_str(text).map_err(|_| wrong(error)),
+            (Err(error), Value::String(text)) => {
+                serde_json::from_str(text).map_err(|_| wrong(error))
+            }
             (found, _) => found.map_err(wrong),
         }
     }
 
     /// Returns a setting, or `other` if it is missing.
     pub fn get_or<T: DeserializeOwned>(&self, name: &str, other: T) -> Result<T, SettingError> {
-        if self.0.contains_key(name) { self.get(name) } else { Ok(other) }
+        if self.0.contains_key(name) {
+            self.get(name)
+        } else {
+            Ok(other)
+        }
     }
 }
 
@@ -164,7 +176,11 @@ impl Device {
             namespace: device.namespace.clone(),
             name: device.name.clone(),
             settings: settings(protocol.config_data.as_ref())?,
-            properties: spec.properties.into_iter().map(property).collect::<Result<_, _>>()?,
+            properties: spec
+                .properties
+                .into_iter()
+                .map(property)
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -172,7 +188,8 @@ impl Device {
     pub(crate) fn is_reached_as(&self, other: &Self) -> bool {
         let way = |device: &Self| {
             let properties = device.properties.iter();
-            let properties = properties.map(|property| (property.name.clone(), property.settings.clone()));
+            let properties =
+                properties.map(|property| (property.name.clone(), property.settings.clone()));
             (device.settings.clone(), properties.collect::<Vec<_>>())
         };
         way(self) == way(other)
@@ -180,7 +197,10 @@ impl Device {
 }
 
 impl Property {
-    fn read(property: dmi::DeviceProperty, model: dmi::ModelProperty) -> Result<Self, wire::dmi::ValueError> {
+    fn read(
+        property: dmi::DeviceProperty,
+        model: dmi::ModelProperty,
+    ) -> Result<Self, wire::dmi::ValueError> {
         let visitors = property.visitors.unwrap_or_default();
         let desired = property.desired.map(|desired| desired.value);
         Ok(Self {
@@ -200,7 +220,12 @@ impl Property {
 }
 
 fn settings(value: Option<&dmi::CustomizedValue>) -> Result<Settings, wire::dmi::ValueError> {
-    Ok(Settings(value.map(dmi::CustomizedValue::to_json).transpose()?.unwrap_or_default()))
+    Ok(Settings(
+        value
+            .map(dmi::CustomizedValue::to_json)
+            .transpose()?
+            .unwrap_or_default(),
+    ))
 }
 
 fn cycle(milliseconds: i64, default: Duration) -> Duration {
@@ -231,8 +256,20 @@ mod tests {
         assert!(settings.get::<bool>("swap").unwrap());
         assert!((settings.get_or("scale", 1.0).unwrap() - 0.1_f64).abs() < 1e-9);
         assert_eq!(settings.get_or("limit", 1).unwrap(), 1);
-        assert!(settings.get::<u8>("limit").unwrap_err().to_string().contains("limit is missing"));
-        assert!(settings.get::<u8>("ip").unwrap_err().to_string().contains("ip is wrong"));
+        assert!(
+            settings
+                .get::<u8>("limit")
+                .unwrap_err()
+                .to_string()
+                .contains("limit is missing")
+        );
+        assert!(
+            settings
+                .get::<u8>("ip")
+                .unwrap_err()
+                .to_string()
+                .contains("ip is wrong")
+        );
         assert!(!format!("{settings:?}").contains("192"));
     }
 
@@ -254,23 +291,37 @@ mod tests {
         let property = |name: &str, collect, desired: Option<&str>| dmi::DeviceProperty {
             name: name.into(),
             collect_cycle: collect,
-            desired: desired.map(|value| dmi::TwinProperty { value: value.into(), ..Default::default() }),
+            desired: desired.map(|value| dmi::TwinProperty {
+                value: value.into(),
+                ..Default::default()
+            }),
             ..Default::default()
         };
-        let properties = vec![property("t", 250, Some("")), property("other", 0, Some("1"))];
+        let properties = vec![
+            property("t", 250, Some("")),
+            property("other", 0, Some("1")),
+        ];
         let device = dmi::Device {
             name: "d".into(),
-            spec: Some(dmi::DeviceSpec { properties, ..Default::default() }),
+            spec: Some(dmi::DeviceSpec {
+                properties,
+                ..Default::default()
+            }),
             ..Default::default()
         };
         let device = Device::read(&device, &model).unwrap();
-        let [t, other] = &device.properties[..] else { panic!("{device:?}") };
+        let [t, other] = &device.properties[..] else {
+            panic!("{device:?}")
+        };
         assert_eq!(
             (t.kind, t.is_read_only, t.unit.as_str(), &t.desired),
             (Kind::Float, true, "celsius", &None)
         );
         assert_eq!((t.collect, t.report), (Duration::from_millis(250), REPORT));
-        assert_eq!((other.kind, other.collect, other.desired.as_deref()), (Kind::String, COLLECT, Some("1")));
+        assert_eq!(
+            (other.kind, other.collect, other.desired.as_deref()),
+            (Kind::String, COLLECT, Some("1"))
+        );
         let mut changed = device.clone();
         changed.properties[1].desired = Some("2".into());
         assert!(device.is_reached_as(&changed));

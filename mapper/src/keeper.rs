@@ -46,14 +46,26 @@ struct Running {
 
 impl<P> Clone for Keeper<P> {
     fn clone(&self) -> Self {
-        let Self { protocol, agent, kept } = self;
-        Self { protocol: protocol.clone(), agent: agent.clone(), kept: kept.clone() }
+        let Self {
+            protocol,
+            agent,
+            kept,
+        } = self;
+        Self {
+            protocol: protocol.clone(),
+            agent: agent.clone(),
+            kept: kept.clone(),
+        }
     }
 }
 
 impl<P: Protocol> Keeper<P> {
     pub(crate) fn new(protocol: P, agent: Agent) -> Self {
-        Self { protocol: Arc::new(protocol), agent, kept: Arc::default() }
+        Self {
+            protocol: Arc::new(protocol),
+            agent,
+            kept: Arc::default(),
+        }
     }
 
     /// Returns the devices that are served.
@@ -65,8 +77,12 @@ impl<P: Protocol> Keeper<P> {
     /// the answer is so large that some may have been left out.
     pub(crate) fn begin(&self, answer: MapperRegisterResponse, before: BTreeSet<Key>) {
         if answer.encoded_len() < WHOLE_ANSWER {
-            let named =
-                |key: &Key| answer.device_list.iter().any(|it| (&it.namespace, &it.name) == (&key.0, &key.1));
+            let named = |key: &Key| {
+                answer
+                    .device_list
+                    .iter()
+                    .any(|it| (&it.namespace, &it.name) == (&key.0, &key.1))
+            };
             before
                 .iter()
                 .filter(|key| !named(key))
@@ -78,7 +94,11 @@ impl<P: Protocol> Keeper<P> {
         for device in answer.device_list {
             let name = device.name.clone();
             if let Err(status) = self.put(device) {
-                error!(device = name, reason = status.message(), "a device cannot be served");
+                error!(
+                    device = name,
+                    reason = status.message(),
+                    "a device cannot be served"
+                );
             }
         }
     }
@@ -87,7 +107,11 @@ impl<P: Protocol> Keeper<P> {
     pub(crate) fn put_model(&self, model: dmi::DeviceModel) {
         let key = (model.namespace.clone(), model.name.clone());
         let mut kept = self.kept.lock();
-        for running in kept.devices.values().filter(|running| model_of(&running.told) == key) {
+        for running in kept
+            .devices
+            .values()
+            .filter(|running| model_of(&running.told) == key)
+        {
             // a device that cannot be parsed with the new model stays as it was
             if let Ok(device) = Device::read(&running.told, &model) {
                 change(running, device);
@@ -98,7 +122,10 @@ impl<P: Protocol> Keeper<P> {
 
     /// Removes a model.
     pub(crate) fn remove_model(&self, namespace: &str, name: &str) {
-        self.kept.lock().models.remove(&(namespace.to_owned(), name.to_owned()));
+        self.kept
+            .lock()
+            .models
+            .remove(&(namespace.to_owned(), name.to_owned()));
     }
 
     /// Adds or replaces a device.
@@ -112,8 +139,8 @@ impl<P: Protocol> Keeper<P> {
                 told.name
             )));
         };
-        let device =
-            Device::read(&told, model).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let device = Device::read(&told, model)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
         if let Some(running) = kept.devices.get_mut(&key) {
             change(running, device);
             running.told = told;
@@ -123,13 +150,26 @@ impl<P: Protocol> Keeper<P> {
         let (sender, receiver) = watch::channel(Arc::new(device));
         let serving = serve(self.protocol.clone(), receiver, self.agent.clone());
         let task = AbortOnDropHandle::new(tokio::spawn(serving));
-        kept.devices.insert(key, Running { told, device: sender, _task: task });
+        kept.devices.insert(
+            key,
+            Running {
+                told,
+                device: sender,
+                _task: task,
+            },
+        );
         Ok(())
     }
 
     /// Removes a device.
     pub(crate) fn remove(&self, namespace: &str, name: &str) {
-        if self.kept.lock().devices.remove(&(namespace.to_owned(), name.to_owned())).is_some() {
+        if self
+            .kept
+            .lock()
+            .devices
+            .remove(&(namespace.to_owned(), name.to_owned()))
+            .is_some()
+        {
             info!(device = name, "a device is gone");
         }
     }
@@ -137,7 +177,9 @@ impl<P: Protocol> Keeper<P> {
     /// Returns a device as the agent sent it.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<dmi::Device> {
         let kept = self.kept.lock();
-        kept.devices.get(&(namespace.to_owned(), name.to_owned())).map(|running| running.told.clone())
+        kept.devices
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .map(|running| running.told.clone())
     }
 }
 
@@ -152,7 +194,11 @@ fn change(running: &Running, device: Device) {
 }
 
 fn model_of(device: &dmi::Device) -> Key {
-    let name = device.spec.as_ref().map(|spec| spec.device_model_reference.clone()).unwrap_or_default();
+    let name = device
+        .spec
+        .as_ref()
+        .map(|spec| spec.device_model_reference.clone())
+        .unwrap_or_default();
     (device.namespace.clone(), name)
 }
 

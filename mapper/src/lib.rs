@@ -68,7 +68,11 @@ pub trait Link: Send + 'static {
 
     /// Writes a property. It is called when the desired value changes, and once for each new connection. An error is logged, and the write
     /// is repeated with the next reading; the connection stays.
-    fn write(&mut self, property: &Property, value: &str) -> impl Future<Output = Result<()>> + Send {
+    fn write(
+        &mut self,
+        property: &Property,
+        value: &str,
+    ) -> impl Future<Output = Result<()>> + Send {
         let _ = value;
         let why = format!("{} cannot be written", property.name);
         async move { Err(why.into()) }

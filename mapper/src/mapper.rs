@@ -89,19 +89,33 @@ pub struct Mapper<P> {
 impl<P: Protocol> Mapper<P> {
     /// Binds the mapper's socket, and replaces the one that a dead mapper left behind. It must be called within a runtime.
     pub fn bind(config: Config, protocol: P) -> Result<Self, RunError> {
-        let listener =
-            bind(&config.socket).map_err(|source| RunError::Bind { path: config.socket.clone(), source })?;
+        let listener = bind(&config.socket).map_err(|source| RunError::Bind {
+            path: config.socket.clone(),
+            source,
+        })?;
         let agent = Agent::new(&config.agent);
-        Ok(Self { keeper: Keeper::new(protocol, agent.clone()), config, agent, listener })
+        Ok(Self {
+            keeper: Keeper::new(protocol, agent.clone()),
+            config,
+            agent,
+            listener,
+        })
     }
 
     /// Registers as soon as there is an agent, and serves its devices until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RunError> {
-        let Self { config, keeper, agent, listener } = self;
+        let Self {
+            config,
+            keeper,
+            agent,
+            listener,
+        } = self;
         let service = DeviceMapperServiceServer::new(Service(keeper.clone()));
         let server = Server::builder().add_service(service);
-        let serving =
-            server.serve_with_incoming_shutdown(connections(listener), shutdown.clone().cancelled_owned());
+        let serving = server.serve_with_incoming_shutdown(
+            connections(listener),
+            shutdown.clone().cancelled_owned(),
+        );
         let ended = tokio::select! {
             // cancel-safe: connections end with the program
             served = serving => served.map_err(RunError::from),
@@ -130,12 +144,17 @@ async fn register<P: Protocol>(config: &Config, keeper: &Keeper<P>, agent: &Agen
         let before = keeper.names();
         match agent.register(info()).await {
             Ok(answer) => {
-                info!(devices = answer.device_list.len(), "the agent has taken the registration");
+                info!(
+                    devices = answer.device_list.len(),
+                    "the agent has taken the registration"
+                );
                 keeper.begin(answer, before);
                 wait = SOON;
                 until_gone(&config.agent).await;
             }
-            Err(status) if is_refusal(&status) => return RunError::Refused(status.message().to_owned()),
+            Err(status) if is_refusal(&status) => {
+                return RunError::Refused(status.message().to_owned());
+            }
             Err(status) => {
                 warn!(reason = status.message(), again_in = ?wait, "there is no agent");
                 sleep(wait).await;
@@ -146,7 +165,10 @@ async fn register<P: Protocol>(config: &Config, keeper: &Keeper<P>, agent: &Agen
 }
 
 fn is_refusal(status: &Status) -> bool {
-    matches!(status.code(), Code::InvalidArgument | Code::Unimplemented | Code::PermissionDenied)
+    matches!(
+        status.code(),
+        Code::InvalidArgument | Code::Unimplemented | Code::PermissionDenied
+    )
 }
 
 /// Waits until the agent's socket is no longer the same file: the agent has ended, or a new one has taken its place.
@@ -168,7 +190,9 @@ fn identity(path: &Path) -> Option<(u64, i64, i64)> {
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
         Ok(_) => fs::remove_file(path)?,
         Err(_) => {}

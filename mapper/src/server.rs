@@ -2,10 +2,11 @@
 
 use tonic::{Request, Response, Status};
 use wire::dmi::{
-    CreateDeviceModelRequest, CreateDeviceModelResponse, DeviceModel, GetDeviceRequest, GetDeviceResponse,
-    RegisterDeviceRequest, RegisterDeviceResponse, RemoveDeviceModelRequest, RemoveDeviceModelResponse,
-    RemoveDeviceRequest, RemoveDeviceResponse, UpdateDeviceModelRequest, UpdateDeviceModelResponse,
-    UpdateDeviceRequest, UpdateDeviceResponse, device_mapper_service_server::DeviceMapperService,
+    CreateDeviceModelRequest, CreateDeviceModelResponse, DeviceModel, GetDeviceRequest,
+    GetDeviceResponse, RegisterDeviceRequest, RegisterDeviceResponse, RemoveDeviceModelRequest,
+    RemoveDeviceModelResponse, RemoveDeviceRequest, RemoveDeviceResponse, UpdateDeviceModelRequest,
+    UpdateDeviceModelResponse, UpdateDeviceRequest, UpdateDeviceResponse,
+    device_mapper_service_server::DeviceMapperService,
 };
 
 use crate::{Protocol, keeper::Keeper};
@@ -38,7 +39,8 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         request: Request<RemoveDeviceRequest>,
     ) -> Result<Response<RemoveDeviceResponse>, Status> {
         let request = request.into_inner();
-        self.0.remove(&request.device_namespace, &request.device_name);
+        self.0
+            .remove(&request.device_namespace, &request.device_name);
         Ok(Response::new(RemoveDeviceResponse {}))
     }
 
@@ -68,7 +70,8 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         request: Request<RemoveDeviceModelRequest>,
     ) -> Result<Response<RemoveDeviceModelResponse>, Status> {
         let request = request.into_inner();
-        self.0.remove_model(&request.model_namespace, &request.model_name);
+        self.0
+            .remove_model(&request.model_namespace, &request.model_name);
         Ok(Response::new(RemoveDeviceModelResponse {}))
     }
 
@@ -87,6 +90,8 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         let request = request.into_inner();
         let device = self.0.get(&request.device_namespace, &request.device_name);
         let missing = || Status::not_found(format!("device {} is not known", request.device_name));
-        Ok(Response::new(GetDeviceResponse { device: Some(device.ok_or_else(missing)?) }))
+        Ok(Response::new(GetDeviceResponse {
+            device: Some(device.ok_or_else(missing)?),
+        }))
     }
 }

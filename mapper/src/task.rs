@@ -43,11 +43,24 @@ pub(crate) async fn run<P: Protocol>(
     agent: Agent,
 ) {
     let mut wait = SOON;
-    let mut state = State { agent, told: None, again_at: Instant::now() };
+    let mut state = State {
+        agent,
+        told: None,
+        again_at: Instant::now(),
+    };
     loop {
         let current = device.borrow_and_update().clone();
         let ended = match within(protocol.open(&current)).await {
-            Ok(link) => serve(link, Work::new(current.clone()), &mut device, &mut state, &mut wait).await,
+            Ok(link) => {
+                serve(
+                    link,
+                    Work::new(current.clone()),
+                    &mut device,
+                    &mut state,
+                    &mut wait,
+                )
+                .await
+            }
             Err(error) => Ended::Failed(error),
         };
         let error = match ended {
@@ -99,7 +112,9 @@ async fn serve<L: Link>(
         }
         match work.next(Instant::now()) {
             Next::Write(index, value) => {
-                let Some(property) = current.properties.get(index) else { continue };
+                let Some(property) = current.properties.get(index) else {
+                    continue;
+                };
                 // a write that times out ends the link: its next answer might belong to that write
                 let Ok(written) = timeout(STEP_TIMEOUT, link.write(property, &value)).await else {
                     return Ended::Failed(late());
@@ -110,7 +125,9 @@ async fn serve<L: Link>(
                 work.wrote(index, &value, written.is_ok(), Instant::now());
             }
             Next::Read(index) => {
-                let Some(property) = current.properties.get(index) else { continue };
+                let Some(property) = current.properties.get(index) else {
+                    continue;
+                };
                 match within(link.read(property)).await {
                     Ok(value) => work.read(index, value, now_ms(), Instant::now()),
                     Err(error) => return Ended::Failed(error),
@@ -120,7 +137,12 @@ async fn serve<L: Link>(
             Next::Report(readings) => {
                 state.catch_up(&current).await;
                 let is_done = state.agent.report(&current, &readings).await;
-                debug!(device = current.name, count = readings.len(), is_done, "reported");
+                debug!(
+                    device = current.name,
+                    count = readings.len(),
+                    is_done,
+                    "reported"
+                );
                 work.reported(&readings, is_done, Instant::now());
             }
             Next::Wait(until) => {
@@ -167,12 +189,16 @@ impl State {
 
     /// Returns when the state is to be reported again; `None` if the agent knows it.
     fn again_at(&self) -> Option<Instant> {
-        self.told.is_some_and(|(_, is_known)| !is_known).then_some(self.again_at)
+        self.told
+            .is_some_and(|(_, is_known)| !is_known)
+            .then_some(self.again_at)
     }
 }
 
 async fn within<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(STEP_TIMEOUT, step).await.unwrap_or_else(|_| Err(late()))
+    timeout(STEP_TIMEOUT, step)
+        .await
+        .unwrap_or_else(|_| Err(late()))
 }
 
 fn late() -> Error {
@@ -180,7 +206,9 @@ fn late() -> Error {
 }
 
 fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -220,14 +248,24 @@ mod tests {
             to_cloud: true,
         };
         let settings = Settings::default();
-        let device =
-            Device { namespace: "ns".into(), name: "d".into(), settings, properties: vec![property] };
+        let device = Device {
+            namespace: "ns".into(),
+            name: "d".into(),
+            settings,
+            properties: vec![property],
+        };
         let (_sender, mut devices) = watch::channel(Arc::new(device));
         let work = Work::new(devices.borrow_and_update().clone());
         let agent = Agent::new(Path::new("/nowhere"));
-        let mut state = State { agent, told: None, again_at: Instant::now() };
+        let mut state = State {
+            agent,
+            told: None,
+            again_at: Instant::now(),
+        };
         let ended = serve(Mute, work, &mut devices, &mut state, &mut SOON.clone()).await;
-        let Ended::Failed(error) = ended else { panic!("the device was not left alone") };
+        let Ended::Failed(error) = ended else {
+            panic!("the device was not left alone")
+        };
         assert_eq!(error.to_string(), late().to_string());
     }
 }

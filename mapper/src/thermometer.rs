@@ -18,7 +18,10 @@ impl Protocol for Virtual {
 
     async fn open(&self, device: &Device) -> Result<Thermometer> {
         let temperature = device.settings.get_or("start", 20.0)?;
-        Ok(Thermometer { temperature, target: temperature })
+        Ok(Thermometer {
+            temperature,
+            target: temperature,
+        })
     }
 }
 

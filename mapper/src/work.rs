@@ -65,7 +65,10 @@ struct State {
 impl Work {
     /// Creates the state of a new connection: everything is read, and the desired values are written.
     pub(crate) fn new(device: Arc<Device>) -> Self {
-        Self { device, properties: BTreeMap::new() }
+        Self {
+            device,
+            properties: BTreeMap::new(),
+        }
     }
 
     /// Returns the current device.
@@ -77,12 +80,20 @@ impl Work {
     /// changes all the time would never be read completely.
     pub(crate) fn update(&mut self, device: Arc<Device>) {
         let find = |device: &Device, name: &str| {
-            device.properties.iter().find(|property| property.name == name).cloned()
+            device
+                .properties
+                .iter()
+                .find(|property| property.name == name)
+                .cloned()
         };
         let before = std::mem::replace(&mut self.device, device);
         self.properties.retain(|name, state| {
-            let Some(property) = find(&self.device, name) else { return false };
-            let Some(mut before) = find(&before, name) else { return true };
+            let Some(property) = find(&self.device, name) else {
+                return false;
+            };
+            let Some(mut before) = find(&before, name) else {
+                return true;
+            };
             if before.desired != property.desired {
                 state.write_at = None;
             }
@@ -120,7 +131,9 @@ impl Work {
         }
         let mut due = Vec::new();
         for property in &self.device.properties {
-            let Some((state, reading)) = self.to_report(property) else { continue };
+            let Some((state, reading)) = self.to_report(property) else {
+                continue;
+            };
             match state.report_at {
                 Some(at) if at > now => later(at),
                 _ => due.push(reading),
@@ -135,18 +148,29 @@ impl Work {
     }
 
     fn to_report(&self, property: &Property) -> Option<(&State, Reading)> {
-        let state = self.properties.get(&property.name).filter(|state| state.is_new && property.to_cloud)?;
+        let state = self
+            .properties
+            .get(&property.name)
+            .filter(|state| state.is_new && property.to_cloud)?;
         let (value, at) = state.reading.clone()?;
         let observed = state.written.clone();
         Some((
             state,
-            Reading { property: property.name.clone(), kind: property.kind.word(), value, at, observed },
+            Reading {
+                property: property.name.clone(),
+                kind: property.kind.word(),
+                value,
+                at,
+                observed,
+            },
         ))
     }
 
     /// Records the result of a write.
     pub(crate) fn wrote(&mut self, index: usize, value: &str, is_done: bool, now: Instant) {
-        let Some(property) = self.device.properties.get(index) else { return };
+        let Some(property) = self.device.properties.get(index) else {
+            return;
+        };
         let state = self.properties.entry(property.name.clone()).or_default();
         if is_done {
             state.written = Some(value.to_owned());
@@ -159,7 +183,9 @@ impl Work {
 
     /// Records a reading; `at` is in milliseconds since the Unix epoch.
     pub(crate) fn read(&mut self, index: usize, value: String, at: i64, now: Instant) {
-        let Some(property) = self.device.properties.get(index) else { return };
+        let Some(property) = self.device.properties.get(index) else {
+            return;
+        };
         let state = self.properties.entry(property.name.clone()).or_default();
         state.reading = Some((value, at));
         state.is_new = true;
@@ -169,13 +195,29 @@ impl Work {
     /// Records that readings were reported, or must be reported again.
     pub(crate) fn reported(&mut self, readings: &[Reading], is_done: bool, now: Instant) {
         for reading in readings {
-            let property = self.device.properties.iter().find(|property| property.name == reading.property);
-            let (Some(property), Some(state)) = (property, self.properties.get_mut(&reading.property)) else {
+            let property = self
+                .device
+                .properties
+                .iter()
+                .find(|property| property.name == reading.property);
+            let (Some(property), Some(state)) =
+                (property, self.properties.get_mut(&reading.property))
+            else {
                 continue;
             };
             // a newer reading has not been reported
-            state.is_new &= !is_done || state.reading.as_ref().is_some_and(|(_, at)| *at != reading.at);
-            state.report_at = Some(now + if is_done { property.report } else { REPORT_AGAIN });
+            state.is_new &= !is_done
+                || state
+                    .reading
+                    .as_ref()
+                    .is_some_and(|(_, at)| *at != reading.at);
+            state.report_at = Some(
+                now + if is_done {
+                    property.report
+                } else {
+                    REPORT_AGAIN
+                },
+            );
         }
     }
 }

@@ -21,9 +21,15 @@ async fn main() -> anyhow::Result<()> {
     let directory = std::env::temp_dir().join(format!("mqtt-throughput-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let (handle, task) = mqtt::bind(Config {
-        listeners: vec![Listener { address: "127.0.0.1:0".parse()?, tls: None }],
+        listeners: vec![Listener {
+            address: "127.0.0.1:0".parse()?,
+            tls: None,
+        }],
         database: Some(directory.join("mqtt.db")),
-        limits: Limits { buffered_bytes: 64 << 20, ..Limits::default() },
+        limits: Limits {
+            buffered_bytes: 64 << 20,
+            ..Limits::default()
+        },
         ..Config::default()
     })
     .await?;
@@ -42,7 +48,10 @@ async fn main() -> anyhow::Result<()> {
 
 fn told(name: &str, count: u64, start: Instant) -> std::io::Result<()> {
     let rate = count as f64 / start.elapsed().as_secs_f64();
-    writeln!(std::io::stdout(), "{{\"figure\":\"{name}\",\"messages\":{count},\"per_second\":{rate:.0}}}")
+    writeln!(
+        std::io::stdout(),
+        "{{\"figure\":\"{name}\",\"messages\":{count},\"per_second\":{rate:.0}}}"
+    )
 }
 
 async fn in_process(handle: &Handle) -> anyhow::Result<()> {
@@ -50,10 +59,19 @@ async fn in_process(handle: &Handle) -> anyhow::Result<()> {
     let (start, publisher) = (Instant::now(), handle.clone());
     let sending = tokio::spawn(async move {
         for number in 0..COUNT {
-            publisher.publish("in/t", number.to_be_bytes().to_vec(), QoS::AtMostOnce, false).await?;
+            publisher
+                .publish(
+                    "in/t",
+                    number.to_be_bytes().to_vec(),
+                    QoS::AtMostOnce,
+                    false,
+                )
+                .await?;
         }
         // This message comes last, and at QoS 1 it is not dropped.
-        publisher.publish("in/end", "", QoS::AtLeastOnce, false).await
+        publisher
+            .publish("in/end", "", QoS::AtLeastOnce, false)
+            .await
     });
     let mut received = 0;
     while let Some(message) = messages.recv().await {
@@ -68,12 +86,30 @@ async fn in_process(handle: &Handle) -> anyhow::Result<()> {
 }
 
 /// Connects a raw client and subscribes it to `filter`, if there is one.
-async fn client(address: SocketAddr, name: &str, filter: Option<(&str, u8)>) -> anyhow::Result<TcpStream> {
+async fn client(
+    address: SocketAddr,
+    name: &str,
+    filter: Option<(&str, u8)>,
+) -> anyhow::Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let clean = u8::from(!name.starts_with("kept")) * 2;
-    let mut bytes =
-        vec![0x10, 12 + name.len() as u8, 0, 4, b'M', b'Q', b'T', b'T', 4, clean, 0, 0, 0, name.len() as u8];
+    let mut bytes = vec![
+        0x10,
+        12 + name.len() as u8,
+        0,
+        4,
+        b'M',
+        b'Q',
+        b'T',
+        b'T',
+        4,
+        clean,
+        0,
+        0,
+        0,
+        name.len() as u8,
+    ];
     bytes.extend(name.as_bytes());
     stream.write_all(&bytes).await?;
     stream.read_exact(&mut [0; 4]).await?;
@@ -115,7 +151,11 @@ async fn sockets(handle: &Handle, publishers: u64) -> anyhow::Result<()> {
             Err(_) => break,
         }
     }
-    told(&format!("sockets, QoS 0, {publishers} publishers"), received / message.len() as u64, start)?;
+    told(
+        &format!("sockets, QoS 0, {publishers} publishers"),
+        received / message.len() as u64,
+        start,
+    )?;
     Ok(())
 }
 
@@ -138,7 +178,8 @@ async fn durable(handle: &Handle) -> anyhow::Result<()> {
             }
         };
         let mut bytes = vec![0; 1 << 14];
-        let reading = async { while matches!(reader.read(&mut bytes).await, Ok(count) if count > 0) {} };
+        let reading =
+            async { while matches!(reader.read(&mut bytes).await, Ok(count) if count > 0) {} };
         tokio::join!(sending, reading)
     });
     let (mut received, mut message) = (0, [0; 39]);

@@ -40,7 +40,11 @@ pub struct Access {
 
 impl Default for Access {
     fn default() -> Self {
-        Self { users: HashMap::new(), anonymous: true, rules: Vec::new() }
+        Self {
+            users: HashMap::new(),
+            anonymous: true,
+            rules: Vec::new(),
+        }
     }
 }
 
@@ -55,7 +59,8 @@ impl Access {
     /// Adds a user with a password. Only a digest of the password is stored.
     #[must_use]
     pub fn with_user(mut self, user: &str, password: &[u8]) -> Self {
-        self.users.insert(user.into(), digest::digest(&digest::SHA256, password));
+        self.users
+            .insert(user.into(), digest::digest(&digest::SHA256, password));
         self
     }
 
@@ -85,7 +90,11 @@ impl Access {
             return Ok(Some(name));
         }
         let Some(user) = user else {
-            return if self.anonymous { Ok(None) } else { Err(Reason::NotAuthorized) };
+            return if self.anonymous {
+                Ok(None)
+            } else {
+                Err(Reason::NotAuthorized)
+            };
         };
         if self.users.is_empty() && self.anonymous {
             // An unverified name must not match anybody's rules.
@@ -111,7 +120,10 @@ impl Access {
 
     fn decide(&self, who: &Identity, action: Action, filter: &str) -> bool {
         let fits = |rule: &&Rule| {
-            let user = rule.user.as_deref().is_none_or(|user| who.user.as_deref() == Some(user));
+            let user = rule
+                .user
+                .as_deref()
+                .is_none_or(|user| who.user.as_deref() == Some(user));
             let about = rule.action == action || rule.action == Action::All;
             // A refusal applies to everything that it overlaps, a permission only to what it covers completely.
             user && about
@@ -141,12 +153,17 @@ fn same(pattern: &str, level: &str, who: &Identity) -> bool {
             () if parts.starts_with("%c") => (&*who.client, 2),
             () if parts.starts_with("%u") => (user, 2),
             () => {
-                let length =
-                    parts.char_indices().skip(1).find(|(_, c)| *c == '%').map_or(parts.len(), |(at, _)| at);
+                let length = parts
+                    .char_indices()
+                    .skip(1)
+                    .find(|(_, c)| *c == '%')
+                    .map_or(parts.len(), |(at, _)| at);
                 (&parts[..length], length)
             }
         };
-        let Some(after) = rest.strip_prefix(value) else { return false };
+        let Some(after) = rest.strip_prefix(value) else {
+            return false;
+        };
         rest = after;
         parts = &parts[length..];
     }
@@ -195,11 +212,19 @@ mod tests {
     use super::*;
 
     fn who(client: &str, user: Option<&str>) -> Identity {
-        Identity { client: client.into(), user: user.map(Into::into) }
+        Identity {
+            client: client.into(),
+            user: user.map(Into::into),
+        }
     }
 
     fn rule(user: Option<&str>, action: Action, filter: &str, allow: bool) -> Rule {
-        Rule { user: user.map(Into::into), action, filter: filter.into(), allow }
+        Rule {
+            user: user.map(Into::into),
+            action,
+            filter: filter.into(),
+            allow,
+        }
     }
 
     #[test]
@@ -211,7 +236,10 @@ mod tests {
         let thermometer = who("t-1", Some("eve"));
         assert!(access.may_publish(&thermometer, "$hw/events/device/t-1/twin/update"));
         assert!(!access.may_publish(&thermometer, "$hw/events/device/t-2/twin/update"));
-        assert!(!access.may_publish(&who("t-2", None), "users//in-t-2"), "no user, no %u");
+        assert!(
+            !access.may_publish(&who("t-2", None), "users//in-t-2"),
+            "no user, no %u"
+        );
         assert!(access.may_publish(&thermometer, "users/eve/in-t-1"));
         assert!(access.may_subscribe(&thermometer, "$hw/events/device/t-1/#"));
         assert!(!access.may_subscribe(&thermometer, "$hw/events/device/+/twin/update/delta"));
@@ -227,8 +255,14 @@ mod tests {
     fn a_name_with_wildcards_gains_nothing() {
         let access = Access::default().with_rule(rule(None, Action::All, "device/%c/#", true));
         for name in ["+", "#", "a/b", "%c", ""] {
-            assert!(!access.may_subscribe(&who(name, None), "device/+/twin"), "{name}");
-            assert!(!access.may_publish(&who(name, None), "device/a/b"), "{name}");
+            assert!(
+                !access.may_subscribe(&who(name, None), "device/+/twin"),
+                "{name}"
+            );
+            assert!(
+                !access.may_publish(&who(name, None), "device/a/b"),
+                "{name}"
+            );
         }
     }
 
@@ -245,12 +279,24 @@ mod tests {
     #[test]
     fn users_are_checked() {
         let access = Access::default().with_user("u", b"p").with_anonymous(false);
-        assert_eq!(access.authenticate(None, Some("u"), Some(b"p")), Ok(Some("u".into())));
+        assert_eq!(
+            access.authenticate(None, Some("u"), Some(b"p")),
+            Ok(Some("u".into()))
+        );
         for (user, password) in [("u", Some(&b"x"[..])), ("u", None), ("v", Some(b"p"))] {
-            assert_eq!(access.authenticate(None, Some(user), password), Err(Reason::BadUserNameOrPassword));
+            assert_eq!(
+                access.authenticate(None, Some(user), password),
+                Err(Reason::BadUserNameOrPassword)
+            );
         }
-        assert_eq!(access.authenticate(None, None, None), Err(Reason::NotAuthorized));
-        assert_eq!(access.authenticate(Some("cn".into()), None, None), Ok(Some("cn".into())));
+        assert_eq!(
+            access.authenticate(None, None, None),
+            Err(Reason::NotAuthorized)
+        );
+        assert_eq!(
+            access.authenticate(Some("cn".into()), None, None),
+            Ok(Some("cn".into()))
+        );
         assert_eq!(
             Access::default().authenticate(None, Some("ops"), None),
             Ok(None),

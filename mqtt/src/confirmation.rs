@@ -36,7 +36,10 @@ impl Confirmation {
 
 impl Drop for Confirmation {
     fn drop(&mut self) {
-        self.confirmations.given.lock().push((self.token, self.is_confirmed));
+        self.confirmations
+            .given
+            .lock()
+            .push((self.token, self.is_confirmed));
         self.confirmations.room.notify_one();
     }
 }
@@ -51,12 +54,19 @@ pub(crate) struct Confirmations {
 impl Confirmations {
     /// Creates an empty collection; `room` wakes the broker.
     pub(crate) fn new(room: Arc<Notify>) -> Arc<Self> {
-        Arc::new(Self { given: Mutex::default(), room })
+        Arc::new(Self {
+            given: Mutex::default(),
+            room,
+        })
     }
 
     /// Creates the confirmation of a message.
     pub(crate) fn of(self: &Arc<Self>, token: u64) -> Confirmation {
-        Confirmation { token, is_confirmed: false, confirmations: Arc::clone(self) }
+        Confirmation {
+            token,
+            is_confirmed: false,
+            confirmations: Arc::clone(self),
+        }
     }
 
     /// Takes what was given: tokens, and whether they were confirmed.

@@ -39,7 +39,10 @@ impl Handle {
         qos: QoS,
         retain: bool,
     ) -> Result<(), PublishError> {
-        self.begin_publish(topic, payload, qos, retain).await?.done().await
+        self.begin_publish(topic, payload, qos, retain)
+            .await?
+            .done()
+            .await
     }
 
     /// Gives the broker a message and returns; [`Publishing::done`] then waits for what [`Handle::publish`] waits for. Messages that are
@@ -61,7 +64,11 @@ impl Handle {
 
     /// Subscribes with a queue of `capacity` messages (at least 1); retained messages come first. When the queue is full, QoS 0 messages
     /// are dropped and counted, and publishers above QoS 0 wait.
-    pub async fn subscribe(&self, filter: &str, capacity: usize) -> Result<Subscription, PublishError> {
+    pub async fn subscribe(
+        &self,
+        filter: &str,
+        capacity: usize,
+    ) -> Result<Subscription, PublishError> {
         self.subscribe_with(filter, capacity, false).await
     }
 
@@ -85,10 +92,24 @@ impl Handle {
         let capacity = capacity.max(1);
         let (receiver, messages) = mpsc::channel(capacity);
         let (done, answer) = oneshot::channel();
-        self.send(Command::Subscribe { filter: filter.to_owned(), receiver, confirms, done }).await?;
+        self.send(Command::Subscribe {
+            filter: filter.to_owned(),
+            receiver,
+            confirms,
+            done,
+        })
+        .await?;
         let receiver = answer.await.map_err(|_| PublishError::Stopped)?;
-        let filters = Filters { handle: self.clone(), receiver };
-        Ok(Subscription { messages, capacity, room: Arc::clone(&self.room), filters })
+        let filters = Filters {
+            handle: self.clone(),
+            receiver,
+        };
+        Ok(Subscription {
+            messages,
+            capacity,
+            room: Arc::clone(&self.room),
+            filters,
+        })
     }
 
     /// Returns the counters since the start.
@@ -104,7 +125,10 @@ impl Handle {
     }
 
     async fn send(&self, command: Command) -> Result<(), PublishError> {
-        self.commands.send(command).await.map_err(|_| PublishError::Stopped)
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| PublishError::Stopped)
     }
 }
 
@@ -144,7 +168,12 @@ impl Filters {
 
     async fn set(&self, filter: &str, on: bool) -> Result<(), PublishError> {
         let (done, answer) = oneshot::channel();
-        let command = Command::Filter { receiver: self.receiver, filter: filter.to_owned(), on, done };
+        let command = Command::Filter {
+            receiver: self.receiver,
+            filter: filter.to_owned(),
+            on,
+            done,
+        };
         self.handle.send(command).await?;
         answer.await.map_err(|_| PublishError::Stopped)
     }
@@ -168,7 +197,10 @@ impl Subscription {
 
     /// Returns the next message; `None` when the broker has ended. Cancel-safe: no message is lost with a dropped future.
     pub async fn recv(&mut self) -> Option<Arc<Message>> {
-        let Delivered { message, confirmation } = self.next_delivered().await?;
+        let Delivered {
+            message,
+            confirmation,
+        } = self.next_delivered().await?;
         confirmation.into_iter().for_each(Confirmation::confirm);
         Some(message)
     }
@@ -185,10 +217,15 @@ impl Subscription {
         let mut delivered = Vec::new();
         let count = self.messages.recv_many(&mut delivered, limit).await;
         self.tell();
-        into.extend(delivered.into_iter().map(|Delivered { message, confirmation }| {
-            confirmation.into_iter().for_each(Confirmation::confirm);
-            message
-        }));
+        into.extend(delivered.into_iter().map(
+            |Delivered {
+                 message,
+                 confirmation,
+             }| {
+                confirmation.into_iter().for_each(Confirmation::confirm);
+                message
+            },
+        ));
         count
     }
 

@@ -25,7 +25,10 @@ mod tests {
 
     #[test]
     fn quota_is_that_of_the_user_or_else_of_the_address() {
-        let who = |user: Option<&str>| Identity { client: "c".into(), user: user.map(Into::into) };
+        let who = |user: Option<&str>| Identity {
+            client: "c".into(),
+            user: user.map(Into::into),
+        };
         let (far, here) = ("192.0.2.1".parse().unwrap(), "127.0.0.1".parse().unwrap());
         for (user, peer, expected) in [
             (Some("ann"), Some(far), Some(Holder::User("ann".into()))),

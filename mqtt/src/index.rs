@@ -125,7 +125,9 @@ impl Node {
         if !system && let Some(all) = self.children.get("#") {
             all.take(found);
         }
-        let Some(rest) = rest else { return self.take(found) };
+        let Some(rest) = rest else {
+            return self.take(found);
+        };
         let (level, after) = match rest.split_once('/') {
             Some((level, after)) => (level, Some(after)),
             None => (rest, None),

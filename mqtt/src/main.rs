@@ -31,16 +31,40 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO).init();
-    let Arguments { listen, database, certificate, key, client_authorities } = Arguments::parse();
-    let tls = certificate.zip(key).map(|(certificates, key)| Tls { certificates, key, client_authorities });
-    let listeners = vec![Listener { address: listen, tls }];
-    let (handle, task) = mqtt::bind(Config { listeners, database, ..Config::default() }).await?;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::INFO)
+        .init();
+    let Arguments {
+        listen,
+        database,
+        certificate,
+        key,
+        client_authorities,
+    } = Arguments::parse();
+    let tls = certificate.zip(key).map(|(certificates, key)| Tls {
+        certificates,
+        key,
+        client_authorities,
+    });
+    let listeners = vec![Listener {
+        address: listen,
+        tls,
+    }];
+    let (handle, task) = mqtt::bind(Config {
+        listeners,
+        database,
+        ..Config::default()
+    })
+    .await?;
     for address in handle.addresses() {
         tracing::info!(%address, "listening");
     }
     let shutdown = CancellationToken::new();
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    );
     let stop = shutdown.clone();
     tokio::spawn(async move {
         tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }

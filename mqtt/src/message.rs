@@ -53,7 +53,14 @@ pub struct Message {
 impl Message {
     /// Creates a message without MQTT 5 properties.
     pub(crate) fn new(topic: Arc<str>, payload: Bytes, qos: QoS, retain: bool) -> Self {
-        Self { topic, payload, qos, retain, properties: Bytes::new(), expires: None }
+        Self {
+            topic,
+            payload,
+            qos,
+            retain,
+            properties: Bytes::new(),
+            expires: None,
+        }
     }
 
     /// Returns the size that counts against limits: the message's bytes and a fixed overhead.
@@ -68,7 +75,8 @@ impl Message {
 
     /// Returns the seconds until expiry at `now`, rounded up, as MQTT 5 sends them.
     pub(crate) fn seconds_left(&self, now: u64) -> Option<u32> {
-        self.expires
-            .map(|expires| u32::try_from(expires.saturating_sub(now).div_ceil(1000)).unwrap_or(u32::MAX))
+        self.expires.map(|expires| {
+            u32::try_from(expires.saturating_sub(now).div_ceil(1000)).unwrap_or(u32::MAX)
+        })
     }
 }

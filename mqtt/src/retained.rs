@@ -29,7 +29,13 @@ struct Entry {
 impl Retained {
     /// Creates an empty store with these limits.
     pub(crate) fn new(max_messages: usize, max_bytes: usize) -> Self {
-        Self { messages: BTreeMap::new(), bytes: 0, max_messages, max_bytes, clients: HashMap::new() }
+        Self {
+            messages: BTreeMap::new(),
+            bytes: 0,
+            max_messages,
+            max_bytes,
+            clients: HashMap::new(),
+        }
     }
 
     /// Retains `message` of a client in place of an earlier one. Returns false, and keeps the earlier one, if there is no room: one client
@@ -45,9 +51,15 @@ impl Retained {
         if let Some(holder) = &holder {
             let (count, bytes) = self.clients.get(holder).copied().unwrap_or_default();
             let is_own = old.is_some_and(|old| old.holder.as_ref() == Some(holder));
-            let (old_count, old_bytes) = if is_own { (old_count, old_bytes) } else { (0, 0) };
+            let (old_count, old_bytes) = if is_own {
+                (old_count, old_bytes)
+            } else {
+                (0, 0)
+            };
             let bytes = bytes - old_bytes + message.weight();
-            if bytes > self.max_bytes / 4 * 3 || count - old_count + 1 > self.max_messages.div_ceil(4) * 3 {
+            if bytes > self.max_bytes / 4 * 3
+                || count - old_count + 1 > self.max_messages.div_ceil(4) * 3
+            {
                 return false;
             }
         }
@@ -57,13 +69,16 @@ impl Retained {
             let (count, bytes) = self.clients.entry(holder.clone()).or_default();
             (*count, *bytes) = (*count + 1, *bytes + message.weight());
         }
-        self.messages.insert(Arc::clone(&message.topic), Entry { message, holder });
+        self.messages
+            .insert(Arc::clone(&message.topic), Entry { message, holder });
         true
     }
 
     /// Removes the retained message of `topic`; returns false if there was none.
     pub(crate) fn forget(&mut self, topic: &str) -> bool {
-        let Some(Entry { message, holder }) = self.messages.remove(topic) else { return false };
+        let Some(Entry { message, holder }) = self.messages.remove(topic) else {
+            return false;
+        };
         self.bytes -= message.weight();
         if let Some(holder) = holder
             && let Some((count, bytes)) = self.clients.get_mut(&holder)
@@ -79,7 +94,9 @@ impl Retained {
     /// Returns the retained messages that `filter` (without a share) matches.
     pub(crate) fn matching(&self, filter: &str) -> Vec<Arc<Message>> {
         let prefix = topic::literal_prefix(filter);
-        let from = self.messages.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let from = self
+            .messages
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         from.take_while(|(topic, _)| topic.starts_with(prefix))
             .filter(|(topic, _)| topic::filter_matches(filter, topic))
             .map(|(_, entry)| Arc::clone(&entry.message))
@@ -88,7 +105,10 @@ impl Retained {
 
     /// Returns the topics whose message has expired.
     pub(crate) fn expired(&self, now: u64) -> Vec<Arc<str>> {
-        let over = self.messages.values().filter(|entry| entry.message.expired(now));
+        let over = self
+            .messages
+            .values()
+            .filter(|entry| entry.message.expired(now));
         over.map(|entry| Arc::clone(&entry.message.topic)).collect()
     }
 
@@ -106,7 +126,12 @@ mod tests {
     use crate::message::QoS;
 
     fn message(topic: &str, payload: &'static str) -> Arc<Message> {
-        Arc::new(Message::new(topic.into(), Bytes::from_static(payload.as_bytes()), QoS::AtMostOnce, true))
+        Arc::new(Message::new(
+            topic.into(),
+            Bytes::from_static(payload.as_bytes()),
+            QoS::AtMostOnce,
+            true,
+        ))
     }
 
     #[test]
@@ -115,8 +140,17 @@ mod tests {
         assert!(retained.keep(message("a", "1"), None) && retained.keep(message("a", "2"), None));
         assert!(retained.keep(message("b", "3"), None));
         assert!(!retained.keep(message("c", "4"), None), "two messages");
-        assert!(!retained.keep(message("b", Box::leak("x".repeat(400).into_boxed_str())), None), "400 bytes");
-        assert_eq!(retained.matching("#"), [message("a", "2"), message("b", "3")]);
+        assert!(
+            !retained.keep(
+                message("b", Box::leak("x".repeat(400).into_boxed_str())),
+                None
+            ),
+            "400 bytes"
+        );
+        assert_eq!(
+            retained.matching("#"),
+            [message("a", "2"), message("b", "3")]
+        );
         assert!(retained.forget("a") && !retained.forget("a"));
         assert!(retained.forget("b"));
         assert_eq!((retained.bytes, retained.len()), (0, 0));
@@ -128,8 +162,13 @@ mod tests {
         for topic in ["a", "a/b", "a/c", "ab", "$hw/a"] {
             retained.keep(message(topic, "x"), None);
         }
-        let found =
-            |filter| retained.matching(filter).iter().map(|m| m.topic.to_string()).collect::<Vec<_>>();
+        let found = |filter| {
+            retained
+                .matching(filter)
+                .iter()
+                .map(|m| m.topic.to_string())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(found("a/#"), ["a", "a/b", "a/c"]);
         assert_eq!(found("a/+"), ["a/b", "a/c"]);
         assert_eq!(found("+"), ["a", "ab"]);
@@ -141,17 +180,38 @@ mod tests {
         let [ann, eve] = ["ann", "eve"].map(|user| Some(Holder::User(user.into())));
         let mut retained = Retained::new(8, 100_000);
         let topics: Vec<String> = (0..8).map(|number| format!("t/{number}")).collect();
-        let kept = topics.iter().filter(|topic| retained.keep(message(topic, "x"), ann.clone())).count();
+        let kept = topics
+            .iter()
+            .filter(|topic| retained.keep(message(topic, "x"), ann.clone()))
+            .count();
         assert_eq!(kept, 6);
-        assert!(retained.keep(message("t/0", "y"), ann.clone()), "in the place of its own");
-        assert!(retained.keep(message("t/0", "z"), eve.clone()), "another client takes the topic over");
-        assert!(retained.keep(message("t/6", "x"), ann.clone()) && !retained.keep(message("t/7", "x"), ann));
-        assert!(retained.keep(message("t/7", "x"), None), "this process has no quota");
+        assert!(
+            retained.keep(message("t/0", "y"), ann.clone()),
+            "in the place of its own"
+        );
+        assert!(
+            retained.keep(message("t/0", "z"), eve.clone()),
+            "another client takes the topic over"
+        );
+        assert!(
+            retained.keep(message("t/6", "x"), ann.clone())
+                && !retained.keep(message("t/7", "x"), ann)
+        );
+        assert!(
+            retained.keep(message("t/7", "x"), None),
+            "this process has no quota"
+        );
         for topic in topics {
             retained.forget(&topic);
         }
-        assert_eq!((retained.bytes, retained.len(), retained.clients.len()), (0, 0, 0));
+        assert_eq!(
+            (retained.bytes, retained.len(), retained.clients.len()),
+            (0, 0, 0)
+        );
         let mut bytes = Retained::new(100, 1000);
-        assert!(!bytes.keep(message("t", Box::leak("x".repeat(760).into_boxed_str())), eve));
+        assert!(!bytes.keep(
+            message("t", Box::leak("x".repeat(760).into_boxed_str())),
+            eve
+        ));
     }
 }

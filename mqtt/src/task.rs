@@ -58,8 +58,14 @@ struct Clock {
 
 impl Clock {
     fn start() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { at_start: since.as_millis() as u64, start: Instant::now(), stalled: 0 }
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            at_start: since.as_millis() as u64,
+            start: Instant::now(),
+            stalled: 0,
+        }
     }
 
     fn now(self) -> u64 {
@@ -88,7 +94,13 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     let room = Arc::new(Notify::new());
     let confirmations = Confirmations::new(Arc::clone(&room));
     let is_durable = config.database.is_some();
-    let mut core = Core::new(limits.clone(), config.access, Arc::clone(&counters), confirmations, is_durable);
+    let mut core = Core::new(
+        limits.clone(),
+        config.access,
+        Arc::clone(&counters),
+        confirmations,
+        is_durable,
+    );
     let store = match &config.database {
         None => None,
         Some(path) => {
@@ -101,7 +113,10 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     for listener in &config.listeners {
         listening.push(Listening::bind(listener).await?);
     }
-    let addresses = listening.iter().map(|listening| listening.address).collect();
+    let addresses = listening
+        .iter()
+        .map(|listening| listening.address)
+        .collect();
     let (sender, commands) = mpsc::channel(COMMANDS);
     let handle = Handle {
         commands: sender.clone(),
@@ -110,7 +125,18 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
         addresses,
     };
     let context = ConnectionContext::new(limits, counters, sender);
-    Ok((handle, Task { core, store, commands, room, listening, context, clock }))
+    Ok((
+        handle,
+        Task {
+            core,
+            store,
+            commands,
+            room,
+            listening,
+            context,
+            clock,
+        },
+    ))
 }
 
 impl Task {
@@ -120,7 +146,11 @@ impl Task {
         let stop = shutdown.child_token();
         let mut listeners = JoinSet::new();
         for listening in std::mem::take(&mut self.listening) {
-            listeners.spawn(listening.accept(self.context.clone(), stop.clone()).in_current_span());
+            listeners.spawn(
+                listening
+                    .accept(self.context.clone(), stop.clone())
+                    .in_current_span(),
+            );
         }
         // What could not be committed must not be sent either: connections are dropped with all their waiting bytes.
         tokio::select! {
@@ -132,7 +162,10 @@ impl Task {
         // No more commands are accepted, and senders must not wait.
         self.commands.close();
         self.core.flush();
-        let ended = timeout(LAST_BYTES, async { while listeners.join_next().await.is_some() {} }).await;
+        let ended = timeout(LAST_BYTES, async {
+            while listeners.join_next().await.is_some() {}
+        })
+        .await;
         if ended.is_err() {
             tracing::debug!("connections were cut off that did not take their last bytes");
         }
@@ -205,10 +238,16 @@ mod tests {
         let (busy, stalled) = (past(1_500), past(160_000));
         let begun = clock.at_start;
         clock.start = busy;
-        assert!(clock.after(Some(begun)) >= begun + 1_500, "a timer may be a little late");
+        assert!(
+            clock.after(Some(begun)) >= begun + 1_500,
+            "a timer may be a little late"
+        );
         clock.start = stalled;
         assert_eq!(clock.after(Some(begun + 30_000)), begun + 30_000);
-        assert!((begun + 30_000..begun + 31_000).contains(&clock.now()), "and it goes on from there");
+        assert!(
+            (begun + 30_000..begun + 31_000).contains(&clock.now()),
+            "and it goes on from there"
+        );
         assert!(clock.after(None) < begun + 31_000);
     }
 
@@ -222,6 +261,10 @@ mod tests {
             matches!(&error, Error::Accept(source) if source.to_string().contains("on purpose")),
             "{error:?}"
         );
-        assert!(timeout(Duration::ZERO, accept_failed(&mut listeners)).await.is_err());
+        assert!(
+            timeout(Duration::ZERO, accept_failed(&mut listeners))
+                .await
+                .is_err()
+        );
     }
 }

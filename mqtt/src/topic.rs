@@ -42,24 +42,37 @@ pub(crate) fn parse_filter(text: &str) -> Result<Filter<'_>, Fault> {
     let invalid = |said| Fault::new(Reason::TopicFilterInvalid, said);
     let Some(shared) = text.strip_prefix(SHARE) else {
         check_filter(text)?;
-        return Ok(Filter { share: None, filter: text });
+        return Ok(Filter {
+            share: None,
+            filter: text,
+        });
     };
-    let (share, filter) = shared.split_once('/').ok_or(invalid("a shared subscription without a filter"))?;
+    let (share, filter) = shared
+        .split_once('/')
+        .ok_or(invalid("a shared subscription without a filter"))?;
     if share.is_empty() || share.contains(['+', '#']) {
         return Err(invalid("a share's name that is empty or has a wildcard"));
     }
     check_filter(filter)?;
-    Ok(Filter { share: Some(share), filter })
+    Ok(Filter {
+        share: Some(share),
+        filter,
+    })
 }
 
 fn check_filter(filter: &str) -> Result<(), Fault> {
     let said = match () {
         () if filter.is_empty() => "an empty topic filter",
         () if too_deep(filter) => "a topic filter of more than 128 levels",
-        () if filter.split('/').any(|level| level.len() > 1 && level.contains(['+', '#'])) => {
+        () if filter
+            .split('/')
+            .any(|level| level.len() > 1 && level.contains(['+', '#'])) =>
+        {
             "a wildcard that is not a whole level"
         }
-        () if filter.split('/').rev().skip(1).any(|level| level == "#") => "a # that is not the last level",
+        () if filter.split('/').rev().skip(1).any(|level| level == "#") => {
+            "a # that is not the last level"
+        }
         () => return Ok(()),
     };
     Err(Fault::new(Reason::TopicFilterInvalid, said))
@@ -94,5 +107,7 @@ pub fn filter_matches(filter: &str, name: &str) -> bool {
 
 /// Returns the part of `filter` before its first wildcard: every matching topic begins with it, except for the `/` at its end.
 pub(crate) fn literal_prefix(filter: &str) -> &str {
-    filter.find(['+', '#']).map_or(filter, |wildcard| filter[..wildcard].trim_end_matches('/'))
+    filter
+        .find(['+', '#'])
+        .map_or(filter, |wildcard| filter[..wildcard].trim_end_matches('/'))
 }

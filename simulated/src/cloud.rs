@@ -55,14 +55,23 @@ impl Cloud {
     pub(crate) async fn new(seed: u64, watcher: &Watcher) -> Self {
         let store = Slow::new(Random::of(seed, &["cloud"], 0), COMMIT);
         watcher.cloud_is(Arc::clone(store.inner()));
-        let api = Api::builder(Arc::<Slow>::clone(&store)).registry(REGISTRY.clone()).build();
+        let api = Api::builder(Arc::<Slow>::clone(&store))
+            .registry(REGISTRY.clone())
+            .build();
         let client = api.client("default");
-        namespace_defaults::ensure_initial(&client).await.expect("the first namespaces");
+        namespace_defaults::ensure_initial(&client)
+            .await
+            .expect("the first namespaces");
         let mut watching = JoinSet::new();
         for plural in ["pods", "nodes", "configmaps", "secrets"] {
             watching.spawn(watch(Arc::clone(store.inner()), plural, watcher.clone()));
         }
-        Self { store, client, core: None, _watching: watching }
+        Self {
+            store,
+            client,
+            core: None,
+            _watching: watching,
+        }
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -75,13 +84,21 @@ impl Cloud {
         // The recorder's tasks end with the token.
         let events = Recorder::spawn(&Tasks::default(), &self.client, &shutdown);
         let devices = Devices::new(self.client.clone(), mailboxes.clone(), events);
-        let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices.clone());
+        let controllers = (
+            edge.clone(),
+            Dynamic::new(self.client.clone(), edge.clone()),
+            devices.clone(),
+        );
         let records = SyncRecords::new(self.client.clone());
         let acceptor = Acceptor::new(controllers, records, mailboxes, Limits::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(edge.run(shutdown.clone()));
         tasks.spawn(devices.run(shutdown.clone()));
-        self.core = Some(Core { acceptor, tasks, shutdown });
+        self.core = Some(Core {
+            acceptor,
+            tasks,
+            shutdown,
+        });
     }
 
     /// Ends CloudCore at once, as a power cut does.
@@ -91,11 +108,18 @@ impl Cloud {
 
     /// Accepts a node's connection; returns false while there is no CloudCore.
     pub(crate) fn accept(&mut self, node: &str, connection: DuplexStream) -> bool {
-        let Some(core) = &mut self.core else { return false };
+        let Some(core) = &mut self.core else {
+            return false;
+        };
         // This removes tasks that have ended.
         while core.tasks.try_join_next().is_some() {}
-        let (acceptor, node, shutdown) = (core.acceptor.clone(), node.to_owned(), core.shutdown.clone());
-        core.tasks.spawn(async move { acceptor.accept_node(&node, connection, &shutdown).await });
+        let (acceptor, node, shutdown) = (
+            core.acceptor.clone(),
+            node.to_owned(),
+            core.shutdown.clone(),
+        );
+        core.tasks
+            .spawn(async move { acceptor.accept_node(&node, connection, &shutdown).await });
         true
     }
 }
@@ -104,7 +128,10 @@ impl Cloud {
 async fn watch(store: Arc<MemoryStore>, plural: &'static str, watcher: Watcher) {
     loop {
         let _: Result<(), StoreError> = async {
-            let scope = Scope { resource: Resource::new("", plural), namespace: None };
+            let scope = Scope {
+                resource: Resource::new("", plural),
+                namespace: None,
+            };
             let mut changes = store.watch(scope, store.revision())?;
             loop {
                 watcher.shown("a client of the cloud", &changes.next().await?);

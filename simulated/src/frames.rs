@@ -13,8 +13,14 @@ pub(crate) struct Frame {
 pub(crate) fn take(buffer: &mut Vec<u8>) -> Option<Frame> {
     let (first, second) = (*buffer.first()?, *buffer.get(1)?);
     let (length, mut at) = match second & 0x7f {
-        126 => (usize::from(u16::from_be_bytes(buffer.get(2..4)?.try_into().ok()?)), 4),
-        127 => (usize::try_from(u64::from_be_bytes(buffer.get(2..10)?.try_into().ok()?)).ok()?, 10),
+        126 => (
+            usize::from(u16::from_be_bytes(buffer.get(2..4)?.try_into().ok()?)),
+            4,
+        ),
+        127 => (
+            usize::try_from(u64::from_be_bytes(buffer.get(2..10)?.try_into().ok()?)).ok()?,
+            10,
+        ),
         short => (usize::from(short), 2),
     };
     let mask: [u8; 4] = if second & 0x80 == 0 {
@@ -25,10 +31,19 @@ pub(crate) fn take(buffer: &mut Vec<u8>) -> Option<Frame> {
     };
     let payload = buffer.get(at..at + length)?;
     let is_message = matches!(first & 0x0f, 1 | 2);
-    let unmasked = || payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
+    let unmasked = || {
+        payload
+            .iter()
+            .zip(mask.iter().cycle())
+            .map(|(byte, mask)| byte ^ mask)
+            .collect()
+    };
     let message = is_message.then(unmasked);
     let rest = buffer.split_off(at + length);
-    Some(Frame { bytes: std::mem::replace(buffer, rest), message })
+    Some(Frame {
+        bytes: std::mem::replace(buffer, rest),
+        message,
+    })
 }
 
 #[cfg(test)]
@@ -38,12 +53,23 @@ mod tests {
     #[test]
     fn frames_are_taken_when_they_are_whole() {
         // These are the examples of RFC 6455 §5.7.
-        let masked = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
+        let masked = [
+            0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
+        ];
         let mut buffer = masked.to_vec();
         buffer.extend([0x89, 0x00, 0x81]);
         let hello = take(&mut buffer).unwrap();
-        assert_eq!((hello.bytes.as_slice(), hello.message.as_deref()), (&masked[..], Some(&b"Hello"[..])));
-        assert_eq!(take(&mut buffer), Some(Frame { bytes: vec![0x89, 0x00], message: None }));
+        assert_eq!(
+            (hello.bytes.as_slice(), hello.message.as_deref()),
+            (&masked[..], Some(&b"Hello"[..]))
+        );
+        assert_eq!(
+            take(&mut buffer),
+            Some(Frame {
+                bytes: vec![0x89, 0x00],
+                message: None
+            })
+        );
         assert_eq!((take(&mut buffer), buffer.len()), (None, 1));
         let mut long = vec![0x82, 0x7e, 0x01, 0x00];
         long.extend([7; 255]);

@@ -39,7 +39,11 @@ pub struct Faults {
 
 impl Faults {
     /// No faults.
-    pub const NONE: Self = Self { delay: 0, twice: 0, last: 0 };
+    pub const NONE: Self = Self {
+        delay: 0,
+        twice: 0,
+        last: 0,
+    };
 }
 
 /// A connection, which ends when this is dropped.
@@ -79,9 +83,20 @@ impl Connection {
         };
         let ((from_node, to_node), (from_cloud, to_cloud)) = (split(near), split(far));
         let chance = |direction: &str| Random::of(seed, &["link", node, direction], number);
-        tokio::spawn(way.clone().carry(Direction::Up, chance("up"), from_node, to_cloud));
+        tokio::spawn(
+            way.clone()
+                .carry(Direction::Up, chance("up"), from_node, to_cloud),
+        );
         tokio::spawn(way.carry(Direction::Down, chance("down"), from_cloud, to_node));
-        (Self { swallowing, _ends: end.clone().drop_guard(), end }, node_end, cloud_end)
+        (
+            Self {
+                swallowing,
+                _ends: end.clone().drop_guard(),
+                end,
+            },
+            node_end,
+            cloud_end,
+        )
     }
 
     /// Swallows everything from now on, without either end noticing.
@@ -112,7 +127,11 @@ impl Way {
                 };
                 buffer.extend_from_slice(&portion[..size]);
                 while let Some(frame) = take(&mut buffer) {
-                    if self.pass(direction, &mut chance, frame, &mut to).await.is_none() {
+                    if self
+                        .pass(direction, &mut chance, frame, &mut to)
+                        .await
+                        .is_none()
+                    {
                         return;
                     }
                 }
@@ -136,14 +155,19 @@ impl Way {
         frame: Frame,
         to: &mut WriteHalf<DuplexStream>,
     ) -> Option<()> {
-        let message = frame.message.and_then(|bytes| wire::json::decode(&bytes, usize::MAX).ok());
+        let message = frame
+            .message
+            .and_then(|bytes| wire::json::decode(&bytes, usize::MAX).ok());
         if let Some(message) = &message {
             // The message is recorded before it is sent, because it may be received at once.
             self.watcher.said(&self.node, direction, message);
         }
         // A delay is drawn for every frame, whether it is needed or not.
         let delay = chance.below(self.faults.delay * 1000 + 1);
-        let (twice, last) = (chance.permille(self.faults.twice), chance.permille(self.faults.last));
+        let (twice, last) = (
+            chance.permille(self.faults.twice),
+            chance.permille(self.faults.last),
+        );
         let part = usize::try_from(chance.below(frame.bytes.len() as u64)).unwrap_or_default();
         if delay > 0 {
             sleep(Duration::from_micros(delay)).await;

@@ -93,7 +93,12 @@ impl Node {
         tasks.spawn(hub_task.run(shutdown.clone()));
         tasks.spawn(ends.task.run(shutdown));
         tasks.spawn(pods.clone().run());
-        self.agent = Some(Agent { hub, pods, connections, _tasks: tasks });
+        self.agent = Some(Agent {
+            hub,
+            pods,
+            connections,
+            _tasks: tasks,
+        });
     }
 
     /// Ends the agent at once, as a power cut does.
@@ -125,7 +130,10 @@ impl Node {
 }
 
 fn hub_config(name: &str) -> edgehub::Config {
-    let nowhere = || HostPort { host: "localhost".to_owned(), port: 1 };
+    let nowhere = || HostPort {
+        host: "localhost".to_owned(),
+        port: 1,
+    };
     edgehub::Config {
         node_name: name.to_owned(),
         transport: Transport::WebSocket,

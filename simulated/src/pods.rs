@@ -54,22 +54,26 @@ impl Pods {
         loop {
             // It was too far behind and starts again with a list.
             let _ = self.follow().await;
-            self.watcher.note(format_args!("{} looks at everything", self.node));
+            self.watcher
+                .note(format_args!("{} looks at everything", self.node));
         }
     }
 
     async fn register(&self) -> Result<(), kube::Error> {
         let nodes = Api::<Node>::all(self.client.clone());
         if nodes.get_opt(&self.node).await?.is_none() {
-            let node: Node =
-                serde_json::from_value(json!({"metadata": {"name": self.node}})).unwrap_or_default();
+            let node: Node = serde_json::from_value(json!({"metadata": {"name": self.node}}))
+                .unwrap_or_default();
             nodes.create(&PostParams::default(), &node).await?;
         }
         Ok(())
     }
 
     async fn follow(&self) -> Result<(), StoreError> {
-        let scope = Scope { resource: Resource::new("", "pods"), namespace: None };
+        let scope = Scope {
+            resource: Resource::new("", "pods"),
+            namespace: None,
+        };
         let listing = self.store.list(&scope, &Page::default()).await?;
         let mut watch = self.store.watch(scope, listing.revision)?;
         let mut names: Vec<String> = listing.items.into_iter().map(|pod| pod.key.name).collect();
@@ -90,7 +94,10 @@ impl Pods {
     async fn look(&self, name: &str) {
         while let Err(kube::Error::Api(status)) = self.act(name).await {
             // The pod is gone or was replaced; the next turn sees that.
-            self.watcher.note(format_args!("{} could not write {name}: {}", self.node, status.code));
+            self.watcher.note(format_args!(
+                "{} could not write {name}: {}",
+                self.node, status.code
+            ));
             sleep(AGAIN).await;
         }
     }
@@ -99,7 +106,10 @@ impl Pods {
         let pod = get(self.store.inner(), &pod_key(name));
         let uid = pod.as_ref().map(uid_of).unwrap_or_default();
         let others = |machine: &Machine| -> Vec<String> {
-            let here = machine.running.iter().filter(|(other, at)| *at == name && **other != uid);
+            let here = machine
+                .running
+                .iter()
+                .filter(|(other, at)| *at == name && **other != uid);
             here.map(|(other, _)| other.clone()).collect()
         };
         let others = others(&self.machine.lock());
@@ -113,9 +123,15 @@ impl Pods {
                 self.report(name, &uid, "Succeeded").await?;
             }
             let pods = Api::<Pod>::default_namespaced(self.client.clone());
-            let preconditions = Some(Preconditions { uid: Some(uid), resource_version: None });
-            let options =
-                DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
+            let preconditions = Some(Preconditions {
+                uid: Some(uid),
+                resource_version: None,
+            });
+            let options = DeleteParams {
+                grace_period_seconds: Some(0),
+                preconditions,
+                ..DeleteParams::default()
+            };
             return pods.delete(name, &options).await.map(drop);
         }
         if !self.machine.lock().running.contains_key(&uid) {
@@ -124,7 +140,10 @@ impl Pods {
             if get(self.store.inner(), &pod_key(name)).as_ref() != Some(&pod) {
                 return Box::pin(self.act(name)).await;
             }
-            self.machine.lock().running.insert(uid.clone(), name.to_owned());
+            self.machine
+                .lock()
+                .running
+                .insert(uid.clone(), name.to_owned());
             self.watcher.started(&self.node, name, &uid);
         }
         if pod["status"]["startTime"].is_null() {
@@ -139,8 +158,14 @@ impl Pods {
             let client = self.client.clone();
             // All of it is optional.
             let _ = match plural {
-                "configmaps" => Api::<ConfigMap>::default_namespaced(client).get_opt(&name).await.map(drop),
-                _ => Api::<Secret>::default_namespaced(client).get_opt(&name).await.map(drop),
+                "configmaps" => Api::<ConfigMap>::default_namespaced(client)
+                    .get_opt(&name)
+                    .await
+                    .map(drop),
+                _ => Api::<Secret>::default_namespaced(client)
+                    .get_opt(&name)
+                    .await
+                    .map(drop),
             };
         }
     }
@@ -151,7 +176,12 @@ impl Pods {
     }
 
     /// Writes a new status of a pod.
-    pub(crate) async fn report(&self, name: &str, uid: &str, phase: &str) -> Result<(), kube::Error> {
+    pub(crate) async fn report(
+        &self,
+        name: &str,
+        uid: &str,
+        phase: &str,
+    ) -> Result<(), kube::Error> {
         let serial = self.serial();
         let status = json!({
             "phase": phase, "startTime": "2020-01-01T00:00:00Z", "message": serial.to_string(),
@@ -159,7 +189,8 @@ impl Pods {
         });
         let patch = Patch::Merge(json!({"metadata": {"uid": uid}, "status": status}));
         let pods = Api::<Pod>::default_namespaced(self.client.clone());
-        pods.patch_status(name, &PatchParams::default(), &patch).await?;
+        pods.patch_status(name, &PatchParams::default(), &patch)
+            .await?;
         self.machine.lock().written.insert(uid.to_owned(), serial);
         Ok(())
     }
@@ -170,7 +201,9 @@ impl Pods {
         let condition = json!({"type": "Told", "status": "True", "message": serial.to_string()});
         let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
         let nodes = Api::<Node>::all(self.client.clone());
-        nodes.patch_status(&self.node, &PatchParams::default(), &patch).await?;
+        nodes
+            .patch_status(&self.node, &PatchParams::default(), &patch)
+            .await?;
         self.machine.lock().node_written = serial;
         Ok(())
     }

@@ -21,8 +21,10 @@ fn of_node(cloud: &Arc<MemoryStore>, node: &Node) -> Vec<String> {
     let (name, store) = (node.name.as_str(), node.store.inner());
     let machine = node.machine.lock();
     let mut missing = Vec::new();
-    let wanted: Vec<Value> =
-        list(cloud, "pods").into_iter().filter(|pod| pod["spec"]["nodeName"] == name).collect();
+    let wanted: Vec<Value> = list(cloud, "pods")
+        .into_iter()
+        .filter(|pod| pod["spec"]["nodeName"] == name)
+        .collect();
     let uids: BTreeSet<String> = wanted.iter().map(uid_of).collect();
     for pod in &wanted {
         let key = key_of("pods", pod);
@@ -40,24 +42,45 @@ fn of_node(cloud: &Arc<MemoryStore>, node: &Node) -> Vec<String> {
         if !machine.running.contains_key(&uid_of(pod)) {
             missing.push(format!("{key} does not run on {name}"));
         }
-        let written = machine.written.get(&uid_of(pod)).copied().unwrap_or_default();
+        let written = machine
+            .written
+            .get(&uid_of(pod))
+            .copied()
+            .unwrap_or_default();
         let (told, kept) = (number_of(pod), number_of(&here));
         if told != kept || kept < written {
-            missing.push(format!("{key}: written {written}, stored {kept}, in the cloud {told}"));
+            missing.push(format!(
+                "{key}: written {written}, stored {kept}, in the cloud {told}"
+            ));
         }
-        missing.extend(used(pod).filter_map(|(plural, object)| differs(cloud, store, plural, &object, name)));
+        missing.extend(
+            used(pod).filter_map(|(plural, object)| differs(cloud, store, plural, &object, name)),
+        );
     }
-    for (uid, pod) in machine.running.iter().filter(|(uid, _)| !uids.contains(*uid)) {
+    for (uid, pod) in machine
+        .running
+        .iter()
+        .filter(|(uid, _)| !uids.contains(*uid))
+    {
         missing.push(format!("{pod} ({uid}) runs on {name} and is not wanted"));
     }
-    let left = list(store, "pods").iter().map(uid_of).filter(|uid| !uids.contains(uid)).count();
+    let left = list(store, "pods")
+        .iter()
+        .map(uid_of)
+        .filter(|uid| !uids.contains(uid))
+        .count();
     if left > 0 {
-        missing.push(format!("{name} still stores {left} pods that are not wanted"));
+        missing.push(format!(
+            "{name} still stores {left} pods that are not wanted"
+        ));
     }
     let key = Key::new(Resource::new("", "nodes"), "", name);
     let told = get(cloud, &key).map(|node| number_of_node(&node));
     if told.is_none_or(|told| told < machine.node_written) {
-        missing.push(format!("{name} has said {} of itself, the cloud has {told:?}", machine.node_written));
+        missing.push(format!(
+            "{name} has said {} of itself, the cloud has {told:?}",
+            machine.node_written
+        ));
     }
     missing
 }
@@ -71,8 +94,11 @@ fn differs(
 ) -> Option<String> {
     let key = Key::new(Resource::new("", plural), "default", name);
     let (wanted, here) = (get(cloud, &key), get(store, &key));
-    let data =
-        |object: &Option<Value>| object.as_ref().map(|object| (uid_of(object), object["data"].clone()));
+    let data = |object: &Option<Value>| {
+        object
+            .as_ref()
+            .map(|object| (uid_of(object), object["data"].clone()))
+    };
     (data(&wanted) != data(&here)).then(|| format!("{node} has another state of {key}"))
 }
 
@@ -83,8 +109,17 @@ fn key_of(plural: &str, object: &Value) -> Key {
 
 /// Returns all objects of a collection.
 pub(crate) fn list(store: &Arc<MemoryStore>, plural: &str) -> Vec<Value> {
-    let scope = Scope { resource: Resource::new("", plural), namespace: None };
-    let listing = store.list(&scope, &Page::default()).now_or_never().and_then(Result::ok);
+    let scope = Scope {
+        resource: Resource::new("", plural),
+        namespace: None,
+    };
+    let listing = store
+        .list(&scope, &Page::default())
+        .now_or_never()
+        .and_then(Result::ok);
     let items = listing.map(|listing| listing.items).unwrap_or_default();
-    items.iter().filter_map(|object| object.value().ok()).collect()
+    items
+        .iter()
+        .filter_map(|object| object.value().ok())
+        .collect()
 }

@@ -50,7 +50,8 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             if !self.nodes[node].runs() && self.chance.permille(500) {
-                self.watcher.note(format_args!("{} starts", self.nodes[node].name));
+                self.watcher
+                    .note(format_args!("{} starts", self.nodes[node].name));
                 self.nodes[node].start();
             }
             if self.chance.permille(600) {
@@ -96,29 +97,45 @@ impl World {
     pub(crate) async fn create_pod_on(&mut self, name: &str, node: usize) {
         let (map, secret) = (self.thing(), self.thing());
         let node = self.nodes[node].name.clone();
-        for (kind, name) in
-            [(ResourceType::Pod, name), (ResourceType::ConfigMap, map), (ResourceType::Secret, secret)]
-        {
+        for (kind, name) in [
+            (ResourceType::Pod, name),
+            (ResourceType::ConfigMap, map),
+            (ResourceType::Secret, secret),
+        ] {
             self.watcher.belongs(&node, kind, name);
         }
-        let made = self.pods().create(&PostParams::default(), &pod(name, &node, map, secret)).await;
-        self.watcher.note(format_args!("create {name} on {node}: {}", outcome(&made)));
+        let made = self
+            .pods()
+            .create(&PostParams::default(), &pod(name, &node, map, secret))
+            .await;
+        self.watcher
+            .note(format_args!("create {name} on {node}: {}", outcome(&made)));
     }
 
     async fn label_pod(&mut self) {
         let name = *self.chance.pick(&PODS).unwrap_or(&PODS[0]);
         let label = self.chance.below(1000).to_string();
         let patch = Patch::Merge(json!({"metadata": {"labels": {"label": label}}}));
-        let made = self.pods().patch(name, &PatchParams::default(), &patch).await;
-        self.watcher.note(format_args!("label {name}: {}", outcome(&made)));
+        let made = self
+            .pods()
+            .patch(name, &PatchParams::default(), &patch)
+            .await;
+        self.watcher
+            .note(format_args!("label {name}: {}", outcome(&made)));
     }
 
     async fn delete_pod(&mut self) {
         let name = *self.chance.pick(&PODS).unwrap_or(&PODS[0]);
         let force = self.chance.permille(300);
-        let options = DeleteParams { grace_period_seconds: force.then_some(0), ..DeleteParams::default() };
+        let options = DeleteParams {
+            grace_period_seconds: force.then_some(0),
+            ..DeleteParams::default()
+        };
         let made = self.pods().delete(name, &options).await;
-        self.watcher.note(format_args!("delete {name}, force {force}: {}", outcome(&made)));
+        self.watcher.note(format_args!(
+            "delete {name}, force {force}: {}",
+            outcome(&made)
+        ));
     }
 
     async fn put_thing(&mut self) {
@@ -126,15 +143,17 @@ impl World {
         let (name, value) = (self.thing(), format!("{:04}", self.chance.below(1000)));
         let (parameters, metadata) = (PatchParams::apply("world").force(), json!({"name": name}));
         let made = if self.chance.permille(500) {
-            let map =
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}});
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}});
             let maps = Api::<ConfigMap>::default_namespaced(self.cloud.client.clone());
             outcome(&maps.patch(name, &parameters, &Patch::Apply(map)).await)
         } else {
-            let secret =
-                json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"v": value}});
+            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"v": value}});
             let secrets = Api::<Secret>::default_namespaced(self.cloud.client.clone());
-            outcome(&secrets.patch(name, &parameters, &Patch::Apply(secret)).await)
+            outcome(
+                &secrets
+                    .patch(name, &parameters, &Patch::Apply(secret))
+                    .await,
+            )
         };
         self.watcher.note(format_args!("put {name}: {made}"));
     }
@@ -143,37 +162,65 @@ impl World {
         let (name, options) = (self.thing(), DeleteParams::default());
         let client = self.cloud.client.clone();
         let made = if self.chance.permille(500) {
-            outcome(&Api::<ConfigMap>::default_namespaced(client).delete(name, &options).await)
+            outcome(
+                &Api::<ConfigMap>::default_namespaced(client)
+                    .delete(name, &options)
+                    .await,
+            )
         } else {
-            outcome(&Api::<Secret>::default_namespaced(client).delete(name, &options).await)
+            outcome(
+                &Api::<Secret>::default_namespaced(client)
+                    .delete(name, &options)
+                    .await,
+            )
         };
         self.watcher.note(format_args!("delete {name}: {made}"));
     }
 
     async fn report_pod(&mut self) {
         let node = self.node();
-        let Some(pods) = self.nodes[node].pods().cloned() else { return };
+        let Some(pods) = self.nodes[node].pods().cloned() else {
+            return;
+        };
         // The order is by name, because UIDs differ in each run.
-        let mut running: Vec<(String, String)> =
-            pods.machine.lock().running.iter().map(|(uid, name)| (name.clone(), uid.clone())).collect();
+        let mut running: Vec<(String, String)> = pods
+            .machine
+            .lock()
+            .running
+            .iter()
+            .map(|(uid, name)| (name.clone(), uid.clone()))
+            .collect();
         running.sort();
-        let Some((name, uid)) = self.chance.pick(&running).cloned() else { return };
+        let Some((name, uid)) = self.chance.pick(&running).cloned() else {
+            return;
+        };
         let made = pods.report(&name, &uid, "Running").await;
-        self.watcher.note(format_args!("{} reports {name}: {}", pods.node, outcome(&made)));
+        self.watcher.note(format_args!(
+            "{} reports {name}: {}",
+            pods.node,
+            outcome(&made)
+        ));
     }
 
     async fn report_node(&mut self) {
         let node = self.node();
-        let Some(pods) = self.nodes[node].pods().cloned() else { return };
+        let Some(pods) = self.nodes[node].pods().cloned() else {
+            return;
+        };
         let made = pods.report_node().await;
-        self.watcher.note(format_args!("{} reports itself: {}", pods.node, outcome(&made)));
+        self.watcher.note(format_args!(
+            "{} reports itself: {}",
+            pods.node,
+            outcome(&made)
+        ));
     }
 
     fn swallow(&mut self) {
         let node = self.node();
         let node = &self.nodes[node];
         if let Some(connection) = &node.connection {
-            self.watcher.note(format_args!("{}'s link swallows", node.name));
+            self.watcher
+                .note(format_args!("{}'s link swallows", node.name));
             connection.swallow();
         }
     }
@@ -195,13 +242,19 @@ impl World {
         let node = self.node();
         let node = &self.nodes[node];
         let pods = list(self.cloud.store.inner(), "pods");
-        let others: Vec<&Value> =
-            pods.iter().filter(|pod| pod["spec"]["nodeName"] != node.name.as_str()).collect();
-        let (Some(pod), Some(hub)) = (self.chance.pick(&others), node.hub()) else { return };
+        let others: Vec<&Value> = pods
+            .iter()
+            .filter(|pod| pod["spec"]["nodeName"] != node.name.as_str())
+            .collect();
+        let (Some(pod), Some(hub)) = (self.chance.pick(&others), node.hub()) else {
+            return;
+        };
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let patch = json!({"metadata": {"annotations": {"by": FOREIGN}}, "status": {"reason": FOREIGN}});
+        let patch =
+            json!({"metadata": {"annotations": {"by": FOREIGN}}, "status": {"reason": FOREIGN}});
         let message = Upstream::pod_patch("default", name, patch.to_string()).into_message(0);
-        self.watcher.note(format_args!("{} reaches out for {name}", node.name));
+        self.watcher
+            .note(format_args!("{} reaches out for {name}", node.name));
         // An offline node reaches nobody.
         let _ = hub.send(message).await;
     }

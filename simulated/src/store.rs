@@ -5,14 +5,18 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kubeapi::store::{
-    Key, Listing, LogLimits, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+    Key, Listing, LogLimits, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch,
+    Write,
 };
 use parking_lot::Mutex;
 use testkit::Random;
 use tokio::time::sleep;
 
 /// How far watchers may lag behind: so little that some of them fall behind and list again.
-const LOG: LogLimits = LogLimits { events: 200, bytes: 1 << 18 };
+const LOG: LogLimits = LogLimits {
+    events: 200,
+    bytes: 1 << 18,
+};
 
 /// A store with slow commits.
 #[derive(Debug)]
@@ -26,7 +30,11 @@ pub(crate) struct Slow {
 impl Slow {
     pub(crate) fn new(chance: Random, longest: Duration) -> Arc<Self> {
         let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-        Arc::new(Self { inner: MemoryStore::with_log(LOG), chance: Mutex::new(chance), longest })
+        Arc::new(Self {
+            inner: MemoryStore::with_log(LOG),
+            chance: Mutex::new(chance),
+            longest,
+        })
     }
 
     /// Returns the inner store, to be read without delay.

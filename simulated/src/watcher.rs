@@ -18,7 +18,9 @@ use futures::FutureExt;
 use kubeapi::store::{Event, EventKind, Key, MemoryStore, Resource, Store};
 use parking_lot::Mutex;
 use serde_json::Value;
-use wire::{Change, Down, Downstream, Message, ResourcePath, ResourceType, Up, Upstream, lane::needs_ack};
+use wire::{
+    Change, Down, Downstream, Message, ResourcePath, ResourceType, Up, Upstream, lane::needs_ack,
+};
 
 use crate::Trace;
 
@@ -69,7 +71,12 @@ struct Sent {
 
 impl Watcher {
     pub(crate) fn new() -> Self {
-        let state = State { trace: Trace::new(), broken: Vec::new(), cloud: None, nodes: BTreeMap::new() };
+        let state = State {
+            trace: Trace::new(),
+            broken: Vec::new(),
+            cloud: None,
+            nodes: BTreeMap::new(),
+        };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -105,13 +112,22 @@ impl Watcher {
     /// Allows the object to be sent to `node` from now on.
     pub(crate) fn belongs(&self, node: &str, kind: ResourceType, name: &str) {
         let mut state = self.0.lock();
-        state.nodes.entry(node.to_owned()).or_default().own.insert((kind, name.to_owned()));
+        state
+            .nodes
+            .entry(node.to_owned())
+            .or_default()
+            .own
+            .insert((kind, name.to_owned()));
     }
 
     /// Records that a message was put on the link.
     pub(crate) fn said(&self, node: &str, direction: Direction, message: &Message) {
         let mut state = self.0.lock();
-        let arrow = if direction == Direction::Up { "▲" } else { "▼" };
+        let arrow = if direction == Direction::Up {
+            "▲"
+        } else {
+            "▼"
+        };
         let route = &message.route;
         let what = if message.content == "OK" { " OK" } else { "" };
         state.trace.line(format_args!(
@@ -129,12 +145,19 @@ impl Watcher {
     pub(crate) fn started(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
         state.trace.line(format_args!("{node} starts {name}"));
-        let starts =
-            state.nodes.entry(node.to_owned()).or_default().starts.entry(uid.to_owned()).or_default();
+        let starts = state
+            .nodes
+            .entry(node.to_owned())
+            .or_default()
+            .starts
+            .entry(uid.to_owned())
+            .or_default();
         *starts += 1;
         let starts = *starts;
         if starts > 1 {
-            state.broken.push(format!("{node} started {name} ({uid}) {starts} times"));
+            state
+                .broken
+                .push(format!("{node} started {name} ({uid}) {starts} times"));
         }
     }
 
@@ -142,29 +165,43 @@ impl Watcher {
     pub(crate) fn stopped(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
         state.trace.line(format_args!("{node} stops {name}"));
-        let pod = state.cloud.as_ref().and_then(|cloud| get(cloud, &pod_key(name)));
+        let pod = state
+            .cloud
+            .as_ref()
+            .and_then(|cloud| get(cloud, &pod_key(name)));
         let is_wanted = pod.is_some_and(|pod| {
             pod["metadata"]["uid"] == uid && pod["metadata"]["deletionTimestamp"].is_null()
         });
         if is_wanted {
-            state.broken.push(format!("{node} stopped {name} ({uid}), which the cloud has not deleted"));
+            state.broken.push(format!(
+                "{node} stopped {name} ({uid}), which the cloud has not deleted"
+            ));
         }
     }
 
     /// Records that a watching client was shown `event`.
     pub(crate) fn shown(&self, whom: &str, event: &Event) {
         let mut state = self.0.lock();
-        let parsed = |json: &[u8]| serde_json::from_slice::<Value>(json).map(neutral).unwrap_or_default();
+        let parsed = |json: &[u8]| {
+            serde_json::from_slice::<Value>(json)
+                .map(neutral)
+                .unwrap_or_default()
+        };
         if event.kind == EventKind::Modified
             && event
                 .previous
                 .as_ref()
                 .is_some_and(|previous| parsed(&previous.json) == parsed(&event.object.json))
         {
-            state.broken.push(format!("{whom} was shown the same {} twice", event.object.key));
+            state.broken.push(format!(
+                "{whom} was shown the same {} twice",
+                event.object.key
+            ));
         }
         if std::str::from_utf8(&event.object.json).is_ok_and(|json| json.contains(FOREIGN)) {
-            state.broken.push(format!("{} was {FOREIGN}", event.object.key));
+            state
+                .broken
+                .push(format!("{} was {FOREIGN}", event.object.key));
         }
     }
 }
@@ -172,14 +209,30 @@ impl Watcher {
 impl State {
     fn told_to(&mut self, node: &str, message: &Message) {
         let down = Down::from(message.clone());
-        let Downstream::Object { change, path, object, .. } = &down.body else { return };
-        let Some(place) = path.as_object() else { return };
-        let (name, namespace) = (place.name.unwrap_or_default(), place.namespace.unwrap_or_default());
+        let Downstream::Object {
+            change,
+            path,
+            object,
+            ..
+        } = &down.body
+        else {
+            return;
+        };
+        let Some(place) = path.as_object() else {
+            return;
+        };
+        let (name, namespace) = (
+            place.name.unwrap_or_default(),
+            place.namespace.unwrap_or_default(),
+        );
         let seen = self.nodes.entry(node.to_owned()).or_default();
         let bound = object.pointer("/spec/nodeName").and_then(Value::as_str);
-        let is_elsewhere = place.kind == ResourceType::Pod && bound.is_some_and(|bound| bound != node);
+        let is_elsewhere =
+            place.kind == ResourceType::Pod && bound.is_some_and(|bound| bound != node);
         if is_elsewhere || !seen.own.contains(&(place.kind.clone(), name.to_owned())) {
-            self.broken.push(format!("{node} was told of {path}, which is none of its own"));
+            self.broken.push(format!(
+                "{node} was told of {path}, which is none of its own"
+            ));
             return;
         }
         if needs_ack(message) {
@@ -199,14 +252,21 @@ impl State {
 
     fn told_by(&mut self, node: &str, message: &Message) {
         let up = Up::from(message.clone());
-        let (Upstream::Ack { .. }, Some(seen)) = (&up.body, self.nodes.get(node)) else { return };
+        let (Upstream::Ack { .. }, Some(seen)) = (&up.body, self.nodes.get(node)) else {
+            return;
+        };
         let parent = &up.header.parent_msg_id;
-        let (Some((_, sent)), Some(store)) = (seen.sent.iter().find(|(id, _)| id == parent), &seen.store)
+        let (Some((_, sent)), Some(store)) =
+            (seen.sent.iter().find(|(id, _)| id == parent), &seen.store)
         else {
             return;
         };
         if !is_kept(store, sent) {
-            let what = if sent.revision.is_none() { "the end of " } else { "" };
+            let what = if sent.revision.is_none() {
+                "the end of "
+            } else {
+                ""
+            };
             self.broken.push(format!(
                 "{node} acknowledged {what}{} ({}, {:?}), which is not in its store",
                 sent.key, sent.uid, sent.revision
@@ -217,7 +277,11 @@ impl State {
 
 /// Reports whether a store has what was sent, or something newer.
 fn is_kept(store: &Arc<MemoryStore>, sent: &Sent) -> bool {
-    let Key { resource, namespace, name } = &sent.key;
+    let Key {
+        resource,
+        namespace,
+        name,
+    } = &sent.key;
     let record = Key::new(
         Resource::new("records.outrigger.dev", resource.as_str()),
         namespace.as_str(),
@@ -228,7 +292,9 @@ fn is_kept(store: &Arc<MemoryStore>, sent: &Sent) -> bool {
         (Some(_), None) => false,
         (Some(revision), Some(record)) => {
             record["uid"] != sent.uid.as_str()
-                || record["revision"].as_u64().is_some_and(|kept| kept >= revision)
+                || record["revision"]
+                    .as_u64()
+                    .is_some_and(|kept| kept >= revision)
         }
         (None, Some(record)) => record["uid"] != sent.uid.as_str() || record["gone"] == true,
         (None, None) => object.is_none_or(|object| object["metadata"]["uid"] != sent.uid.as_str()),

@@ -45,7 +45,10 @@ pub struct Run {
 
 /// Runs `story` in virtual time, which advances as soon as nothing is left to do at one instant.
 pub fn run<T>(story: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
     runtime.expect("a runtime").block_on(story)
 }
 
@@ -58,12 +61,23 @@ impl World {
         let node = |name: &str| Node::new(name, seed, &watcher);
         let mut nodes = vec![node("edge-1"), node("edge-2")];
         nodes.iter_mut().for_each(Node::start);
-        Self { seed, chance: Random::of(seed, &["steps"], 0), cloud, nodes, watcher, faults }
+        Self {
+            seed,
+            chance: Random::of(seed, &["steps"], 0),
+            cloud,
+            nodes,
+            watcher,
+            faults,
+        }
     }
 
     /// Runs one seed: a life, then the end of all faults. `show` keeps the whole trace.
     pub async fn live(seed: u64, life: Life, show: bool) -> (Run, Trace) {
-        let faults = Faults { delay: 20, twice: 20, last: 10 };
+        let faults = Faults {
+            delay: 20,
+            twice: 20,
+            last: 10,
+        };
         let mut world = Self::new(seed, faults).await;
         let begun = Instant::now();
         if show {
@@ -126,7 +140,9 @@ impl World {
                 return;
             }
             if waited >= SETTLING {
-                missing.into_iter().for_each(|what| self.watcher.broke(format!("lost: {what}")));
+                missing
+                    .into_iter()
+                    .for_each(|what| self.watcher.broke(format!("lost: {what}")));
                 return;
             }
         }
@@ -164,9 +180,22 @@ impl World {
 
     fn end(self) -> (Run, Trace) {
         let broken = self.watcher.broken();
-        let trace = self.watcher.trace(|trace| std::mem::replace(trace, Trace::new()));
-        let broken = (!broken.is_empty())
-            .then(|| format!("seed {}:\n{trace}\nbroken:\n{}", self.seed, broken.join("\n")));
-        (Run { digest: trace.digest(), broken }, trace)
+        let trace = self
+            .watcher
+            .trace(|trace| std::mem::replace(trace, Trace::new()));
+        let broken = (!broken.is_empty()).then(|| {
+            format!(
+                "seed {}:\n{trace}\nbroken:\n{}",
+                self.seed,
+                broken.join("\n")
+            )
+        });
+        (
+            Run {
+                digest: trace.digest(),
+                broken,
+            },
+            trace,
+        )
     }
 }

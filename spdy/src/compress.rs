@@ -59,7 +59,9 @@ impl Inflater {
                 block.reserve(STEP);
             }
             let (read, written) = (self.0.total_in(), block.len());
-            let done = self.0.decompress_vec(packed, &mut block, FlushDecompress::Sync);
+            let done = self
+                .0
+                .decompress_vec(packed, &mut block, FlushDecompress::Sync);
             let read = usize::try_from(self.0.total_in() - read).unwrap_or(usize::MAX);
             packed = packed.get(read..).unwrap_or_default();
             match done {
@@ -68,7 +70,9 @@ impl Inflater {
                 Ok(Status::StreamEnd) => return Err(Error::Inflate),
                 Err(error) if error.needs_dictionary().is_some() && !dictionary_given => {
                     dictionary_given = true;
-                    self.0.set_dictionary(DICTIONARY).map_err(|_| Error::Inflate)?;
+                    self.0
+                        .set_dictionary(DICTIONARY)
+                        .map_err(|_| Error::Inflate)?;
                     continue;
                 }
                 Err(_) => return Err(Error::Inflate),

@@ -141,10 +141,19 @@ impl Connection {
         if id > 0x7fff_ffff {
             return Err(SendError::NoMoreStreams);
         }
-        let block = self.deflater.block(&headers.encode()).map_err(|_| SendError::Headers)?;
+        let block = self
+            .deflater
+            .block(&headers.encode())
+            .map_err(|_| SendError::Headers)?;
         self.next = id.saturating_add(2);
         frame::syn_stream(&mut self.output, id, fin, &block);
-        self.streams.insert(id, Stream { local_closed: fin, ..Stream::default() });
+        self.streams.insert(
+            id,
+            Stream {
+                local_closed: fin,
+                ..Stream::default()
+            },
+        );
         Ok(id)
     }
 
@@ -153,9 +162,16 @@ impl Connection {
     /// # Errors
     /// The stream has ended, or was accepted before.
     pub fn reply(&mut self, id: StreamId) -> Result<(), SendError> {
-        let stream = self.streams.get_mut(&id).filter(|stream| !stream.replied).ok_or(SendError::Ended)?;
+        let stream = self
+            .streams
+            .get_mut(&id)
+            .filter(|stream| !stream.replied)
+            .ok_or(SendError::Ended)?;
         stream.replied = true;
-        let block = self.deflater.block(&Headers::new().encode()).map_err(|_| SendError::Headers)?;
+        let block = self
+            .deflater
+            .block(&Headers::new().encode())
+            .map_err(|_| SendError::Headers)?;
         frame::syn_reply(&mut self.output, id, &block);
         Ok(())
     }
@@ -165,7 +181,10 @@ impl Connection {
     /// # Errors
     /// The sending half has ended.
     pub fn send(&mut self, id: StreamId, bytes: &[u8], fin: bool) -> Result<(), SendError> {
-        let stream = self.streams.get_mut(&id).filter(|stream| !stream.local_closed);
+        let stream = self
+            .streams
+            .get_mut(&id)
+            .filter(|stream| !stream.local_closed);
         let stream = stream.ok_or(SendError::Ended)?;
         stream.local_closed = fin;
         let is_over = fin && stream.remote_closed;
@@ -224,7 +243,9 @@ impl Connection {
     /// The peer violates the protocol or exceeds a limit; the connection cannot continue.
     pub fn receive(&mut self, input: &mut BytesMut) -> Result<Option<Event>, Error> {
         while !self.received_go_away {
-            let Some(frame) = self.decoder.next(input)? else { return Ok(None) };
+            let Some(frame) = self.decoder.next(input)? else {
+                return Ok(None);
+            };
             if let Some(event) = self.frame(frame)? {
                 return Ok(Some(event));
             }
@@ -235,7 +256,12 @@ impl Connection {
 
     fn frame(&mut self, frame: Frame) -> Result<Option<Event>, Error> {
         match frame {
-            Frame::SynStream { id, fin, unidirectional, block } => {
+            Frame::SynStream {
+                id,
+                fin,
+                unidirectional,
+                block,
+            } => {
                 let headers = self.headers(&block)?;
                 Ok(self.opened(id, headers, fin, unidirectional))
             }
@@ -245,11 +271,16 @@ impl Connection {
             }
             Frame::Headers { id, fin, block } => {
                 self.headers(&block)?;
-                Ok(if fin { self.data(id, Bytes::new(), true) } else { None })
+                Ok(if fin {
+                    self.data(id, Bytes::new(), true)
+                } else {
+                    None
+                })
             }
-            Frame::RstStream { id, status } => {
-                Ok(self.streams.remove(&id).map(|_| Event::Reset { id, status }))
-            }
+            Frame::RstStream { id, status } => Ok(self
+                .streams
+                .remove(&id)
+                .map(|_| Event::Reset { id, status })),
             Frame::Ping(id) if self.is_ours(id) => Ok(Some(Event::Pong(id))),
             Frame::Ping(id) => {
                 frame::ping(&mut self.output, id);
@@ -273,7 +304,13 @@ impl Connection {
         (id % 2 == 1) == (self.role == Role::Client)
     }
 
-    fn opened(&mut self, id: StreamId, headers: Headers, fin: bool, unidirectional: bool) -> Option<Event> {
+    fn opened(
+        &mut self,
+        id: StreamId,
+        headers: Headers,
+        fin: bool,
+        unidirectional: bool,
+    ) -> Option<Event> {
         if self.is_ours(id) || id <= self.last {
             frame::rst_stream(&mut self.output, id, Status::ProtocolError);
             return None;
@@ -283,14 +320,26 @@ impl Connection {
             frame::rst_stream(&mut self.output, id, Status::RefusedStream);
             return None;
         }
-        let stream = Stream { local_closed: unidirectional, remote_closed: fin, replied: false };
+        let stream = Stream {
+            local_closed: unidirectional,
+            remote_closed: fin,
+            replied: false,
+        };
         self.streams.insert(id, stream);
-        Some(Event::Opened { id, headers, fin, unidirectional })
+        Some(Event::Opened {
+            id,
+            headers,
+            fin,
+            unidirectional,
+        })
     }
 
     fn accepted(&mut self, id: StreamId, fin: bool) -> Option<Event> {
         let is_ours = self.is_ours(id);
-        let stream = self.streams.get_mut(&id).filter(|stream| is_ours && !stream.replied)?;
+        let stream = self
+            .streams
+            .get_mut(&id)
+            .filter(|stream| is_ours && !stream.replied)?;
         stream.replied = true;
         stream.remote_closed |= fin;
         if stream.local_closed && stream.remote_closed {
@@ -301,7 +350,10 @@ impl Connection {
 
     /// Handles data; data of an unknown stream or after its end is dropped.
     fn data(&mut self, id: StreamId, bytes: Bytes, fin: bool) -> Option<Event> {
-        let stream = self.streams.get_mut(&id).filter(|stream| !stream.remote_closed)?;
+        let stream = self
+            .streams
+            .get_mut(&id)
+            .filter(|stream| !stream.remote_closed)?;
         stream.remote_closed = fin;
         if fin && stream.local_closed {
             self.streams.remove(&id);

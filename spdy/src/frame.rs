@@ -126,7 +126,9 @@ impl Decoder {
         if let Some(partial) = self.partial.take() {
             return Ok(self.part(partial, input));
         }
-        let Some((mut head, _)) = input.split_at_checked(HEAD) else { return Ok(None) };
+        let Some((mut head, _)) = input.split_at_checked(HEAD) else {
+            return Ok(None);
+        };
         let word = head.get_u32();
         let rest = head.get_u32();
         let flags = rest.to_be_bytes()[0];
@@ -136,7 +138,14 @@ impl Decoder {
                 return Err(Error::StreamZero(0));
             }
             input.advance(HEAD);
-            return Ok(self.part(Partial { id: word, left: length, fin: flags & FIN != 0 }, input));
+            return Ok(self.part(
+                Partial {
+                    id: word,
+                    left: length,
+                    fin: flags & FIN != 0,
+                },
+                input,
+            ));
         }
         if length > MAX_CONTROL {
             return Err(Error::TooLong(length));
@@ -155,13 +164,21 @@ impl Decoder {
         let Partial { id, left, fin } = partial;
         let now = left.min(input.len());
         if now < left {
-            self.partial = Some(Partial { id, left: left - now, fin });
+            self.partial = Some(Partial {
+                id,
+                left: left - now,
+                fin,
+            });
             if now == 0 {
                 return None;
             }
         }
         let bytes = input.split_to(now).freeze();
-        Some(Frame::Data { id, bytes, fin: fin && now == left })
+        Some(Frame::Data {
+            id,
+            bytes,
+            fin: fin && now == left,
+        })
     }
 }
 
@@ -181,17 +198,33 @@ fn control(kind: u16, flags: u8, mut payload: Bytes) -> Result<Frame, Error> {
                 return Err(Error::Length(kind));
             }
             payload.advance(6);
-            Frame::SynStream { id, fin, unidirectional: flags & UNIDIRECTIONAL != 0, block: payload }
+            Frame::SynStream {
+                id,
+                fin,
+                unidirectional: flags & UNIDIRECTIONAL != 0,
+                block: payload,
+            }
         }
-        SYN_REPLY => Frame::SynReply { id: about(&mut payload)?, fin, block: payload },
+        SYN_REPLY => Frame::SynReply {
+            id: about(&mut payload)?,
+            fin,
+            block: payload,
+        },
         RST_STREAM => {
             let id = about(&mut payload)?;
-            Frame::RstStream { id, status: Status::of(number(&mut payload)?) }
+            Frame::RstStream {
+                id,
+                status: Status::of(number(&mut payload)?),
+            }
         }
         SETTINGS | WINDOW_UPDATE => Frame::Ignored,
         PING => Frame::Ping(number(&mut payload)?),
         GOAWAY => Frame::GoAway,
-        HEADERS => Frame::Headers { id: about(&mut payload)?, fin, block: payload },
+        HEADERS => Frame::Headers {
+            id: about(&mut payload)?,
+            fin,
+            block: payload,
+        },
         other => return Err(Error::UnknownType(other)),
     })
 }

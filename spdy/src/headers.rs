@@ -28,17 +28,26 @@ impl Headers {
 
     /// Returns the first value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(has, _)| has.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(has, _)| has.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// Returns all names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Encodes the headers as a block.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let length = self.0.iter().map(|(name, value)| name.len() + value.len() + 8).sum::<usize>();
+        let length = self
+            .0
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 8)
+            .sum::<usize>();
         let mut block = Vec::with_capacity(4 + length);
         put_length(&mut block, self.0.len());
         for (name, value) in &self.0 {
@@ -61,7 +70,11 @@ impl Headers {
             let name = text(&mut block)?.to_ascii_lowercase();
             headers.push((name, text(&mut block)?));
         }
-        if block.is_empty() { Ok(Self(headers)) } else { Err(Error::Block) }
+        if block.is_empty() {
+            Ok(Self(headers))
+        } else {
+            Err(Error::Block)
+        }
     }
 }
 

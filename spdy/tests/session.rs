@@ -52,18 +52,25 @@ async fn each_half_of_a_stream_ends_by_itself() {
     theirs.write_all(b"out").await.unwrap();
     theirs.shutdown().await.unwrap();
     assert_eq!(read_all(&mut ours).await.unwrap(), b"out");
-    assert_eq!(ours.write(b"x").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert_eq!(
+        ours.write(b"x").await.unwrap_err().kind(),
+        io::ErrorKind::BrokenPipe
+    );
 }
 
 #[tokio::test]
 async fn a_megabyte_goes_both_ways_unchanged() {
     let ((client, _, _), (_server, mut incoming, _)) = pair();
     let (ours, theirs) = stream(&client, &mut incoming).await;
-    let sent: Vec<u8> = (0..1024 * 1024_u32).map(|number| (number * 7 % 251) as u8).collect();
+    let sent: Vec<u8> = (0..1024 * 1024_u32)
+        .map(|number| (number * 7 % 251) as u8)
+        .collect();
     let (mut reads, mut writes) = tokio::io::split(ours);
     let (mut echo_reads, mut echo_writes) = tokio::io::split(theirs);
     let echo = tokio::spawn(async move {
-        tokio::io::copy(&mut echo_reads, &mut echo_writes).await.unwrap();
+        tokio::io::copy(&mut echo_reads, &mut echo_writes)
+            .await
+            .unwrap();
         echo_writes.shutdown().await.unwrap();
     });
     let expected = sent.clone();
@@ -87,7 +94,10 @@ async fn a_reset_after_data_is_an_end_and_a_broken_connection_is_an_error() {
     assert_eq!(read_all(&mut ours).await.unwrap(), b"data");
     let (mut cut, _kept) = stream(&client, &mut incoming).await;
     server_run.abort();
-    assert_eq!(read_all(&mut cut).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    assert_eq!(
+        read_all(&mut cut).await.unwrap_err().kind(),
+        io::ErrorKind::UnexpectedEof
+    );
     assert!(client_run.await.unwrap().is_err());
     drop(server);
 }
@@ -99,8 +109,14 @@ async fn who_closes_ends_all_streams() {
     theirs.write_all(b"last").await.unwrap();
     server.close().await;
     assert_eq!(read_all(&mut ours).await.unwrap(), b"last");
-    within("the end of the client", client_run).await.unwrap().unwrap();
-    within("the end of the server", server_run).await.unwrap().unwrap();
+    within("the end of the client", client_run)
+        .await
+        .unwrap()
+        .unwrap();
+    within("the end of the server", server_run)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(client.open(Headers::new(), false).await.is_err());
     assert!(read_all(&mut theirs).await.unwrap().is_empty());
 }
@@ -112,12 +128,18 @@ async fn what_a_peer_said_before_it_left_is_read_though_it_takes_nothing_more() 
         let ((client, _, _), (server, mut incoming, server_run)) = pair();
         let (ours, mut theirs) = stream(&client, &mut incoming).await;
         let (mut reader, mut writer) = tokio::io::split(ours);
-        let writing = tokio::spawn(async move { while writer.write_all(&[7; 1000]).await.is_ok() {} });
+        let writing =
+            tokio::spawn(async move { while writer.write_all(&[7; 1000]).await.is_ok() {} });
         theirs.write_all(b"status").await.unwrap();
         server.close().await;
-        within("the end of the server", server_run).await.unwrap().unwrap();
+        within("the end of the server", server_run)
+            .await
+            .unwrap()
+            .unwrap();
         let mut said = Vec::new();
-        within("the rest of the stream", reader.read_to_end(&mut said)).await.unwrap();
+        within("the rest of the stream", reader.read_to_end(&mut said))
+            .await
+            .unwrap();
         assert_eq!(said, b"status");
         within("the end of the writer", writing).await.unwrap();
     }
@@ -141,7 +163,10 @@ async fn burst_of_streams_waits_and_none_is_refused() {
     let ((client, _, _), (_server, mut incoming, _)) = pair();
     let burst = 300;
     let opening = (0..burst).map(|number: usize| {
-        let (client, headers) = (client.clone(), Headers::new().with("number", number.to_string()));
+        let (client, headers) = (
+            client.clone(),
+            Headers::new().with("number", number.to_string()),
+        );
         tokio::spawn(async move { client.open(headers, false).await })
     });
     let opening: Vec<_> = opening.collect();
@@ -175,8 +200,14 @@ async fn streams_that_nobody_accepts_are_refused() {
 async fn the_driver_ends_when_nobody_holds_the_connection() {
     let ((client, incoming, client_run), (_server, _theirs, server_run)) = pair();
     drop((client, incoming));
-    within("the end of the client", client_run).await.unwrap().unwrap();
-    within("the end of the server", server_run).await.unwrap().unwrap();
+    within("the end of the client", client_run)
+        .await
+        .unwrap()
+        .unwrap();
+    within("the end of the server", server_run)
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 /// Writes until nothing more is accepted, and returns the number of bytes written.
@@ -222,7 +253,11 @@ async fn a_flood_of_pings_that_nobody_reads_the_answers_of_is_bounded() {
     let flood = async {
         let mut sent = 0_usize;
         while sent < 64 * 1024 * 1024 {
-            let wrote = timeout(Duration::from_millis(500), peer.write(&pings[sent % pings.len()..])).await;
+            let wrote = timeout(
+                Duration::from_millis(500),
+                peer.write(&pings[sent % pings.len()..]),
+            )
+            .await;
             let Ok(wrote) = wrote else { break };
             sent += wrote.unwrap();
         }
@@ -240,7 +275,10 @@ async fn a_peer_that_does_not_speak_the_protocol_ends_the_connection() {
     let (mut peer, server) = duplex(4096);
     let (_session, mut incoming, run) = start(server, Role::Server);
     peer.write_all(&[0x80, 3, 0, 10, 0, 0, 0, 0]).await.unwrap();
-    let error = within("the end of the session", run).await.unwrap().unwrap_err();
+    let error = within("the end of the session", run)
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert!(incoming.next().await.is_none());
     let mut rest = BytesMut::new();

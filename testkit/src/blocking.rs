@@ -61,7 +61,11 @@ mod tests {
             if asked == 2 { Ok(asked) } else { Err("none") }
         });
         assert_eq!(answer.unwrap(), 2);
-        let error = until_within(Duration::ZERO, "a node", || Err::<(), _>("NotReady")).unwrap_err();
-        assert_eq!(error.to_string(), "a node: not within 0ns; last seen: \"NotReady\"");
+        let error =
+            until_within(Duration::ZERO, "a node", || Err::<(), _>("NotReady")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a node: not within 0ns; last seen: \"NotReady\""
+        );
     }
 }

@@ -8,7 +8,9 @@ const KUBECTL_VARIABLE: &str = "OUTRIGGER_KUBECTL";
 /// Returns the path of a program that `make needs` has installed: `python/bin/NAME` in a directory above this executable's.
 pub fn installed(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
-    let mut candidates = own.ancestors().map(|directory| directory.join("python/bin").join(name));
+    let mut candidates = own
+        .ancestors()
+        .map(|directory| directory.join("python/bin").join(name));
     candidates.find(|path| path.exists())
 }
 
@@ -23,7 +25,9 @@ pub fn kubectl() -> PathBuf {
     match installed("kubectl") {
         Some(path) => path,
         None => {
-            panic!("no kubectl beside the build directory: run `make needs` first, or set {KUBECTL_VARIABLE}")
+            panic!(
+                "no kubectl beside the build directory: run `make needs` first, or set {KUBECTL_VARIABLE}"
+            )
         }
     }
 }
@@ -37,8 +41,14 @@ mod tests {
 
     #[test]
     fn kubectl_of_the_tests_has_the_pinned_version() {
-        let output = Command::new(super::kubectl()).args(["version", "--client"]).output().unwrap();
+        let output = Command::new(super::kubectl())
+            .args(["version", "--client"])
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains(&format!("Client Version: {VERSION}")), "{text}");
+        assert!(
+            text.contains(&format!("Client Version: {VERSION}")),
+            "{text}"
+        );
     }
 }

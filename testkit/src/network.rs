@@ -11,7 +11,8 @@ use std::{
 use nix::{
     sched::{CloneFlags, unshare},
     sys::socket::{
-        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt::IpTransparent,
+        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket,
+        sockopt::IpTransparent,
     },
 };
 
@@ -25,10 +26,15 @@ const FORGED_PORT: u16 = 1053;
 pub fn in_network_namespace<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     let inside = move || {
         let made = unshare(CloneFlags::CLONE_NEWNET);
-        assert!(made.is_ok(), "only root may make a network namespace: {made:?}");
+        assert!(
+            made.is_ok(),
+            "only root may make a network namespace: {made:?}"
+        );
         run()
     };
-    thread::spawn(inside).join().unwrap_or_else(|panic| resume_unwind(panic))
+    thread::spawn(inside)
+        .join()
+        .unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Returns the output of the program `ip`.
@@ -37,8 +43,14 @@ pub fn in_network_namespace<T: Send + 'static>(run: impl FnOnce() -> T + Send + 
 /// It is not installed, or fails.
 pub fn ip(arguments: &[&str]) -> String {
     let done = Command::new("ip").args(arguments).output();
-    let Ok(done) = done else { panic!("ip (iproute2) cannot be started: {done:?}") };
-    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let Ok(done) = done else {
+        panic!("ip (iproute2) cannot be started: {done:?}")
+    };
+    assert!(
+        done.status.success(),
+        "ip {arguments:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
@@ -48,9 +60,17 @@ pub fn ip(arguments: &[&str]) -> String {
 /// This is not root.
 pub fn forged_udp(source: Ipv4Addr) -> UdpSocket {
     let made = || {
-        let forged = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::empty(), None)?;
+        let forged = socket(
+            AddressFamily::Inet,
+            SockType::Datagram,
+            SockFlag::empty(),
+            None,
+        )?;
         setsockopt(&forged, IpTransparent, &true)?;
-        bind(forged.as_raw_fd(), &SockaddrStorage::from(SocketAddr::from((source, FORGED_PORT))))?;
+        bind(
+            forged.as_raw_fd(),
+            &SockaddrStorage::from(SocketAddr::from((source, FORGED_PORT))),
+        )?;
         Ok::<UdpSocket, nix::Error>(forged.into())
     };
     made().unwrap_or_else(|error| panic!("only root may forge {source}: {error}"))

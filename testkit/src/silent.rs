@@ -49,7 +49,12 @@ pub async fn silent_unix(path: &Path, count: usize) -> Vec<UnixStream> {
 /// The server does not close it in time.
 pub async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = [0; 4096];
-    let ended =
-        timeout(WAIT_TIMEOUT, async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;
-    assert!(ended.is_ok(), "the server keeps a connection on which nothing is said");
+    let ended = timeout(WAIT_TIMEOUT, async {
+        while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
+    })
+    .await;
+    assert!(
+        ended.is_ok(),
+        "the server keeps a connection on which nothing is said"
+    );
 }

@@ -77,7 +77,10 @@ pub async fn eventually_within<T, S: Debug>(
 ///
 /// # Panics
 /// As [`eventually`].
-pub async fn eventually_paused<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
+pub async fn eventually_paused<T, S: Debug>(
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<T, S>,
+) -> T {
     let begun = std::time::Instant::now();
     loop {
         match look().await {

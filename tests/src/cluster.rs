@@ -40,7 +40,10 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let calls = self.calls.made();
         let beyond: Vec<_> = calls.iter().filter(|call| !self.allows(call)).collect();
-        assert!(std::thread::panicking() || beyond.is_empty(), "calls that no rule is for: {beyond:#?}");
+        assert!(
+            std::thread::panicking() || beyond.is_empty(),
+            "calls that no rule is for: {beyond:#?}"
+        );
     }
 }
 
@@ -48,7 +51,12 @@ impl Cluster {
     /// Starts a cluster in memory. `lease_grace` is how old a node's Lease may get before the node is `NotReady`.
     pub async fn start(lease_grace: Duration) -> Self {
         let controllers = CONTROLLERS.parse().expect("controllers");
-        let options = Options { rbac: true, lease_grace, controllers, ..Options::default().any_ports() };
+        let options = Options {
+            rbac: true,
+            lease_grace,
+            controllers,
+            ..Options::default().any_ports()
+        };
         let cloud = Cloud::start(options).await.expect("the cluster starts");
         let client = cloud.client();
         let rules = Rules::of_this_version().expect("rules");
@@ -56,7 +64,13 @@ impl Cluster {
         grant(&client, everywhere, &rules).await;
         let link = Relay::to(cloud.addresses().api.expect("an API")).await;
         let kubeconfig = kubeconfig(&cloud, link.address(), &token(&client).await);
-        Self { cloud, kubeconfig, link, calls: Calls::default(), allowed: rules.rights(true) }
+        Self {
+            cloud,
+            kubeconfig,
+            link,
+            calls: Calls::default(),
+            allowed: rules.rights(true),
+        }
     }
 
     /// Returns a client with all rights.
@@ -67,7 +81,11 @@ impl Cluster {
     /// Returns the options with which a cloud for this cluster is started.
     pub async fn options(&self, replica: &str) -> ClusterOptions {
         let calls = Some(self.calls.clone());
-        ClusterOptions { health_port: Some(0), calls, ..ClusterOptions::new(self.config().await, replica) }
+        ClusterOptions {
+            health_port: Some(0),
+            calls,
+            ..ClusterOptions::new(self.config().await, replica)
+        }
     }
 
     /// Returns the link between the API server and the clouds.
@@ -82,7 +100,10 @@ impl Cluster {
 
     /// Reports whether a rule allows the call. Every user may ask for his own rights.
     fn allows(&self, call: &Right) -> bool {
-        let everywhere = Right { namespace: String::new(), ..call.clone() };
+        let everywhere = Right {
+            namespace: String::new(),
+            ..call.clone()
+        };
         call.resource == "selfsubjectaccessreviews"
             || self.allowed.contains(call)
             || self.allowed.contains(&everywhere)
@@ -97,7 +118,9 @@ impl Cluster {
     pub async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
-        Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a kubeconfig")
+        Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .expect("a kubeconfig")
     }
 
     /// Takes this right from the service account.
@@ -110,18 +133,29 @@ impl Cluster {
             }
         }
         // A rule without verbs is invalid.
-        role.rules.iter_mut().for_each(|rules| rules.retain(|rule| !rule.verbs.is_empty()));
-        roles.replace(NAME, &PostParams::default(), &role).await.expect("the role is written");
+        role.rules
+            .iter_mut()
+            .for_each(|rules| rules.retain(|rule| !rule.verbs.is_empty()));
+        roles
+            .replace(NAME, &PostParams::default(), &role)
+            .await
+            .expect("the role is written");
     }
 }
 
 /// Creates the service account with its roles.
 async fn grant(client: &Client, everywhere: Vec<PolicyRule>, rules: &Rules) {
-    let account = ServiceAccount { metadata: metadata(Some(NAMESPACE)), ..ServiceAccount::default() };
+    let account = ServiceAccount {
+        metadata: metadata(Some(NAMESPACE)),
+        ..ServiceAccount::default()
+    };
     for namespace in rules.namespaces.keys() {
         let mut object = Namespace::default();
         object.metadata.name = Some(namespace.clone());
-        match Api::all(client.clone()).create(&PostParams::default(), &object).await {
+        match Api::all(client.clone())
+            .create(&PostParams::default(), &object)
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             made => drop(made.expect("a namespace is made")),
         }
@@ -138,7 +172,11 @@ async fn grant(client: &Client, everywhere: Vec<PolicyRule>, rules: &Rules) {
         kind: kind.to_owned(),
         name: NAME.to_owned(),
     };
-    let role = ClusterRole { metadata: metadata(None), rules: Some(everywhere), ..ClusterRole::default() };
+    let role = ClusterRole {
+        metadata: metadata(None),
+        rules: Some(everywhere),
+        ..ClusterRole::default()
+    };
     create(Api::all(client.clone()), &role).await;
     let subjects = Some(vec![subject]);
     let binding = ClusterRoleBinding {
@@ -148,10 +186,17 @@ async fn grant(client: &Client, everywhere: Vec<PolicyRule>, rules: &Rules) {
     };
     create(Api::all(client.clone()), &binding).await;
     for (namespace, rules) in &rules.namespaces {
-        let role = Role { metadata: metadata(Some(namespace)), rules: Some(rules.clone()) };
+        let role = Role {
+            metadata: metadata(Some(namespace)),
+            rules: Some(rules.clone()),
+        };
         create(Api::namespaced(client.clone(), namespace), &role).await;
         let metadata = metadata(Some(namespace));
-        let binding = RoleBinding { metadata, role_ref: of("Role"), subjects: subjects.clone() };
+        let binding = RoleBinding {
+            metadata,
+            role_ref: of("Role"),
+            subjects: subjects.clone(),
+        };
         create(Api::namespaced(client.clone(), namespace), &binding).await;
     }
 }
@@ -168,14 +213,22 @@ async fn create<K>(api: Api<K>, object: &K)
 where
     K: kube::Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    api.create(&PostParams::default(), object).await.expect("an object is made");
+    api.create(&PostParams::default(), object)
+        .await
+        .expect("an object is made");
 }
 
 /// Returns a token of the service account.
 async fn token(client: &Client) -> String {
-    let spec = TokenRequestSpec { expiration_seconds: Some(24 * 60 * 60), ..TokenRequestSpec::default() };
+    let spec = TokenRequestSpec {
+        expiration_seconds: Some(24 * 60 * 60),
+        ..TokenRequestSpec::default()
+    };
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
-    let request = TokenRequest { spec, ..TokenRequest::default() };
+    let request = TokenRequest {
+        spec,
+        ..TokenRequest::default()
+    };
     let made: TokenRequest = accounts
         .create_subresource("token", NAME, &PostParams::default(), &request)
         .await

@@ -34,7 +34,11 @@ impl Gate {
     /// Creates an open gate with an empty store.
     pub fn new() -> Arc<Self> {
         let (mode, arrived) = (watch::Sender::default(), watch::Sender::default());
-        Arc::new(Self { inner: MemoryStore::new(), mode, arrived })
+        Arc::new(Self {
+            inner: MemoryStore::new(),
+            mode,
+            arrived,
+        })
     }
 
     /// Makes commits that touch objects called `name` wait from now on.
@@ -56,7 +60,9 @@ impl Gate {
     pub async fn arrived(&self, count: u64) {
         let mut arrived = self.arrived.subscribe();
         let enough = arrived.wait_for(|seen| *seen >= count);
-        within("a commit at the gate", enough).await.expect("the gate lives");
+        within("a commit at the gate", enough)
+            .await
+            .expect("the gate lives");
     }
 
     async fn pass(&self, writes: &[Write]) -> Result<(), StoreError> {

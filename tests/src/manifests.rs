@@ -18,8 +18,10 @@ pub fn pod(name: &str, node: Option<&str>) -> Value {
 /// Returns a pod on `node` with these annotations of the simulated runtime for its container.
 pub fn pod_that(name: &str, node: &str, behaviour: &[(&str, &str)]) -> Value {
     let mut pod = pod(name, Some(node));
-    let annotations: BTreeMap<String, &str> =
-        behaviour.iter().map(|(key, value)| (format!("sim.outrigger.dev/main.{key}"), *value)).collect();
+    let annotations: BTreeMap<String, &str> = behaviour
+        .iter()
+        .map(|(key, value)| (format!("sim.outrigger.dev/main.{key}"), *value))
+        .collect();
     pod["metadata"]["annotations"] = json!(annotations);
     pod
 }
@@ -48,8 +50,7 @@ pub fn device_model() -> Value {
 
 /// Returns a Device of that model on `node`, in namespace `default`, whose `temperature` has the desired value `desired`.
 pub fn device(name: &str, node: &str, desired: Option<&str>) -> Value {
-    let mut property =
-        json!({"name": "temperature", "collectCycle": 20, "reportCycle": 20, "reportToCloud": true});
+    let mut property = json!({"name": "temperature", "collectCycle": 20, "reportCycle": 20, "reportToCloud": true});
     if let Some(desired) = desired {
         property["desired"] = json!({"value": desired});
     }

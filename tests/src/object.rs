@@ -22,20 +22,32 @@ pub struct Object {
 
 impl Object {
     /// Returns a reference to the object called `name`; `namespace` is `None` for cluster-scoped kinds.
-    pub fn new(client: &Client, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
+    pub fn new(
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api = match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
             None => Api::all_with(client.clone(), &resource),
         };
-        Self { api, name: name.to_owned() }
+        Self {
+            api,
+            name: name.to_owned(),
+        }
     }
 
     /// Returns a reference to the object of a manifest.
     pub fn of(client: &Client, manifest: &Value) -> Self {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-        let (version, kind) = (text("/apiVersion").expect("apiVersion"), text("/kind").expect("kind"));
+        let (version, kind) = (
+            text("/apiVersion").expect("apiVersion"),
+            text("/kind").expect("kind"),
+        );
         Self::new(
             client,
             version,
@@ -48,7 +60,12 @@ impl Object {
     /// Applies a manifest, as `kubectl apply --server-side` does.
     pub async fn apply(&self, manifest: &Value) -> Value {
         let parameters = PatchParams::apply("world").force();
-        json(self.api.patch(&self.name, &parameters, &Patch::Apply(manifest)).await.expect("apply"))
+        json(
+            self.api
+                .patch(&self.name, &parameters, &Patch::Apply(manifest))
+                .await
+                .expect("apply"),
+        )
     }
 
     /// Returns the object, if it exists.
@@ -58,12 +75,19 @@ impl Object {
 
     /// Returns the object, which must exist.
     pub async fn get(&self) -> Value {
-        self.find().await.unwrap_or_else(|| panic!("there is no {}", self.name))
+        self.find()
+            .await
+            .unwrap_or_else(|| panic!("there is no {}", self.name))
     }
 
     /// Merges a patch into the object.
     pub async fn merge(&self, patch: Value) -> Value {
-        json(self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("patch"))
+        json(
+            self.api
+                .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .expect("patch"),
+        )
     }
 
     /// Merges a patch into the object's status.
@@ -79,13 +103,21 @@ impl Object {
 
     /// Deletes the object, with its own grace period or the given one.
     pub async fn delete(&self, grace: Option<u32>) {
-        let parameters = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
-        self.api.delete(&self.name, &parameters).await.expect("delete");
+        let parameters = DeleteParams {
+            grace_period_seconds: grace,
+            ..DeleteParams::default()
+        };
+        self.api
+            .delete(&self.name, &parameters)
+            .await
+            .expect("delete");
     }
 
     /// Waits until the object is as wanted.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        self.state(what, |state| state.is_some_and(&wanted)).await.expect("an object is wanted")
+        self.state(what, |state| state.is_some_and(&wanted))
+            .await
+            .expect("an object is wanted")
     }
 
     /// Waits until the object is gone.
@@ -94,7 +126,11 @@ impl Object {
     }
 
     /// Waits until its state, `None` if it is absent, is as wanted.
-    pub async fn state(&self, what: &str, wanted: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+    pub async fn state(
+        &self,
+        what: &str,
+        wanted: impl Fn(Option<&Value>) -> bool,
+    ) -> Option<Value> {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let mut events = pin!(watcher::watcher(self.api.clone(), config));
         let (mut last, mut complete) = (None, false);
@@ -116,7 +152,10 @@ impl Object {
         };
         if tokio::time::timeout(WAIT_TIMEOUT, found).await.is_err() {
             let seen = last.map_or("nothing".to_owned(), |value| format!("{value:#}"));
-            panic!("{} was not {what} within {WAIT_TIMEOUT:?}; last seen: {seen}", self.name);
+            panic!(
+                "{} was not {what} within {WAIT_TIMEOUT:?}; last seen: {seen}",
+                self.name
+            );
         }
         last
     }

@@ -31,13 +31,21 @@ struct Inner {
 impl Readings {
     /// Sets how much of 1000 is available of one resource from now on. The node checks at once.
     pub fn set(&self, signal: Signal, available: i64) {
-        self.0.set.lock().expect("no test fails in here").insert(signal, available);
+        self.0
+            .set
+            .lock()
+            .expect("no test fails in here")
+            .insert(signal, available);
         self.look();
     }
 
     /// Sets how much is available of one resource at the next check only. The node checks at once.
     pub fn set_once(&self, signal: Signal, available: i64) {
-        self.0.once.lock().expect("no test fails in here").insert(signal, available);
+        self.0
+            .once
+            .lock()
+            .expect("no test fails in here")
+            .insert(signal, available);
         self.look();
     }
 
@@ -52,9 +60,23 @@ impl Signals for Readings {
         let mut set = self.0.set.lock().expect("no test fails in here").clone();
         set.append(&mut self.0.once.lock().expect("no test fails in here"));
         let available = |signal| set.get(&signal).copied().unwrap_or(PLENTY);
-        let signals =
-            Signal::ALL.map(|s| (s, Observation { available: available(s), capacity: CAPACITY })).into();
-        Box::pin(async move { Reading { signals, image_disk: false } })
+        let signals = Signal::ALL
+            .map(|s| {
+                (
+                    s,
+                    Observation {
+                        available: available(s),
+                        capacity: CAPACITY,
+                    },
+                )
+            })
+            .into();
+        Box::pin(async move {
+            Reading {
+                signals,
+                image_disk: false,
+            }
+        })
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {

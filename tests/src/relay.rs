@@ -50,7 +50,12 @@ impl Relay {
                 connections.spawn(relay(client, servers.clone(), modes.clone(), count.clone()));
             }
         });
-        Self { address, mode, passed, _tasks: tasks }
+        Self {
+            address,
+            mode,
+            passed,
+            _tasks: tasks,
+        }
     }
 
     /// Returns the address at which it listens.
@@ -89,7 +94,8 @@ async fn relay(
         && let Some(server) = connect(&servers).await
     {
         count.send_modify(|count| *count += 1);
-        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+        let ((from_client, to_client), (from_server, to_server)) =
+            (client.into_split(), server.into_split());
         let mut other = modes.clone();
         tokio::select! {
             () = pass(from_client, to_server, modes) => {}
@@ -112,7 +118,11 @@ async fn connect(servers: &[SocketAddr]) -> Option<TcpStream> {
 }
 
 /// Copies bytes until one end closes, or something was swallowed and links work again: bytes are missing then.
-async fn pass(mut from: tcp::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, modes: watch::Receiver<Mode>) {
+async fn pass(
+    mut from: tcp::OwnedReadHalf,
+    mut to: tcp::OwnedWriteHalf,
+    modes: watch::Receiver<Mode>,
+) {
     let mut bytes = vec![0; 16 * 1024];
     let mut swallowed = false;
     loop {

@@ -107,7 +107,11 @@ pub struct World {
 impl World {
     /// Creates a cloud in memory and this many nodes, which start to join it.
     pub async fn new(nodes: usize) -> Self {
-        Box::pin(Self::with(Setup { nodes, ..Setup::default() })).await
+        Box::pin(Self::with(Setup {
+            nodes,
+            ..Setup::default()
+        }))
+        .await
     }
 
     /// Creates a world with these settings.
@@ -135,11 +139,14 @@ impl World {
         if setup.durable {
             // A cloud that is restarted needs ports that nobody else gets meanwhile.
             let ports = Ports::free().expect("free ports");
-            (options.api_port, options.https_port, options.ws_port) = (ports.api, ports.https, ports.ws);
+            (options.api_port, options.https_port, options.ws_port) =
+                (ports.api, ports.https, ports.ws);
             options.tunnel_port = Some(ports.tunnel);
             options.quic_port = setup.quic.then_some(ports.node);
         }
-        let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
+        let cloud = Cloud::start(options.clone())
+            .await
+            .expect("the cloud starts");
         let addresses = cloud.addresses();
         // A restarted cloud has the same ports.
         options.api_port = addresses.api.map_or(0, |address| address.port());
@@ -147,8 +154,14 @@ impl World {
         options.ws_port = addresses.websocket.port();
         options.quic_port = addresses.quic.map(|address| address.port());
         options.tunnel_port = addresses.tunnel.map(|address| address.port());
-        let mut world =
-            Self { nodes: Vec::new(), cloud: Some(cloud), cluster, options, addresses, directory };
+        let mut world = Self {
+            nodes: Vec::new(),
+            cloud: Some(cloud),
+            cluster,
+            options,
+            addresses,
+            directory,
+        };
         for number in 1..=setup.nodes {
             let mut node = world.prepare(&format!("edge-{number}"), &setup).await;
             node.start().await.expect("the agent starts");
@@ -169,14 +182,28 @@ impl World {
         let (lease, server) = (setup.lease, setup.server);
         let (edged, signals) = (setup.edged.clone(), setup.readings.clone());
         let signals = signals.map(|readings| Arc::new(readings) as _);
-        let meta_server = setup.meta_server.then(|| (std::net::Ipv4Addr::LOCALHOST, 0).into());
+        let meta_server = setup
+            .meta_server
+            .then(|| (std::net::Ipv4Addr::LOCALHOST, 0).into());
         let base = fleet::Options::new(0, directory);
         let event_bus = setup.event_bus.clone();
-        let options =
-            fleet::Options { lease, server, edged, signals, meta_server, event_bus, qps: 0, ..base };
-        let token = setup.token.as_deref().unwrap_or_else(|| self.cloud().token());
-        let mut node =
-            HollowNode::prepare(name, addresses, token, &options).await.expect("a node's directory");
+        let options = fleet::Options {
+            lease,
+            server,
+            edged,
+            signals,
+            meta_server,
+            event_bus,
+            qps: 0,
+            ..base
+        };
+        let token = setup
+            .token
+            .as_deref()
+            .unwrap_or_else(|| self.cloud().token());
+        let mut node = HollowNode::prepare(name, addresses, token, &options)
+            .await
+            .expect("a node's directory");
         node.configure(|config| {
             if let Some(server) = &mut config.meta_manager.meta_server {
                 server.anonymous_auth = true;
@@ -207,7 +234,9 @@ impl World {
 
     /// Returns a client with all rights. After a restart of the cloud it is another one.
     pub fn client(&self) -> Client {
-        self.cluster.as_ref().map_or_else(|| self.cloud().client(), Cluster::client)
+        self.cluster
+            .as_ref()
+            .map_or_else(|| self.cloud().client(), Cluster::client)
     }
 
     /// Returns a directory for whatever a test needs.
@@ -218,12 +247,18 @@ impl World {
     /// Stops the cloud.
     pub async fn stop_cloud(&mut self) {
         let cloud = self.cloud.take().expect("the cloud runs");
-        within("the cloud's end", cloud.stop()).await.expect("no part of it panicked");
+        within("the cloud's end", cloud.stop())
+            .await
+            .expect("no part of it panicked");
     }
 
     /// Starts the cloud again with its data and ports.
     pub async fn start_cloud(&mut self) {
-        self.cloud = Some(Cloud::start(self.options.clone()).await.expect("the cloud starts again"));
+        self.cloud = Some(
+            Cloud::start(self.options.clone())
+                .await
+                .expect("the cloud starts again"),
+        );
     }
 
     /// Applies a manifest.
@@ -261,7 +296,9 @@ impl World {
     /// Waits until all nodes are Ready.
     pub async fn until_ready(&self) {
         for node in &self.nodes {
-            self.node(&node.name).until("Ready", |node| condition(node, "Ready") == Some("True")).await;
+            self.node(&node.name)
+                .until("Ready", |node| condition(node, "Ready") == Some("True"))
+                .await;
         }
     }
 
@@ -269,24 +306,37 @@ impl World {
     pub async fn until_connected(&self, node: usize, connected: bool) {
         let mut link = self.nodes[node].link().expect("the agent runs");
         let wanted = link.wait_for(|link| (*link != Link::Down) == connected);
-        within("the connection's state", wanted).await.expect("the agent runs");
+        within("the connection's state", wanted)
+            .await
+            .expect("the agent runs");
     }
 
     /// Returns the output of a command in the first running container of a pod.
     pub async fn exec(&self, node: usize, pod: &Value, command: &[&str]) -> Result<String, String> {
         let runtime = &self.nodes[node].runtime;
         let of_pod = |(place, id): ((String, String), String)| (place.0 == uid(pod)).then_some(id);
-        let container =
-            self.running(node).into_iter().find_map(of_pod).ok_or("no container of the pod runs")?;
+        let container = self
+            .running(node)
+            .into_iter()
+            .find_map(of_pod)
+            .ok_or("no container of the pod runs")?;
         let request = ExecSyncRequest {
             container_id: container,
             cmd: command.iter().map(|&word| word.to_owned()).collect(),
             timeout: 60,
         };
-        let answer = RuntimeServiceClient::new(runtime.channel()).exec_sync(request).await;
-        let answer = answer.map_err(|status| status.message().to_owned())?.into_inner();
+        let answer = RuntimeServiceClient::new(runtime.channel())
+            .exec_sync(request)
+            .await;
+        let answer = answer
+            .map_err(|status| status.message().to_owned())?
+            .into_inner();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if answer.exit_code == 0 { Ok(text(&answer.stdout)) } else { Err(text(&answer.stderr)) }
+        if answer.exit_code == 0 {
+            Ok(text(&answer.stdout))
+        } else {
+            Err(text(&answer.stderr))
+        }
     }
 
     /// Waits until a file in the container has this content.
@@ -330,11 +380,14 @@ impl World {
                 .await
                 .map_err(|status| status.to_string())?
                 .into_inner();
-            let of_pod =
-                |sandbox: &&wire::cri::PodSandbox| sandbox.metadata.as_ref().is_some_and(|it| it.uid == uid);
+            let of_pod = |sandbox: &&wire::cri::PodSandbox| {
+                sandbox.metadata.as_ref().is_some_and(|it| it.uid == uid)
+            };
             let sandboxes = sandboxes.items.iter().filter(of_pod).count();
             let logged = fs::read_dir(&logs).into_iter().flatten().flatten();
-            let logged = logged.filter(|entry| entry.file_name().to_string_lossy().contains(uid)).count();
+            let logged = logged
+                .filter(|entry| entry.file_name().to_string_lossy().contains(uid))
+                .count();
             if containers.is_empty() && sandboxes == 0 && !volumes.exists() && logged == 0 {
                 return Ok(());
             }
@@ -354,19 +407,33 @@ impl World {
             "ObjectSync",
         ));
         let all = Api::<kube::api::DynamicObject>::all_with(self.client(), &resource);
-        let listed = all.list(&ListParams::default()).await.expect("ObjectSyncs are listed");
+        let listed = all
+            .list(&ListParams::default())
+            .await
+            .expect("ObjectSyncs are listed");
         let acknowledged = |sync: &kube::api::DynamicObject| {
-            sync.data.pointer("/status/objectResourceVersion").is_some_and(Value::is_string)
+            sync.data
+                .pointer("/status/objectResourceVersion")
+                .is_some_and(Value::is_string)
         };
-        let names = listed.items.into_iter().filter(acknowledged).filter_map(|sync| sync.metadata.name);
-        names.filter(|name| name.starts_with(&format!("{node}."))).collect()
+        let names = listed
+            .items
+            .into_iter()
+            .filter(acknowledged)
+            .filter_map(|sync| sync.metadata.name);
+        names
+            .filter(|name| name.starts_with(&format!("{node}.")))
+            .collect()
     }
 }
 
 /// Returns the status of a condition.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)?["status"]
+        .as_str()
 }
 
 /// Reports whether a pod runs with all its containers ready.
@@ -378,5 +445,7 @@ pub fn runs(pod: &Value) -> bool {
 
 /// Returns the UID of an object.
 pub fn uid(object: &Value) -> &str {
-    object["metadata"]["uid"].as_str().expect("an object has a UID")
+    object["metadata"]["uid"]
+        .as_str()
+        .expect("an object has a UID")
 }

@@ -48,7 +48,10 @@ const CRATES: [&str; 18] = [
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace")
+        .to_owned()
 }
 
 fn walk(directory: &Path, wanted: &str, found: &mut Vec<PathBuf>) {
@@ -59,7 +62,10 @@ fn walk(directory: &Path, wanted: &str, found: &mut Vec<PathBuf>) {
             if !path.ends_with("target") && !path.ends_with("src/generated") {
                 walk(&path, wanted, found);
             }
-        } else if path.extension().is_some_and(|extension| extension == wanted) {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == wanted)
+        {
             found.push(path);
         }
     }
@@ -70,17 +76,27 @@ fn files(extension: &str) -> Vec<(PathBuf, String)> {
     for member in CRATES {
         walk(&root().join(member), extension, &mut found);
     }
-    assert!(found.len() >= CRATES.len(), "the sources are not where they should be");
+    assert!(
+        found.len() >= CRATES.len(),
+        "the sources are not where they should be"
+    );
     found.sort();
-    found.into_iter().filter_map(|path| Some((path.clone(), fs::read_to_string(path).ok()?))).collect()
+    found
+        .into_iter()
+        .filter_map(|path| Some((path.clone(), fs::read_to_string(path).ok()?)))
+        .collect()
 }
 
 fn sources() -> Vec<(PathBuf, String)> {
-    files("rs").into_iter().filter(|(path, _)| !path.ends_with("tests/tests/house_rules.rs")).collect()
+    files("rs")
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("tests/tests/house_rules.rs"))
+        .collect()
 }
 
 fn is_test(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+    path.components()
+        .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
 
 /// Lines of `sources` in which `fault` finds one, as `file:line: line`.
@@ -90,7 +106,12 @@ fn lines(sources: &[(PathBuf, String)], fault: impl Fn(&Path, &str) -> bool) -> 
         for (number, line) in text.lines().enumerate() {
             if fault(path, line) {
                 let path = path.strip_prefix(root()).unwrap_or(path);
-                found.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
+                found.push(format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    number + 1,
+                    line.trim()
+                ));
             }
         }
     }
@@ -108,7 +129,9 @@ fn has(line: &str, words: &[&str]) -> bool {
 
 #[test]
 fn every_file_begins_by_saying_what_it_is() {
-    let silent = sources().into_iter().filter(|(_, text)| !text.starts_with("//! "));
+    let silent = sources()
+        .into_iter()
+        .filter(|(_, text)| !text.starts_with("//! "));
     none(
         "the first line of a file is //! and what it is",
         silent.map(|(path, _)| path.display().to_string()).collect(),
@@ -117,10 +140,13 @@ fn every_file_begins_by_saying_what_it_is() {
 
 #[test]
 fn no_file_is_too_long() {
-    let long = sources().into_iter().filter(|(_, text)| text.lines().count() > MAX_LINES);
+    let long = sources()
+        .into_iter()
+        .filter(|(_, text)| text.lines().count() > MAX_LINES);
     none(
         "a file of more than 500 lines has more than one idea",
-        long.map(|(path, text)| format!("{}: {} lines", path.display(), text.lines().count())).collect(),
+        long.map(|(path, text)| format!("{}: {} lines", path.display(), text.lines().count()))
+            .collect(),
     );
 }
 
@@ -128,22 +154,41 @@ fn no_file_is_too_long() {
 #[test]
 fn comments_are_wrapped() {
     let is_long = |_: &Path, line: &str| {
-        let text = line.trim_start().trim_start_matches(['/', '!']).trim_start();
-        line.trim_start().starts_with("//") && line.chars().count() > MAX_COMMENT && !text.starts_with('|')
+        let text = line
+            .trim_start()
+            .trim_start_matches(['/', '!'])
+            .trim_start();
+        line.trim_start().starts_with("//")
+            && line.chars().count() > MAX_COMMENT
+            && !text.starts_with('|')
     };
-    none("a line of a comment has at most 140 characters", lines(&sources(), is_long));
+    none(
+        "a line of a comment has at most 140 characters",
+        lines(&sources(), is_long),
+    );
 }
 
 #[test]
 fn no_channel_is_unbounded() {
     let words = ["unbounded_channel", "UnboundedSender", "channel::unbounded"];
-    none("every queue has a bound", lines(&sources(), |_, line| has(line, &words)));
+    none(
+        "every queue has a bound",
+        lines(&sources(), |_, line| has(line, &words)),
+    );
 }
 
 #[test]
 fn nothing_switches_verification_off() {
-    let words = ["danger_accept_invalid", "NoVerifier", "SkipVerification", "InsecureSkip"];
-    none("TLS verification cannot be switched off", lines(&sources(), |_, line| has(line, &words)));
+    let words = [
+        "danger_accept_invalid",
+        "NoVerifier",
+        "SkipVerification",
+        "InsecureSkip",
+    ];
+    none(
+        "TLS verification cannot be switched off",
+        lines(&sources(), |_, line| has(line, &words)),
+    );
 }
 
 #[test]
@@ -154,7 +199,10 @@ fn no_shell_is_started() {
         "Command::new(\"/bin/sh\"",
         "Command::new(\"/bin/bash\"",
     ];
-    none("programs are started without a shell", lines(&sources(), |_, line| has(line, &words)));
+    none(
+        "programs are started without a shell",
+        lines(&sources(), |_, line| has(line, &words)),
+    );
 }
 
 #[test]
@@ -162,10 +210,15 @@ fn no_test_sleeps_or_is_ignored() {
     let sources = sources();
     let never = ["thread::sleep", "#[ignore"];
     let of_tests = |path: &Path| is_test(path) || path.starts_with(root().join("e2e/src"));
-    none("a test waits for a condition", lines(&sources, |path, line| of_tests(path) && has(line, &never)));
+    none(
+        "a test waits for a condition",
+        lines(&sources, |path, line| of_tests(path) && has(line, &never)),
+    );
     // where the clock is paused, time is made to pass by sleeping
-    let on_real_clock: Vec<_> =
-        sources.into_iter().filter(|(path, text)| is_test(path) && !text.contains("start_paused")).collect();
+    let on_real_clock: Vec<_> = sources
+        .into_iter()
+        .filter(|(path, text)| is_test(path) && !text.contains("start_paused"))
+        .collect();
     let sleeps = [" sleep(", "::sleep(", " interval(", "::interval("];
     none(
         "a test on the real clock waits with `testkit`",
@@ -176,11 +229,16 @@ fn no_test_sleeps_or_is_ignored() {
 #[test]
 fn nothing_is_left_to_do() {
     let words = ["todo!(", "unimplemented!(", "dbg!("];
-    none("what is not done is not there", lines(&sources(), |_, line| has(line, &words)));
+    none(
+        "what is not done is not there",
+        lines(&sources(), |_, line| has(line, &words)),
+    );
     let marks = ["TODO", "FIXME", "XXX"];
     none(
         "what is not done is not there",
-        lines(&sources(), |_, line| marks.iter().any(|mark| line.contains(mark))),
+        lines(&sources(), |_, line| {
+            marks.iter().any(|mark| line.contains(mark))
+        }),
     );
 }
 
@@ -189,19 +247,25 @@ fn no_file_names_the_machine_it_was_written_on() {
     let words = ["/work/", "/home/", "/Users/", "/root/."];
     none(
         "paths of one machine are nobody else's",
-        lines(&sources(), |_, line| words.iter().any(|word| line.contains(word))),
+        lines(&sources(), |_, line| {
+            words.iter().any(|word| line.contains(word))
+        }),
     );
 }
 
 #[test]
 fn members_take_versions_and_lints_from_the_workspace() {
     let mut wrong = Vec::new();
-    for (path, text) in files("toml").into_iter().filter(|(path, _)| path.ends_with("Cargo.toml")) {
+    for (path, text) in files("toml")
+        .into_iter()
+        .filter(|(path, _)| path.ends_with("Cargo.toml"))
+    {
         let mut section = "";
         for (number, line) in text.lines().enumerate() {
             section = if line.starts_with('[') { line } else { section };
-            let dependency =
-                section.contains("dependencies") && line.contains('=') && !line.trim_start().starts_with('#');
+            let dependency = section.contains("dependencies")
+                && line.contains('=')
+                && !line.trim_start().starts_with('#');
             if dependency && !line.contains("workspace = true") {
                 wrong.push(format!("{}:{}: {line}", path.display(), number + 1));
             }
@@ -210,7 +274,10 @@ fn members_take_versions_and_lints_from_the_workspace() {
             wrong.push(format!("{}: the lints are the workspace's", path.display()));
         }
     }
-    none("the one version table is in the workspace's Cargo.toml", wrong);
+    none(
+        "the one version table is in the workspace's Cargo.toml",
+        wrong,
+    );
 }
 
 #[test]
@@ -224,8 +291,12 @@ fn every_crate_says_what_a_registry_shows() {
             // a registry takes no more than five keywords
             && package.lines().all(|line| !line.starts_with("keywords") || line.matches(',').count() < 5)
     };
-    let members = files("toml").into_iter().filter(|(path, _)| path.ends_with("Cargo.toml"));
-    let bare = members.filter(|(_, text)| !is_whole(text)).map(|(path, _)| path.display().to_string());
+    let members = files("toml")
+        .into_iter()
+        .filter(|(path, _)| path.ends_with("Cargo.toml"));
+    let bare = members
+        .filter(|(_, text)| !is_whole(text))
+        .map(|(path, _)| path.display().to_string());
     none(
         "a package has a description, keywords, categories, a readme, a licence and its Rust version",
         bare.collect(),
@@ -238,22 +309,35 @@ fn no_package_needs_one_that_no_registry_gets() {
         .iter()
         .filter_map(|member| fs::read_to_string(root().join(member).join("Cargo.toml")).ok())
         .map(|text| {
-            let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
-            (name.unwrap_or_default().to_owned(), text.contains("\npublish.workspace = true"), text)
+            let name = text
+                .lines()
+                .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+            (
+                name.unwrap_or_default().to_owned(),
+                text.contains("\npublish.workspace = true"),
+                text,
+            )
         })
         .collect();
     assert_eq!(manifests.len(), CRATES.len());
     let mut wrong = Vec::new();
     for (name, _, text) in manifests.iter().filter(|(_, kept, _)| !kept) {
-        let needs = text.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next());
+        let needs = text
+            .split("\n[dependencies]\n")
+            .nth(1)
+            .and_then(|rest| rest.split("\n[").next());
         for (other, ..) in manifests.iter().filter(|(_, kept, _)| *kept) {
             let is_needed = |line: &str| {
-                line.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with([' ', '.']))
+                line.strip_prefix(other.as_str())
+                    .is_some_and(|rest| rest.starts_with([' ', '.']))
             };
             if needs.is_some_and(|needs| needs.lines().any(is_needed)) {
                 wrong.push(format!("{name} needs {other}, which is not published"));
             }
         }
     }
-    none("`make package` packages every crate that a registry gets", wrong);
+    none(
+        "`make package` packages every crate that a registry gets",
+        wrong,
+    );
 }

@@ -45,7 +45,12 @@ enum Step {
 
 impl Default for Authorities {
     fn default() -> Self {
-        Self { held: Vec::new(), begun: 0, step: Step::Pass(PREFACE), fields: Fields::default() }
+        Self {
+            held: Vec::new(),
+            begun: 0,
+            step: Step::Pass(PREFACE),
+            fields: Fields::default(),
+        }
     }
 }
 
@@ -85,7 +90,11 @@ impl Authorities {
             _ if is_first => {
                 let length = frame.length;
                 passed.append(&mut self.held);
-                return if length == 0 { Step::Hold(HEAD) } else { Step::Pass(length) };
+                return if length == 0 {
+                    Step::Hold(HEAD)
+                } else {
+                    Step::Pass(length)
+                };
             }
             // no other frame may come in between
             _ => return self.give_up(passed),
@@ -101,7 +110,9 @@ impl Authorities {
             self.begun = self.held.len();
             return Step::Hold(HEAD);
         }
-        let Some(mended) = mend(&self.held, &mut self.fields) else { return self.give_up(passed) };
+        let Some(mended) = mend(&self.held, &mut self.fields) else {
+            return self.give_up(passed);
+        };
         passed.extend_from_slice(&mended);
         self.held.clear();
         self.begun = 0;
@@ -130,7 +141,13 @@ impl<'a> Frame<'a> {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
         let carried = rest.get(..length).unwrap_or(rest);
-        Some(Self { length, kind: *kind, flags: *flags, stream, carried })
+        Some(Self {
+            length,
+            kind: *kind,
+            flags: *flags,
+            stream,
+            carried,
+        })
     }
 
     /// Returns the priority and the fields of the frame, without padding.
@@ -166,7 +183,13 @@ fn mend(frames: &[u8], fields: &mut Fields) -> Option<Vec<u8>> {
     let (begin, mut rest) = mended.split_at(mended.len().min(MAX_FRAME - priority.len()));
     let end = |rest: &[u8]| if rest.is_empty() { END_HEADERS } else { 0 };
     let flags = (first.flags & !PADDED & !END_HEADERS) | end(rest);
-    put(&mut written, HEADERS, flags, first.stream, &[priority, begin]);
+    put(
+        &mut written,
+        HEADERS,
+        flags,
+        first.stream,
+        &[priority, begin],
+    );
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(MAX_FRAME));
         put(&mut written, CONTINUATION, end(later), first.stream, &[now]);

@@ -46,7 +46,10 @@ pub fn limited_connections(
         Ok(stream) => {
             // a connection without a slot is closed
             let slot = limiter.accept(None).ok()?;
-            Some(Ok(Connection { place: Some(Place::new(slot, first)), ..Connection::new(stream) }))
+            Some(Ok(Connection {
+                place: Some(Place::new(slot, first)),
+                ..Connection::new(stream)
+            }))
         }
         Err(error) => Some(Err(error)),
     })
@@ -72,16 +75,26 @@ struct Place {
 impl Place {
     fn new(slot: ConnectionSlot, first: Duration) -> Self {
         let evicted = Box::pin(slot.eviction().cancelled_owned());
-        Self { slot, evicted, first: Some(Box::pin(sleep(first))) }
+        Self {
+            slot,
+            evicted,
+            first: Some(Box::pin(sleep(first))),
+        }
     }
 
     /// Checks whether the connection must end.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
-        let first = self.first.as_mut().is_some_and(|first| first.as_mut().poll(context).is_ready());
+        let first = self
+            .first
+            .as_mut()
+            .is_some_and(|first| first.as_mut().poll(context).is_ready());
         if first {
             return Poll::Ready(io::ErrorKind::TimedOut.into());
         }
-        self.evicted.as_mut().poll(context).map(|()| io::ErrorKind::ConnectionAborted.into())
+        self.evicted
+            .as_mut()
+            .poll(context)
+            .map(|()| io::ErrorKind::ConnectionAborted.into())
     }
 
     /// Records that bytes arrived.
@@ -101,7 +114,11 @@ impl Connection {
         let mut authorities = Authorities::default();
         let mended = ReaderStream::new(reader)
             .map(move |read| read.map(|bytes| Bytes::from(authorities.pass(&bytes))));
-        Self { reader: StreamReader::new(Box::pin(mended)), writer, place: None }
+        Self {
+            reader: StreamReader::new(Box::pin(mended)),
+            writer,
+            place: None,
+        }
     }
 }
 

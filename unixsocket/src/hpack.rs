@@ -19,9 +19,9 @@ const AUTHORITY_HUFFMAN: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7
 const AUTHORITY_INDEX: usize = 1;
 /// The lengths of all names in the static table, from index 1 (appendix A).
 const STATIC: [usize; 61] = [
-    10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14, 16, 13,
-    12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3,
-    16,
+    10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14,
+    16, 13, 12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10,
+    25, 17, 10, 4, 3, 16,
 ];
 
 /// Huffman code (appendix B): pairs of a code length in bits and the number of codes of this length. The codes of each length follow those
@@ -74,7 +74,11 @@ struct Name {
 
 impl Default for Fields {
     fn default() -> Self {
-        Self { table: VecDeque::new(), size: 0, max: MAX_TABLE }
+        Self {
+            table: VecDeque::new(),
+            size: 0,
+            max: MAX_TABLE,
+        }
     }
 }
 
@@ -115,7 +119,10 @@ impl Fields {
                 mended.extend_from_slice(taken(field, rest));
             }
             if is_kept {
-                self.insert(Entry { name, size: name.length + length + OVERHEAD });
+                self.insert(Entry {
+                    name,
+                    size: name.length + length + OVERHEAD,
+                });
             }
         }
         Some(mended)
@@ -125,7 +132,10 @@ impl Fields {
     fn name(&self, number: usize) -> Option<Name> {
         let index = number.checked_sub(1)?;
         if let Some(length) = STATIC.get(index) {
-            return Some(Name { length: *length, is_authority: number == AUTHORITY_INDEX });
+            return Some(Name {
+                length: *length,
+                is_authority: number == AUTHORITY_INDEX,
+            });
         }
         Some(self.table.get(index - STATIC.len())?.name)
     }
@@ -210,24 +220,42 @@ impl<'a> Text<'a> {
     fn take(fields: &mut &'a [u8]) -> Option<Self> {
         let is_huffman = fields.first()? & 0x80 != 0;
         let length = take_number(fields, 7)?;
-        Some(Self { is_huffman, bytes: take(fields, length)? })
+        Some(Self {
+            is_huffman,
+            bytes: take(fields, length)?,
+        })
     }
 
     /// Returns its decoded length.
     fn length(&self) -> Option<usize> {
-        if self.is_huffman { huffman_length(self.bytes) } else { Some(self.bytes.len()) }
+        if self.is_huffman {
+            huffman_length(self.bytes)
+        } else {
+            Some(self.bytes.len())
+        }
     }
 
     /// Returns it as a name.
     fn name(&self) -> Option<Name> {
-        let authority = if self.is_huffman { AUTHORITY_HUFFMAN } else { AUTHORITY };
-        Some(Name { length: self.length()?, is_authority: self.bytes == authority })
+        let authority = if self.is_huffman {
+            AUTHORITY_HUFFMAN
+        } else {
+            AUTHORITY
+        };
+        Some(Name {
+            length: self.length()?,
+            is_authority: self.bytes == authority,
+        })
     }
 }
 
 /// Returns the number of characters in these bits. The last bits, part of a code, fill the last byte.
 fn huffman_length(bytes: &[u8]) -> Option<usize> {
-    let bit = |at: usize| bytes.get(at / 8).map_or(1, |byte| u32::from(byte >> (7 - at % 8)) & 1);
+    let bit = |at: usize| {
+        bytes
+            .get(at / 8)
+            .map_or(1, |byte| u32::from(byte >> (7 - at % 8)) & 1)
+    };
     let (mut length, mut at, all) = (0, 0, bytes.len() * 8);
     while at < all {
         let (mut code, mut bits, mut first) = (0, 0, 0);

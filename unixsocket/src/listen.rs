@@ -22,7 +22,9 @@ pub fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
         fs::create_dir_all(parent)?;
     }
     match fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
         Ok(_) => fs::remove_file(path)?,
         Err(_) => {}

@@ -61,12 +61,18 @@ pub struct ObjectResp {
 impl ObjectResp {
     /// Describes a call that succeeded.
     pub fn ok(object: Value) -> Self {
-        Self { object, err: Value::Null }
+        Self {
+            object,
+            err: Value::Null,
+        }
     }
 
     /// Describes a call that failed with this `metav1.Status`.
     pub fn failed(status: Value) -> Self {
-        Self { object: Value::Null, err: json!({ "ErrStatus": status }) }
+        Self {
+            object: Value::Null,
+            err: json!({ "ErrStatus": status }),
+        }
     }
 
     /// Returns the object, or the Status of the failed call.
@@ -90,14 +96,18 @@ impl Answer {
     }
 
     fn read_object(mut map: Map<String, Value>) -> Self {
-        let is =
-            |names: &[&str]| map.len() == names.len() && names.iter().all(|name| map.contains_key(*name));
+        let is = |names: &[&str]| {
+            map.len() == names.len() && names.iter().all(|name| map.contains_key(*name))
+        };
         if is(&["ErrStatus"]) {
             return Self::Failed(map.remove("ErrStatus").unwrap_or_default());
         }
         if is(&["Object", "Err"]) {
             let mut take = |name| map.remove(name).unwrap_or_default();
-            return Self::Response(ObjectResp { object: take("Object"), err: take("Err") });
+            return Self::Response(ObjectResp {
+                object: take("Object"),
+                err: take("Err"),
+            });
         }
         Self::Found(Value::Object(map))
     }

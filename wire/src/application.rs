@@ -155,18 +155,30 @@ impl Target {
     /// Parses a key; returns `None` if it is a path that names no objects.
     pub fn parse(key: &str) -> Option<Self> {
         let parts: Vec<&str> = key.strip_prefix('/')?.split('/').collect();
-        let [group, version, plural, rest @ ..] = parts.as_slice() else { return None };
+        let [group, version, plural, rest @ ..] = parts.as_slice() else {
+            return None;
+        };
         let [namespace, name] = match rest {
             [] => [NULL, NULL],
             [namespace] => [*namespace, NULL],
             [namespace, name] => [*namespace, *name],
             _ => return None,
         };
-        let given = |part: &str| if part == NULL { String::new() } else { part.to_owned() };
+        let given = |part: &str| {
+            if part == NULL {
+                String::new()
+            } else {
+                part.to_owned()
+            }
+        };
         let is_path = [group, version, plural].iter().any(|part| part.is_empty())
             || matches!(*group, "api" | "apis" | "openapi");
         (!is_path).then(|| Self {
-            group: if *group == CORE { String::new() } else { (*group).to_owned() },
+            group: if *group == CORE {
+                String::new()
+            } else {
+                (*group).to_owned()
+            },
             version: (*version).to_owned(),
             plural: (*plural).to_owned(),
             namespace: given(namespace),
@@ -196,10 +208,23 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };
-        let (group, namespace, name) =
-            (or(&self.group, CORE), or(&self.namespace, NULL), or(&self.name, NULL));
-        write!(f, "/{group}/{}/{}/{namespace}/{name}", self.version, self.plural)
+        let or = |text: &str, other: &str| {
+            if text.is_empty() {
+                other.to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        let (group, namespace, name) = (
+            or(&self.group, CORE),
+            or(&self.namespace, NULL),
+            or(&self.name, NULL),
+        );
+        write!(
+            f,
+            "/{group}/{}/{}/{namespace}/{name}",
+            self.version, self.plural
+        )
     }
 }
 
@@ -233,7 +258,8 @@ impl Application {
 
     /// Parses the content of a message; the error text says what is wrong with it.
     pub fn read(content: &Value) -> Result<Self, String> {
-        Self::deserialize(content).map_err(|error| format!("the content is no Application: {error}"))
+        Self::deserialize(content)
+            .map_err(|error| format!("the content is no Application: {error}"))
     }
 
     /// Returns the request as the content of a message.
@@ -244,7 +270,11 @@ impl Application {
     /// Returns the API's error, if there is one: a `metav1.Status` without kind and apiVersion.
     pub fn refusal(&self) -> Option<&Value> {
         let status = self.error.get("ErrStatus")?;
-        status.get("code").and_then(Value::as_u64).filter(|code| *code > 0).map(|_| status)
+        status
+            .get("code")
+            .and_then(Value::as_u64)
+            .filter(|code| *code > 0)
+            .map(|_| status)
     }
 
     fn checksum(&self) -> String {
@@ -258,7 +288,12 @@ impl Application {
         ];
         let mut context = Context::new(&SHA256);
         parts.iter().for_each(|part| context.update(part));
-        context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        context
+            .finish()
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 

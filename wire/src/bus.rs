@@ -82,20 +82,33 @@ impl ServiceResponse {
     /// Creates the agent's own response for a service that could not be called, with `reason` as the body.
     pub fn failure(status_code: u16, reason: &str) -> Self {
         let header = [
-            ("Content-Type".to_owned(), vec!["text/plain; charset=utf-8".to_owned()]),
+            (
+                "Content-Type".to_owned(),
+                vec!["text/plain; charset=utf-8".to_owned()],
+            ),
             (Self::OWN.to_owned(), vec!["edge-agent".to_owned()]),
         ];
-        Self { header: header.into(), status_code, body: reason.as_bytes().to_vec() }
+        Self {
+            header: header.into(),
+            status_code,
+            body: reason.as_bytes().to_vec(),
+        }
     }
 
     /// Reports whether an agent of ours generated this response itself.
     pub fn is_failure(&self) -> bool {
-        self.header.keys().any(|name| name.eq_ignore_ascii_case(Self::OWN))
+        self.header
+            .keys()
+            .any(|name| name.eq_ignore_ascii_case(Self::OWN))
     }
 
     /// Returns the body as the reason of a failure.
     pub fn reason(&self) -> String {
-        format!("{} {}", self.status_code, String::from_utf8_lossy(&self.body).trim_end())
+        format!(
+            "{} {}",
+            self.status_code,
+            String::from_utf8_lossy(&self.body).trim_end()
+        )
     }
 }
 
@@ -136,7 +149,10 @@ impl ServiceAddress {
         let port = port.parse().ok().filter(|port| *port != 0)?;
         let sound = !path.contains(|c: char| c.is_control() || c.is_whitespace());
         let slash = if path.starts_with('/') { "" } else { "/" };
-        sound.then(|| Self { port, path: format!("{slash}{path}") })
+        sound.then(|| Self {
+            port,
+            path: format!("{slash}{path}"),
+        })
     }
 }
 
@@ -160,7 +176,10 @@ impl Payload {
     pub fn read(content: &Value) -> Option<Self> {
         match content {
             Value::String(text) => Some(Self::Text(text.clone())),
-            other => STANDARD.decode(other.get("base64")?.as_str()?).ok().map(Self::from),
+            other => STANDARD
+                .decode(other.get("base64")?.as_str()?)
+                .ok()
+                .map(Self::from),
         }
     }
 
@@ -201,7 +220,10 @@ pub struct Terms {
 
 impl Terms {
     /// The guarantees of our cloud.
-    pub const OURS: Self = Self { answered: true, base64: true };
+    pub const OURS: Self = Self {
+        answered: true,
+        base64: true,
+    };
 
     /// Parses the content of a subscription; without content nothing is guaranteed.
     pub fn read(content: &Value) -> Self {

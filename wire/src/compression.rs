@@ -71,7 +71,12 @@ impl Decompressor {
     ///
     /// # Errors
     /// The bytes are not a compressed message, or belong to another connection's history; later messages cannot be read either.
-    pub fn read(&mut self, frame: Bytes, is_binary: bool, limit: usize) -> Result<Bytes, CompressionError> {
+    pub fn read(
+        &mut self,
+        frame: Bytes,
+        is_binary: bool,
+        limit: usize,
+    ) -> Result<Bytes, CompressionError> {
         if is_binary {
             return self.decompress(&frame, limit).map(Bytes::from);
         }
@@ -106,14 +111,20 @@ mod tests {
             None => (text.to_vec(), false),
         };
         let size = frame.len();
-        assert_eq!(decompressor.read(frame.into(), is_binary, text.len())?, text);
+        assert_eq!(
+            decompressor.read(frame.into(), is_binary, text.len())?,
+            text
+        );
         Ok(size)
     }
 
     #[test]
     fn what_was_said_before_costs_little() {
         let captures = include_str!("../tests/fixtures/edgecore-cloudcore-1.23-full.jsonl");
-        let lease = captures.lines().find(|line| line.contains("renewTime")).unwrap();
+        let lease = captures
+            .lines()
+            .find(|line| line.contains("renewTime"))
+            .unwrap();
         let mut ends = <(Compressor, Decompressor)>::default();
         let first = say(&mut ends, lease.as_bytes()).unwrap();
         let again = lease.replace("at_ms\":1", "at_ms\":2");
@@ -124,14 +135,26 @@ mod tests {
     #[test]
     fn what_is_no_compressed_message_is_an_error() {
         let mut decompressor = Decompressor::default();
-        for bytes in
-            [&b""[..], b"\x01", b"\x05\0\0\0", b"\x05\0\0\0\x14aaaaaaaa", b"\x08\0\0\0\x00\xff\xff\x00"]
-        {
+        for bytes in [
+            &b""[..],
+            b"\x01",
+            b"\x05\0\0\0",
+            b"\x05\0\0\0\x14aaaaaaaa",
+            b"\x08\0\0\0\x00\xff\xff\x00",
+        ] {
             let error = decompressor.read(bytes.into(), true, 100).unwrap_err();
-            assert!(matches!(error, CompressionError::Malformed(_)), "{bytes:?}: {error}");
+            assert!(
+                matches!(error, CompressionError::Malformed(_)),
+                "{bytes:?}: {error}"
+            );
         }
-        let error = decompressor.read(b"\xff\xff\xff\xff\x14aaaa"[..].into(), true, 100).unwrap_err();
-        assert_eq!(error.to_string(), "a compressed message of 4294967295 bytes exceeds the limit of 100");
+        let error = decompressor
+            .read(b"\xff\xff\xff\xff\x14aaaa"[..].into(), true, 100)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a compressed message of 4294967295 bytes exceeds the limit of 100"
+        );
     }
 
     proptest! {

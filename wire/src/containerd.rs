@@ -43,7 +43,11 @@ pub mod events {
         /// Reports whether the event is about a task as a whole, and not about an additional process executed in it. Returns false for
         /// other kinds of events.
         pub fn is_of_task(&self) -> bool {
-            let event = self.event.as_ref().map(|event| &event.value[..]).unwrap_or_default();
+            let event = self
+                .event
+                .as_ref()
+                .map(|event| &event.value[..])
+                .unwrap_or_default();
             let (container, process) = match self.topic.as_str() {
                 "/tasks/start" | "/tasks/oom" => return true,
                 "/tasks/exit" => match TaskExit::decode(event) {
@@ -82,8 +86,15 @@ pub mod events {
                 ("/tasks/exec-started", vec![], false),
                 ("/images/create", vec![], false),
             ] {
-                let event = Some(Any { type_url: String::new(), value: value.clone().into() });
-                let envelope = Envelope { namespace: "k8s.io".into(), topic: topic.into(), event };
+                let event = Some(Any {
+                    type_url: String::new(),
+                    value: value.clone().into(),
+                });
+                let envelope = Envelope {
+                    namespace: "k8s.io".into(),
+                    topic: topic.into(),
+                    event,
+                };
                 assert_eq!(envelope.is_of_task(), expected, "{topic} {value:x?}");
             }
         }

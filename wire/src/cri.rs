@@ -31,7 +31,9 @@ mod generated;
 /// Shows that there is a value but not the value itself, because environment variables carry secrets.
 impl fmt::Debug for KeyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyValue").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("KeyValue")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,7 +62,10 @@ mod tests {
             server_address: "registry.example".into(),
         };
         let config = ContainerConfig {
-            envs: vec![KeyValue { key: "PASSWORD".into(), value: "hunter2".into() }],
+            envs: vec![KeyValue {
+                key: "PASSWORD".into(),
+                value: "hunter2".into(),
+            }],
             ..Default::default()
         };
         let shown = format!("{auth:?} {config:?}");

@@ -49,15 +49,25 @@ mod tests {
     fn field_numbers_are_the_published_ones() -> Result<(), prost::DecodeError> {
         // Device.namespace is 4, MapperInfo.protocol 4 and .address 5, ReportDeviceStatusRequest.deviceNamespace 3.
         let device = Device::decode(&[0x0a, 1, b'd', 0x22, 2, b'n', b's'][..])?;
-        assert_eq!((device.name.as_str(), device.namespace.as_str()), ("d", "ns"));
+        assert_eq!(
+            (device.name.as_str(), device.namespace.as_str()),
+            ("d", "ns")
+        );
         let mapper = MapperInfo::decode(&[0x22, 3, b'b', b'l', b'e', 0x2a, 2, b'/', b's'][..])?;
-        assert_eq!((mapper.protocol.as_str(), &mapper.address[..]), ("ble", &b"/s"[..]));
-        let report = ReportDeviceStatusRequest::decode(&[0x1a, 2, b'n', b's', 0x12, 2, 0x0a, 0][..])?;
+        assert_eq!(
+            (mapper.protocol.as_str(), &mapper.address[..]),
+            ("ble", &b"/s"[..])
+        );
+        let report =
+            ReportDeviceStatusRequest::decode(&[0x1a, 2, b'n', b's', 0x12, 2, 0x0a, 0][..])?;
         assert_eq!(report.device_namespace, "ns");
         assert_eq!(report.reported_device.unwrap_or_default().twins.len(), 1);
         // PushMethod.otel is 4 and stands after mqtt, dbMethod is 3
         let push = PushMethod::decode(&[0x22, 3, 0x0a, 1, b'u', 0x1a, 0][..])?;
-        assert_eq!(push.otel.map(|otel| otel.endpoint_url), Some("u".to_owned()));
+        assert_eq!(
+            push.otel.map(|otel| otel.endpoint_url),
+            Some("u".to_owned())
+        );
         assert!(push.db_method.is_some());
         Ok(())
     }
@@ -66,7 +76,13 @@ mod tests {
     fn debug_never_shows_a_setting() {
         let settings = serde_json::json!({"password": "hunter2"});
         let value = CustomizedValue::from_json(settings.as_object().expect("an object"));
-        let shown = format!("{:?}", ProtocolConfig { protocol_name: "x".into(), config_data: Some(value) });
+        let shown = format!(
+            "{:?}",
+            ProtocolConfig {
+                protocol_name: "x".into(),
+                config_data: Some(value)
+            }
+        );
         assert!(shown.contains("password") && !shown.contains("hunter2"));
     }
 }

@@ -5,7 +5,9 @@
 
 use serde_json::Value;
 
-use crate::{Answer, Change, Group, Header, Message, Operation, ResourcePath, ResourceType, Route, Source};
+use crate::{
+    Answer, Change, Group, Header, Message, Operation, ResourcePath, ResourceType, Route, Source,
+};
 
 /// A message of the cloud: header and body.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,15 +143,28 @@ const MEMBERSHIP: &str = "membership";
 const MEMBERSHIP_DETAIL: &str = "membership/detail";
 
 impl From<Message> for Down {
-    fn from(Message { header, route, content }: Message) -> Self {
-        Self { header, body: Downstream::read(route, content) }
+    fn from(
+        Message {
+            header,
+            route,
+            content,
+        }: Message,
+    ) -> Self {
+        Self {
+            header,
+            body: Downstream::read(route, content),
+        }
     }
 }
 
 impl From<Down> for Message {
     fn from(Down { header, body }: Down) -> Self {
         let (route, content) = body.write();
-        Self { header, route, content }
+        Self {
+            header,
+            route,
+            content,
+        }
     }
 }
 
@@ -192,7 +207,12 @@ impl Downstream {
             Group::Twin => Self::read_twin(route, content),
             Group::User => Self::read_user(route, content),
             Group::TaskManager => {
-                let Route { source, operation, resource, .. } = route;
+                let Route {
+                    source,
+                    operation,
+                    resource,
+                    ..
+                } = route;
                 Self::Job {
                     origin: source,
                     action: operation.as_str().to_owned(),
@@ -221,14 +241,22 @@ impl Downstream {
                 | Op::DeleteVolume
                 | Op::ControllerPublishVolume
                 | Op::ControllerUnpublishVolume,
-            ) => Self::Volume { operation: route.operation, path: route.resource, request: content },
-            (Source::EdgeController, Op::Response) => {
-                Self::Answer { path: route.resource, answer: Answer::read(content) }
-            }
+            ) => Self::Volume {
+                operation: route.operation,
+                path: route.resource,
+                request: content,
+            },
+            (Source::EdgeController, Op::Response) => Self::Answer {
+                path: route.resource,
+                answer: Answer::read(content),
+            },
             (_, operation) => match Change::of(operation) {
-                Some(change) if route.resource.as_object().is_some() => {
-                    Self::Object { origin: route.source, change, path: route.resource, object: content }
-                }
+                Some(change) if route.resource.as_object().is_some() => Self::Object {
+                    origin: route.source,
+                    change,
+                    path: route.resource,
+                    object: content,
+                },
                 _ => Self::Unknown { route, content },
             },
         }
@@ -239,14 +267,17 @@ impl Downstream {
             return Self::Unknown { route, content };
         }
         let path = route.resource.as_str();
-        let device = path.strip_prefix(TWIN_DESIRED.0).and_then(|rest| rest.strip_suffix(TWIN_DESIRED.1));
+        let device = path
+            .strip_prefix(TWIN_DESIRED.0)
+            .and_then(|rest| rest.strip_suffix(TWIN_DESIRED.1));
         match (&route.operation, path, device) {
             (Operation::Response, "twin", _) => Self::TwinConfirmed(content),
             (Operation::Update, MEMBERSHIP, _) => Self::Membership(content),
             (Operation::Update, MEMBERSHIP_DETAIL, _) => Self::MembershipDetail(content),
-            (Operation::Update, _, Some(device)) => {
-                Self::TwinDesired { device: device.to_owned(), update: content }
-            }
+            (Operation::Update, _, Some(device)) => Self::TwinDesired {
+                device: device.to_owned(),
+                update: content,
+            },
             _ => Self::Unknown { route, content },
         }
     }
@@ -255,19 +286,35 @@ impl Downstream {
         use Operation as Op;
         let resource = route.resource.as_str().to_owned();
         match (&route.source, &route.operation) {
-            (Source::RouterEventBus, Op::Publish) => Self::Publish { topic: resource, payload: content },
+            (Source::RouterEventBus, Op::Publish) => Self::Publish {
+                topic: resource,
+                payload: content,
+            },
             (Source::RouterEventBus, operation @ (Op::Subscribe | Op::Unsubscribe)) => {
-                Self::Subscription { on: *operation == Op::Subscribe, topic: resource, content }
+                Self::Subscription {
+                    on: *operation == Op::Subscribe,
+                    topic: resource,
+                    content,
+                }
             }
-            (Source::RouterServiceBus, operation @ (Op::Start | Op::Stop)) => {
-                Self::ServiceTarget { on: *operation == Op::Start, url: resource, content }
-            }
-            (Source::RouterServiceBus, method) => {
-                Self::ServiceCall { method: method.as_str().to_owned(), target: resource, request: content }
-            }
+            (Source::RouterServiceBus, operation @ (Op::Start | Op::Stop)) => Self::ServiceTarget {
+                on: *operation == Op::Start,
+                url: resource,
+                content,
+            },
+            (Source::RouterServiceBus, method) => Self::ServiceCall {
+                method: method.as_str().to_owned(),
+                target: resource,
+                request: content,
+            },
             (Source::Bus | Source::ServiceBus, operation @ (Op::Response | Op::Error)) => {
                 let failed = *operation == Op::Error;
-                Self::UploadAnswer { origin: route.source, failed, path: route.resource, content }
+                Self::UploadAnswer {
+                    origin: route.source,
+                    failed,
+                    path: route.resource,
+                    content,
+                }
             }
             _ => Self::Unknown { route, content },
         }
@@ -277,44 +324,96 @@ impl Downstream {
         use Operation as Op;
         let resource = |source, operation, path| route(source, Group::Resource, operation, path);
         let twin = |operation, path| route(Source::DeviceController, Group::Twin, operation, path);
-        let user = |source, operation, path: String| route(source, Group::User, operation, path.into());
+        let user =
+            |source, operation, path: String| route(source, Group::User, operation, path.into());
         match self {
-            Self::Object { origin, change, path, object } => (resource(origin, change.into(), path), object),
-            Self::Answer { path, answer } => {
-                (resource(Source::EdgeController, Op::Response, path), answer.write())
-            }
-            Self::RootCa(pem) => (resource(Source::CloudHub, Op::Response, ROOT_CA.into()), pem),
+            Self::Object {
+                origin,
+                change,
+                path,
+                object,
+            } => (resource(origin, change.into(), path), object),
+            Self::Answer { path, answer } => (
+                resource(Source::EdgeController, Op::Response, path),
+                answer.write(),
+            ),
+            Self::RootCa(pem) => (
+                resource(Source::CloudHub, Op::Response, ROOT_CA.into()),
+                pem,
+            ),
             Self::TwinConfirmed(content) => (twin(Op::Response, "twin".into()), content),
             Self::Membership(content) => (twin(Op::Update, MEMBERSHIP.into()), content),
-            Self::MembershipDetail(content) => (twin(Op::Update, MEMBERSHIP_DETAIL.into()), content),
-            Self::TwinDesired { device, update } => {
-                (twin(Op::Update, format!("{}{device}{}", TWIN_DESIRED.0, TWIN_DESIRED.1).into()), update)
+            Self::MembershipDetail(content) => {
+                (twin(Op::Update, MEMBERSHIP_DETAIL.into()), content)
             }
-            Self::Application(content) => {
-                (resource(Source::DynamicController, Op::ApplicationResponse, APPLICATION.into()), content)
-            }
-            Self::WatchSync(content) => {
-                (resource(Source::DynamicController, Op::ApplicationResponse, WATCH_SYNC.into()), content)
-            }
-            Self::Job { origin, action, path, spec } => {
-                (route(origin, Group::TaskManager, action.into(), path), spec)
-            }
-            Self::Volume { operation, path, request } => {
-                (resource(Source::CloudHub, operation, path), request)
-            }
-            Self::Unknown { route, content } => (route, content),
-            Self::Publish { topic, payload } => (user(Source::RouterEventBus, Op::Publish, topic), payload),
-            Self::Subscription { on, topic, content } => (
-                user(Source::RouterEventBus, if on { Op::Subscribe } else { Op::Unsubscribe }, topic),
+            Self::TwinDesired { device, update } => (
+                twin(
+                    Op::Update,
+                    format!("{}{device}{}", TWIN_DESIRED.0, TWIN_DESIRED.1).into(),
+                ),
+                update,
+            ),
+            Self::Application(content) => (
+                resource(
+                    Source::DynamicController,
+                    Op::ApplicationResponse,
+                    APPLICATION.into(),
+                ),
                 content,
             ),
-            Self::ServiceTarget { on, url, content } => {
-                (user(Source::RouterServiceBus, if on { Op::Start } else { Op::Stop }, url), content)
+            Self::WatchSync(content) => (
+                resource(
+                    Source::DynamicController,
+                    Op::ApplicationResponse,
+                    WATCH_SYNC.into(),
+                ),
+                content,
+            ),
+            Self::Job {
+                origin,
+                action,
+                path,
+                spec,
+            } => (route(origin, Group::TaskManager, action.into(), path), spec),
+            Self::Volume {
+                operation,
+                path,
+                request,
+            } => (resource(Source::CloudHub, operation, path), request),
+            Self::Unknown { route, content } => (route, content),
+            Self::Publish { topic, payload } => {
+                (user(Source::RouterEventBus, Op::Publish, topic), payload)
             }
-            Self::ServiceCall { method, target, request } => {
-                (user(Source::RouterServiceBus, method.into(), target), request)
-            }
-            Self::UploadAnswer { origin, failed, path, content } => {
+            Self::Subscription { on, topic, content } => (
+                user(
+                    Source::RouterEventBus,
+                    if on { Op::Subscribe } else { Op::Unsubscribe },
+                    topic,
+                ),
+                content,
+            ),
+            Self::ServiceTarget { on, url, content } => (
+                user(
+                    Source::RouterServiceBus,
+                    if on { Op::Start } else { Op::Stop },
+                    url,
+                ),
+                content,
+            ),
+            Self::ServiceCall {
+                method,
+                target,
+                request,
+            } => (
+                user(Source::RouterServiceBus, method.into(), target),
+                request,
+            ),
+            Self::UploadAnswer {
+                origin,
+                failed,
+                path,
+                content,
+            } => {
                 let operation = if failed { Op::Error } else { Op::Response };
                 (route(origin, Group::User, operation, path), content)
             }
@@ -322,14 +421,36 @@ impl Downstream {
     }
 
     /// Creates the edge controller's message with an object's new state.
-    pub fn put(change: Change, namespace: &str, kind: &ResourceType, name: &str, object: Value) -> Self {
+    pub fn put(
+        change: Change,
+        namespace: &str,
+        kind: &ResourceType,
+        name: &str,
+        object: Value,
+    ) -> Self {
         let path = ResourcePath::object(namespace, kind, name);
-        Self::Object { origin: Source::EdgeController, change, path, object }
+        Self::Object {
+            origin: Source::EdgeController,
+            change,
+            path,
+            object,
+        }
     }
 }
 
-pub(crate) fn route(source: Source, group: Group, operation: Operation, resource: ResourcePath) -> Route {
-    Route { source, destination: String::new(), group, operation, resource }
+pub(crate) fn route(
+    source: Source,
+    group: Group,
+    operation: Operation,
+    resource: ResourcePath,
+) -> Route {
+    Route {
+        source,
+        destination: String::new(),
+        group,
+        operation,
+        resource,
+    }
 }
 
 #[cfg(test)]

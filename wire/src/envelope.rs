@@ -28,7 +28,11 @@ pub struct Header {
     #[serde(default, deserialize_with = "or_null")]
     pub msg_id: String,
     /// The message that this one answers; empty on unsolicited messages.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub parent_msg_id: String,
     /// Milliseconds since the Unix epoch, at creation.
     #[serde(default, deserialize_with = "or_null")]
@@ -42,7 +46,11 @@ pub struct Header {
     )]
     pub resource_version: String,
     /// Always absent on the wire.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub sync: bool,
     /// Unused by KubeEdge.
     #[serde(
@@ -58,19 +66,39 @@ pub struct Header {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The module that sent it.
-    #[serde(default, deserialize_with = "word", skip_serializing_if = "Source::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "word",
+        skip_serializing_if = "Source::is_empty"
+    )]
     pub source: Source,
     /// Never set by KubeEdge.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub destination: String,
     /// The group of modules that receives it.
-    #[serde(default, deserialize_with = "word", skip_serializing_if = "Group::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "word",
+        skip_serializing_if = "Group::is_empty"
+    )]
     pub group: Group,
     /// The operation.
-    #[serde(default, deserialize_with = "word", skip_serializing_if = "Operation::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "word",
+        skip_serializing_if = "Operation::is_empty"
+    )]
     pub operation: Operation,
     /// The resource path.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "ResourcePath::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "ResourcePath::is_empty"
+    )]
     pub resource: ResourcePath,
 }
 
@@ -103,8 +131,16 @@ where
 impl Message {
     /// Creates an unsolicited message; `now` is in milliseconds since the Unix epoch.
     pub fn new(route: Route, content: Value, now: i64) -> Self {
-        let header = Header { msg_id: Self::new_id(), timestamp: now, ..Header::default() };
-        Self { header, route, content }
+        let header = Header {
+            msg_id: Self::new_id(),
+            timestamp: now,
+            ..Header::default()
+        };
+        Self {
+            header,
+            route,
+            content,
+        }
     }
 
     /// Returns a random message id.
@@ -174,7 +210,10 @@ mod tests {
     #[test]
     fn bytes_are_the_characters_of_a_string_and_the_json_of_the_rest() {
         assert_eq!(with(json!("T0s=")).content_bytes(), b"T0s=");
-        assert_eq!(with(json!({"a": [1, null]})).content_bytes(), b"{\"a\":[1,null]}");
+        assert_eq!(
+            with(json!({"a": [1, null]})).content_bytes(),
+            b"{\"a\":[1,null]}"
+        );
         assert_eq!(with(Value::Null).content_bytes(), b"null");
     }
 
@@ -203,18 +242,49 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_names_its_message() {
-        let route = |source, operation| Route { source, operation, group: Group::Twin, ..Route::default() };
+        let route = |source, operation| Route {
+            source,
+            operation,
+            group: Group::Twin,
+            ..Route::default()
+        };
         for (source, operation, back, group) in [
-            (Source::EdgeController, Operation::Insert, Source::EdgeController, Group::Twin),
-            (Source::DeviceController, Operation::Update, Source::DeviceController, Group::Twin),
-            (Source::DeviceController, Operation::Insert, Source::Meta, Group::Twin),
-            (Source::DeviceController, Operation::Delete, Source::Meta, Group::Twin),
+            (
+                Source::EdgeController,
+                Operation::Insert,
+                Source::EdgeController,
+                Group::Twin,
+            ),
+            (
+                Source::DeviceController,
+                Operation::Update,
+                Source::DeviceController,
+                Group::Twin,
+            ),
+            (
+                Source::DeviceController,
+                Operation::Insert,
+                Source::Meta,
+                Group::Twin,
+            ),
+            (
+                Source::DeviceController,
+                Operation::Delete,
+                Source::Meta,
+                Group::Twin,
+            ),
         ] {
             let message = Message::new(route(source, operation), json!({}), 1);
             let ack = message.acknowledgement(2);
             assert_eq!((ack.route.source, ack.route.group), (back, group));
-            assert_eq!((ack.route.operation, ack.content), (Operation::Response, json!("OK")));
-            assert_eq!((ack.header.parent_msg_id, ack.header.timestamp), (message.header.msg_id.clone(), 2));
+            assert_eq!(
+                (ack.route.operation, ack.content),
+                (Operation::Response, json!("OK"))
+            );
+            assert_eq!(
+                (ack.header.parent_msg_id, ack.header.timestamp),
+                (message.header.msg_id.clone(), 2)
+            );
             assert_ne!(ack.header.msg_id, message.header.msg_id);
         }
     }

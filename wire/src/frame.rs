@@ -44,7 +44,9 @@ pub enum FrameError {
         limit: usize,
     },
     /// The frame has another version or does not hold a message.
-    #[error("not a frame that holds a message; both ends must speak viaduct's framing, version 1.1.1")]
+    #[error(
+        "not a frame that holds a message; both ends must speak viaduct's framing, version 1.1.1"
+    )]
     Head,
     /// The protobuf message cannot be decoded.
     #[error("a frame holds no message")]
@@ -130,7 +132,11 @@ pub struct Decoder {
 impl Decoder {
     /// Creates a decoder for messages of at most `limit` bytes, and never more than [`LIMIT`].
     pub fn new(limit: usize) -> Self {
-        Self { limit: limit.min(LIMIT), bytes: Vec::new(), skipped: None }
+        Self {
+            limit: limit.min(LIMIT),
+            bytes: Vec::new(),
+            skipped: None,
+        }
     }
 
     /// Appends the next bytes of the stream.
@@ -138,7 +144,9 @@ impl Decoder {
         if let Some((_, left)) = &mut self.skipped {
             let (skipped, rest) = bytes.split_at((*left).min(bytes.len()));
             *left -= skipped.len();
-            let room = KEPT_OF_SKIPPED.saturating_sub(self.bytes.len()).min(skipped.len());
+            let room = KEPT_OF_SKIPPED
+                .saturating_sub(self.bytes.len())
+                .min(skipped.len());
             self.bytes.extend_from_slice(&skipped[..room]);
             bytes = rest;
             if *left > 0 {
@@ -150,7 +158,9 @@ impl Decoder {
 
     /// Skips the frame for which [`Self::take`] has returned [`FrameError::TooLarge`].
     pub fn skip(&mut self) {
-        let Some([.., a, b, c, d]) = self.bytes.first_chunk::<HEAD>().copied() else { return };
+        let Some([.., a, b, c, d]) = self.bytes.first_chunk::<HEAD>().copied() else {
+            return;
+        };
         let size = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
         let received = self.bytes.split_off(HEAD);
         self.bytes.clear();
@@ -176,16 +186,23 @@ impl Decoder {
     /// # Errors
     /// The stream holds something else; nothing after it can be read.
     pub fn take(&mut self) -> Result<Option<(Message, usize)>, FrameError> {
-        let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
+        let Some(head) = self.bytes.first_chunk::<HEAD>() else {
+            return Ok(None);
+        };
         let [a, b, c, d, kind, _, sizes @ ..] = *head;
         if [a, b, c, d] != VERSION || kind != MESSAGE {
             return Err(FrameError::Head);
         }
         let size = usize::try_from(u32::from_be_bytes(sizes)).unwrap_or(usize::MAX);
         if size > self.limit {
-            return Err(FrameError::TooLarge { size, limit: self.limit });
+            return Err(FrameError::TooLarge {
+                size,
+                limit: self.limit,
+            });
         }
-        let Some(body) = self.bytes.get(HEAD..HEAD + size) else { return Ok(None) };
+        let Some(body) = self.bytes.get(HEAD..HEAD + size) else {
+            return Ok(None);
+        };
         let message = unpack(Packed::decode(body).map_err(FrameError::Malformed)?)?;
         self.bytes.drain(..HEAD + size);
         Ok(Some((message, HEAD + size)))
@@ -204,11 +221,24 @@ fn decode_head(beginning: &[u8]) -> Option<Message> {
     }
     let head = beginning.get(..beginning.len() - rest.len())?;
     let packed = Packed::decode(head).ok()?;
-    packed.router.is_some().then(|| unpack(Packed { content: b"null".to_vec(), ..packed }).ok()).flatten()
+    packed
+        .router
+        .is_some()
+        .then(|| {
+            unpack(Packed {
+                content: b"null".to_vec(),
+                ..packed
+            })
+            .ok()
+        })
+        .flatten()
 }
 
 fn unpack(packed: Packed) -> Result<Message, FrameError> {
-    let (header, router) = (packed.header.unwrap_or_default(), packed.router.unwrap_or_default());
+    let (header, router) = (
+        packed.header.unwrap_or_default(),
+        packed.router.unwrap_or_default(),
+    );
     let header = Header {
         msg_id: header.id,
         parent_msg_id: header.parent_id,
@@ -224,14 +254,20 @@ fn unpack(packed: Packed) -> Result<Message, FrameError> {
         resource: router.resource.into(),
         ..Route::default()
     };
-    Ok(Message { header, route, content: content(packed.content)? })
+    Ok(Message {
+        header,
+        route,
+        content: content(packed.content)?,
+    })
 }
 
 /// Parses content: objects, lists and `null` are JSON; everything else is text, including numbers, which may be a payload's text.
 fn content(bytes: Vec<u8>) -> Result<Value, FrameError> {
     match serde_json::from_slice(&bytes) {
         Ok(value @ (Value::Object(_) | Value::Array(_) | Value::Null)) => Ok(value),
-        _ => String::from_utf8(bytes).map(Value::String).map_err(|_| FrameError::Content),
+        _ => String::from_utf8(bytes)
+            .map(Value::String)
+            .map_err(|_| FrameError::Content),
     }
 }
 

@@ -11,7 +11,9 @@ impl ConnectionHeaders {
     /// Reads the header names from the values of `Connection`.
     pub fn named_in<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let names = values.into_iter().flat_map(|value| value.split(','));
-        Self { named: names.map(|name| name.trim().to_owned()).collect() }
+        Self {
+            named: names.map(|name| name.trim().to_owned()).collect(),
+        }
     }
 
     /// Reports whether the header `name` is one of them.
@@ -27,7 +29,9 @@ impl ConnectionHeaders {
             "transfer-encoding",
             "upgrade",
         ];
-        let mut all = NAMES.into_iter().chain(self.named.iter().map(String::as_str));
+        let mut all = NAMES
+            .into_iter()
+            .chain(self.named.iter().map(String::as_str));
         all.any(|one| one.eq_ignore_ascii_case(name))
     }
 }
@@ -36,7 +40,11 @@ impl ConnectionHeaders {
 pub fn canonical_name(name: &str) -> String {
     let mut upper = true;
     let letter = |letter: char| {
-        let written = if upper { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
+        let written = if upper {
+            letter.to_ascii_uppercase()
+        } else {
+            letter.to_ascii_lowercase()
+        };
         upper = letter == '-';
         written
     };
@@ -58,8 +66,12 @@ mod tests {
 
     #[test]
     fn names_are_written_as_go_writes_them() {
-        for (name, written) in [("content-type", "Content-Type"), ("X-ABC", "X-Abc"), ("te", "Te"), ("", "")]
-        {
+        for (name, written) in [
+            ("content-type", "Content-Type"),
+            ("X-ABC", "X-Abc"),
+            ("te", "Te"),
+            ("", ""),
+        ] {
             assert_eq!(canonical_name(name), written);
         }
     }

@@ -26,7 +26,10 @@ pub struct Instance {
 impl Default for Instance {
     /// Returns the instance of an agent that does not identify itself: `unknown` as id and start.
     fn default() -> Self {
-        Self { id: "unknown".to_owned(), started: "unknown".to_owned() }
+        Self {
+            id: "unknown".to_owned(),
+            started: "unknown".to_owned(),
+        }
     }
 }
 
@@ -37,8 +40,10 @@ impl Instance {
             let letter = |byte: u8| byte.is_ascii_alphanumeric() || others.contains(&byte);
             !text.is_empty() && text.len() <= LONGEST && text.bytes().all(letter)
         };
-        (fits(id, b"-") && fits(started, b"-:.+"))
-            .then(|| Self { id: id.to_owned(), started: started.to_owned() })
+        (fits(id, b"-") && fits(started, b"-:.+")).then(|| Self {
+            id: id.to_owned(),
+            started: started.to_owned(),
+        })
     }
 
     /// Parses the header's value.
@@ -73,8 +78,17 @@ mod tests {
         let one = Instance::new("0b3c-44", "2026-11-26T16:00:00Z").unwrap();
         assert_eq!(Instance::parse(&one.to_string()), Some(one));
         let long = "a".repeat(LONGEST + 1);
-        for bad in ["", "a", "a ", " b", "a b c", "a\n b", &format!("{long} b"), &format!("a {long}"), "é 1"]
-        {
+        for bad in [
+            "",
+            "a",
+            "a ",
+            " b",
+            "a b c",
+            "a\n b",
+            &format!("{long} b"),
+            &format!("a {long}"),
+            "é 1",
+        ] {
             assert_eq!(Instance::parse(bad), None, "{bad:?}");
         }
     }

@@ -26,7 +26,10 @@ pub enum DecodeError {
 /// Decodes one message of at most `limit` bytes. Unknown fields are ignored; nesting is limited to 128 levels.
 pub fn decode(bytes: &[u8], limit: usize) -> Result<Message, DecodeError> {
     if bytes.len() > limit {
-        return Err(DecodeError::TooLarge { size: bytes.len(), limit });
+        return Err(DecodeError::TooLarge {
+            size: bytes.len(),
+            limit,
+        });
     }
     serde_json::from_slice(bytes).map_err(DecodeError::Malformed)
 }
@@ -35,7 +38,9 @@ pub fn decode(bytes: &[u8], limit: usize) -> Result<Message, DecodeError> {
 pub fn decode_head(beginning: &[u8]) -> Option<Message> {
     // in a text its quotes would be escaped
     const CONTENT: &[u8] = b",\"content\":";
-    let end = beginning.windows(CONTENT.len()).position(|window| window == CONTENT)?;
+    let end = beginning
+        .windows(CONTENT.len())
+        .position(|window| window == CONTENT)?;
     serde_json::from_slice(&[beginning.get(..end)?, b"}"].concat()).ok()
 }
 

@@ -7,8 +7,13 @@ use serde_json::Value;
 use crate::{Group, Message, Operation, ResourceType, Source};
 
 /// Texts which, anywhere in the resource, exempt a message from acknowledgement. Object names count, as in KubeEdge.
-const UNACKNOWLEDGED: [&str; 5] =
-    ["podlist", "membership", "twin/cloud_updated", "serviceaccounttoken", "k8s/ca.crt"];
+const UNACKNOWLEDGED: [&str; 5] = [
+    "podlist",
+    "membership",
+    "twin/cloud_updated",
+    "serviceaccounttoken",
+    "k8s/ca.crt",
+];
 
 /// Reports whether `CloudCore` waits for an acknowledgement of this message from cloud to edge.
 pub fn needs_ack(message: &Message) -> bool {
@@ -26,7 +31,10 @@ pub fn needs_ack(message: &Message) -> bool {
         _ => {}
     }
     if route.group == Group::User
-        || matches!(route.source, Source::TaskManager | Source::NodeUpgradeJobController)
+        || matches!(
+            route.source,
+            Source::TaskManager | Source::NodeUpgradeJobController
+        )
     {
         return false;
     }
@@ -42,7 +50,9 @@ fn is_ok_or_error(content: &Value) -> bool {
 
 fn edge_controller_waits(message: &Message) -> bool {
     let operation = &message.route.operation;
-    let Some(object) = message.route.resource.as_object() else { return true };
+    let Some(object) = message.route.resource.as_object() else {
+        return true;
+    };
     match object.kind {
         ResourceType::Lease
         | ResourceType::NodePatch
@@ -99,7 +109,13 @@ mod tests {
     #[test]
     fn answers_that_say_ok_or_what_failed_are_not_waited_for() {
         for content in [json!("OK"), json!({"ErrStatus": {}})] {
-            assert!(!waits("edgecontroller", "resource", "response", "ns/configmap/c", content));
+            assert!(!waits(
+                "edgecontroller",
+                "resource",
+                "response",
+                "ns/configmap/c",
+                content
+            ));
         }
     }
 
@@ -107,12 +123,42 @@ mod tests {
     fn messages_of_the_other_controllers() {
         for (source, group, operation, resource, expected) in [
             ("devicecontroller", "twin", "insert", "ns/device/d", true),
-            ("devicecontroller", "twin", "update", "membership/detail", false),
-            ("devicecontroller", "twin", "update", "device/d/twin/cloud_updated", false),
-            ("dynamiccontroller", "resource", "insert", "ns/service/s", true),
-            ("dynamiccontroller", "resource", "applicationResponse", "ignore/Application/ignore", false),
+            (
+                "devicecontroller",
+                "twin",
+                "update",
+                "membership/detail",
+                false,
+            ),
+            (
+                "devicecontroller",
+                "twin",
+                "update",
+                "device/d/twin/cloud_updated",
+                false,
+            ),
+            (
+                "dynamiccontroller",
+                "resource",
+                "insert",
+                "ns/service/s",
+                true,
+            ),
+            (
+                "dynamiccontroller",
+                "resource",
+                "applicationResponse",
+                "ignore/Application/ignore",
+                false,
+            ),
             ("router_eventbus", "user", "publish", "topic", false),
-            ("taskmanager", "taskmanager", "Upgrade", "a/b/c/d/node/n", false),
+            (
+                "taskmanager",
+                "taskmanager",
+                "Upgrade",
+                "a/b/c/d/node/n",
+                false,
+            ),
             ("cloudhub", "resource", "createvolume", "ns/volume/v", false),
         ] {
             assert_eq!(

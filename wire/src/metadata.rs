@@ -4,13 +4,19 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv4 addresses outside 169.254.0.0/16: Alibaba Cloud, Azure's WireServer, Oracle Cloud.
-const OUTSIDE_LINK_LOCAL_V4: [Ipv4Addr; 3] =
-    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
+const OUTSIDE_LINK_LOCAL_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
 /// IPv6 addresses outside fe80::/10: Amazon, Google.
-const OUTSIDE_LINK_LOCAL_V6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+const OUTSIDE_LINK_LOCAL_V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+];
 /// The prefixes of IPv4 addresses in the last four bytes: behind NAT64 (RFC 6052), IPv4-compatible (RFC 4291) and translated (RFC 2765).
-const EMBEDDING_PREFIXES: [[u16; 6]; 3] = [[0x64, 0xff9b, 0, 0, 0, 0], [0; 6], [0, 0, 0, 0, 0xffff, 0]];
+const EMBEDDING_PREFIXES: [[u16; 6]; 3] =
+    [[0x64, 0xff9b, 0, 0, 0, 0], [0; 6], [0, 0, 0, 0, 0xffff, 0]];
 
 /// Reports whether an address is link-local or a metadata service's, also as an IPv4 address in an IPv6 one.
 pub fn is_metadata_address(address: IpAddr) -> bool {
@@ -38,7 +44,9 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
         [0x2002, ..] => Some(Ipv4Addr::new(octets[2], octets[3], octets[4], octets[5])),
         // NAT64 of a network's own (RFC 8215)
         [0x64, 0xff9b, 1, ..] => Some(Ipv4Addr::new(a, b, c, d)),
-        _ => EMBEDDING_PREFIXES.contains(&prefix).then(|| Ipv4Addr::new(a, b, c, d)),
+        _ => EMBEDDING_PREFIXES
+            .contains(&prefix)
+            .then(|| Ipv4Addr::new(a, b, c, d)),
     }
 }
 
@@ -75,7 +83,11 @@ mod tests {
             ("::1", false),
             ("10.0.0.1", false),
         ] {
-            assert_eq!(is_metadata_address(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(
+                is_metadata_address(address.parse().unwrap()),
+                expected,
+                "{address}"
+            );
         }
     }
 }

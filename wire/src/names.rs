@@ -11,7 +11,9 @@ pub fn is_path_segment(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME
         && !matches!(text, "." | "..")
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte))
 }
 
 /// Reports whether `text` is a DNS label (RFC 1123), as every namespace's name.
@@ -21,12 +23,15 @@ pub fn is_dns_label(text: &str) -> bool {
 
 /// Reports whether `text` matches `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.
 pub(crate) fn is_label(text: &str) -> bool {
-    let is_edge =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_edge = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
     let bytes = text.as_bytes();
     is_edge(bytes.first())
         && is_edge(bytes.last())
-        && bytes.iter().all(|byte| is_edge(Some(byte)) || *byte == b'-')
+        && bytes
+            .iter()
+            .all(|byte| is_edge(Some(byte)) || *byte == b'-')
 }
 
 #[cfg(test)]
@@ -57,7 +62,14 @@ mod tests {
 
     #[test]
     fn a_segment_never_leaves_its_place() {
-        for good in ["a", "edge-1.example.com", "system:node:edge-1", "a_b", "..data", &"x".repeat(253)] {
+        for good in [
+            "a",
+            "edge-1.example.com",
+            "system:node:edge-1",
+            "a_b",
+            "..data",
+            &"x".repeat(253),
+        ] {
             assert!(is_path_segment(good), "{good}");
         }
         for bad in EVIL.into_iter().chain([&*"x".repeat(254)]) {
@@ -70,7 +82,10 @@ mod tests {
         for good in ["a", "default", "kube-node-lease", "0", &"x".repeat(63)] {
             assert!(is_dns_label(good), "{good}");
         }
-        for bad in EVIL.into_iter().chain(["A", "a.b", "-a", "a-", "a:b", "a_b", &*"x".repeat(64)]) {
+        for bad in EVIL
+            .into_iter()
+            .chain(["A", "a.b", "-a", "a-", "a:b", "a_b", &*"x".repeat(64)])
+        {
             assert!(!is_dns_label(bad), "{bad:?}");
         }
     }

@@ -28,7 +28,11 @@ pub struct ObjectRef<'a> {
 impl ResourcePath {
     /// Creates the path of an object; an empty namespace means cluster-scoped.
     pub fn object(namespace: &str, kind: &ResourceType, name: &str) -> Self {
-        let namespace = if namespace.is_empty() { CLUSTER } else { namespace };
+        let namespace = if namespace.is_empty() {
+            CLUSTER
+        } else {
+            namespace
+        };
         Self(format!("{namespace}/{kind}/{name}"))
     }
 
@@ -48,8 +52,14 @@ impl ResourcePath {
         let (namespace, kind) = (parts.next()?, parts.next()?);
         let name = parts.next().filter(|name| !name.is_empty());
         let kind = ResourceType::from(kind.to_owned());
-        let sound = !namespace.is_empty() && !kind.is_empty() && name.is_none_or(|name| !name.contains('/'));
-        sound.then_some(ObjectRef { namespace: Some(namespace).filter(|text| *text != CLUSTER), kind, name })
+        let sound = !namespace.is_empty()
+            && !kind.is_empty()
+            && name.is_none_or(|name| !name.contains('/'));
+        sound.then_some(ObjectRef {
+            namespace: Some(namespace).filter(|text| *text != CLUSTER),
+            kind,
+            name,
+        })
     }
 }
 
@@ -78,23 +88,49 @@ mod tests {
     fn read(text: &str) -> Option<(Option<String>, String, Option<String>)> {
         let path = ResourcePath::from(text);
         let object = path.as_object()?;
-        Some((object.namespace.map(str::to_owned), object.kind.to_string(), object.name.map(str::to_owned)))
+        Some((
+            object.namespace.map(str::to_owned),
+            object.kind.to_string(),
+            object.name.map(str::to_owned),
+        ))
     }
 
     #[test]
     fn objects_are_understood() {
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(read("default/pod/p1"), Some((some("default"), "pod".into(), some("p1"))));
-        assert_eq!(read("null/node/edge-1"), Some((None, "node".into(), some("edge-1"))));
-        assert_eq!(read("default/podlist"), Some((some("default"), "podlist".into(), None)));
-        for other in ["", "node", "membership", "device/ns/d/twin/edge_updated", "/pod/p1", "a//b"] {
+        assert_eq!(
+            read("default/pod/p1"),
+            Some((some("default"), "pod".into(), some("p1")))
+        );
+        assert_eq!(
+            read("null/node/edge-1"),
+            Some((None, "node".into(), some("edge-1")))
+        );
+        assert_eq!(
+            read("default/podlist"),
+            Some((some("default"), "podlist".into(), None))
+        );
+        for other in [
+            "",
+            "node",
+            "membership",
+            "device/ns/d/twin/edge_updated",
+            "/pod/p1",
+            "a//b",
+        ] {
             assert_eq!(read(other), None, "{other}");
         }
     }
 
     #[test]
     fn objects_are_written() {
-        assert_eq!(ResourcePath::object("ns", &ResourceType::Secret, "s").as_str(), "ns/secret/s");
-        assert_eq!(ResourcePath::object("", &ResourceType::Node, "n").as_str(), "null/node/n");
+        assert_eq!(
+            ResourcePath::object("ns", &ResourceType::Secret, "s").as_str(),
+            "ns/secret/s"
+        );
+        assert_eq!(
+            ResourcePath::object("", &ResourceType::Node, "n").as_str(),
+            "null/node/n"
+        );
     }
 }

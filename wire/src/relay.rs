@@ -83,7 +83,9 @@ pub struct Answer {
 impl Answer {
     /// Creates a refusal with this reason.
     pub fn refused(why: impl Into<String>) -> Self {
-        Self { error: Some(why.into()) }
+        Self {
+            error: Some(why.into()),
+        }
     }
 }
 
@@ -135,7 +137,8 @@ pub enum RelayError {
 /// The body is longer than a frame can be.
 pub fn frame(content: &[u8]) -> Result<Vec<u8>, RelayError> {
     let most = usize::from(u16::MAX);
-    let length = u16::try_from(content.len()).map_err(|_| RelayError::TooLarge(content.len(), most))?;
+    let length =
+        u16::try_from(content.len()).map_err(|_| RelayError::TooLarge(content.len(), most))?;
     Ok([&length.to_be_bytes(), content].concat())
 }
 
@@ -157,7 +160,11 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, RelayError> {
 /// The body is longer than [`MAX_MESSAGE`].
 pub fn body_length(header: [u8; HEADER_LENGTH]) -> Result<usize, RelayError> {
     let length = usize::from(u16::from_be_bytes(header));
-    if length > MAX_MESSAGE { Err(RelayError::TooLarge(length, MAX_MESSAGE)) } else { Ok(length) }
+    if length > MAX_MESSAGE {
+        Err(RelayError::TooLarge(length, MAX_MESSAGE))
+    } else {
+        Ok(length)
+    }
 }
 
 /// Decodes the body of a message.
@@ -186,19 +193,40 @@ mod tests {
         let bytes = encode(&request).unwrap();
         let length = body_length([bytes[0], bytes[1]]).unwrap();
         assert_eq!(length, bytes.len() - HEADER_LENGTH);
-        assert_eq!(decode::<ConnectRequest>(&bytes[HEADER_LENGTH..]).unwrap(), request);
+        assert_eq!(
+            decode::<ConnectRequest>(&bytes[HEADER_LENGTH..]).unwrap(),
+            request
+        );
         assert_eq!(serde_json::to_value(Answer::default()).unwrap(), json!({}));
-        let report = Report { paths: [("edge-2".to_owned(), Path::Relayed)].into() };
-        assert_eq!(serde_json::to_value(report).unwrap(), json!({"paths": {"edge-2": "relayed"}}));
+        let report = Report {
+            paths: [("edge-2".to_owned(), Path::Relayed)].into(),
+        };
+        assert_eq!(
+            serde_json::to_value(report).unwrap(),
+            json!({"paths": {"edge-2": "relayed"}})
+        );
     }
 
     #[test]
     fn long_and_malformed_messages_are_refused() {
-        assert!(matches!(encode(&Answer::refused("x".repeat(MAX_MESSAGE))), Err(RelayError::TooLarge(..))));
-        assert!(matches!(frame(&vec![0; 65_536]), Err(RelayError::TooLarge(65_536, 65_535))));
+        assert!(matches!(
+            encode(&Answer::refused("x".repeat(MAX_MESSAGE))),
+            Err(RelayError::TooLarge(..))
+        ));
+        assert!(matches!(
+            frame(&vec![0; 65_536]),
+            Err(RelayError::TooLarge(65_536, 65_535))
+        ));
         assert!(frame(&vec![0; 65_535]).is_ok());
         assert!(body_length(0xffff_u16.to_be_bytes()).is_err());
-        for bad in [&b""[..], b"{", b"[]", br#"{"node":1}"#, br#"{"node":"a","to":"b"}"#, b"\xff"] {
+        for bad in [
+            &b""[..],
+            b"{",
+            b"[]",
+            br#"{"node":1}"#,
+            br#"{"node":"a","to":"b"}"#,
+            b"\xff",
+        ] {
             assert!(decode::<Open>(bad).is_err(), "{bad:?}");
         }
     }

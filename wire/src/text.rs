@@ -7,13 +7,17 @@ const HIDDEN: char = '\u{FFFD}';
 
 /// Replaces control characters, with which escape sequences begin, and marks that change the writing direction.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|letter| if is_shown(letter) { letter } else { HIDDEN }).collect()
+    text.chars()
+        .map(|letter| if is_shown(letter) { letter } else { HIDDEN })
+        .collect()
 }
 
 /// Cleans a text of several lines; line ends and tabs stay.
 pub fn printable_lines(text: &str) -> String {
     let shown = |letter: char| matches!(letter, '\n' | '\t') || is_shown(letter);
-    text.chars().map(|letter| if shown(letter) { letter } else { HIDDEN }).collect()
+    text.chars()
+        .map(|letter| if shown(letter) { letter } else { HIDDEN })
+        .collect()
 }
 
 /// Returns the first `limit` bytes of a response as printable text.
@@ -51,7 +55,11 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = successors(error.source(), |&cause| cause.source());
     causes.fold(own_text(error), |text, cause| {
         let cause = own_text(cause);
-        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+        if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
     })
 }
 
@@ -59,9 +67,9 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 fn own_text(error: &(dyn Error + 'static)) -> String {
     let text = error.to_string();
     match error.source() {
-        Some(cause) if text.ends_with(')') => {
-            text.strip_suffix(&format!(" ({cause:?})")).map_or_else(|| text.clone(), str::to_owned)
-        }
+        Some(cause) if text.ends_with(')') => text
+            .strip_suffix(&format!(" ({cause:?})"))
+            .map_or_else(|| text.clone(), str::to_owned),
         _ => text,
     }
 }
@@ -72,7 +80,10 @@ mod tests {
 
     #[test]
     fn a_noun_is_in_the_plural_except_after_one() {
-        assert_eq!([0, 1, 2].map(|number| count(number, "node")), ["0 nodes", "1 node", "2 nodes"]);
+        assert_eq!(
+            [0, 1, 2].map(|number| count(number, "node")),
+            ["0 nodes", "1 node", "2 nodes"]
+        );
     }
 
     #[test]
@@ -80,15 +91,24 @@ mod tests {
         for (said, shown) in [
             ("token expired", "token expired"),
             ("naïve – ok", "naïve – ok"),
-            ("\u{1b}[2J\u{1b}]0;title\u{7}done", "\u{fffd}[2J\u{fffd}]0;title\u{fffd}done"),
-            ("a\r\nb\tc\u{9b}31m", "a\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}31m"),
+            (
+                "\u{1b}[2J\u{1b}]0;title\u{7}done",
+                "\u{fffd}[2J\u{fffd}]0;title\u{fffd}done",
+            ),
+            (
+                "a\r\nb\tc\u{9b}31m",
+                "a\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}31m",
+            ),
             ("x\u{202e}y\u{2066}z", "x\u{fffd}y\u{fffd}z"),
         ] {
             assert_eq!(printable(said), shown);
         }
         assert_eq!(printable_short("a\r".repeat(200)), "a\u{fffd}".repeat(100));
         assert_eq!(printable_lines("a\n\tb\u{1b}[1m"), "a\n\tb\u{fffd}[1m");
-        assert_eq!(printable_bytes(b" refused\x1b[1m and more \n", 9), "refused\u{fffd}");
+        assert_eq!(
+            printable_bytes(b" refused\x1b[1m and more \n", 9),
+            "refused\u{fffd}"
+        );
     }
 
     #[test]
@@ -106,14 +126,30 @@ mod tests {
             }
         }
         let chain = |texts: [&'static str; 3]| {
-            let last = texts.into_iter().rev().fold(None, |cause, text| Some(Box::new(Link(text, cause))));
+            let last = texts
+                .into_iter()
+                .rev()
+                .fold(None, |cause, text| Some(Box::new(Link(text, cause))));
             with_causes(&*last.unwrap())
         };
-        assert_eq!(chain(["no link", "IO error: closed", "closed"]), "no link: IO error: closed");
-        assert_eq!(chain(["closed", "closed", "by the peer"]), "closed: by the peer");
-        assert_eq!(chain(["a link", "no route", "no network"]), "a link: no route: no network");
         assert_eq!(
-            chain(["no link", "ApiError: gone: NotFound (Link(\"gone: NotFound\", None))", "gone: NotFound"]),
+            chain(["no link", "IO error: closed", "closed"]),
+            "no link: IO error: closed"
+        );
+        assert_eq!(
+            chain(["closed", "closed", "by the peer"]),
+            "closed: by the peer"
+        );
+        assert_eq!(
+            chain(["a link", "no route", "no network"]),
+            "a link: no route: no network"
+        );
+        assert_eq!(
+            chain([
+                "no link",
+                "ApiError: gone: NotFound (Link(\"gone: NotFound\", None))",
+                "gone: NotFound"
+            ]),
             "no link: ApiError: gone: NotFound"
         );
     }

@@ -63,7 +63,11 @@ impl DeviceId {
 
     /// Creates the identifier of the device with this namespace (may be empty) and name.
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
-        if namespace.is_empty() { Self::parse(name) } else { Self::parse(&format!("{namespace}/{name}")) }
+        if namespace.is_empty() {
+            Self::parse(name)
+        } else {
+            Self::parse(&format!("{namespace}/{name}"))
+        }
     }
 
     /// Returns the identifier as text.
@@ -97,7 +101,8 @@ impl Serialize for DeviceId {
 impl<'de> Deserialize<'de> for DeviceId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("an id is <namespace>/<name> or <name>"))
+        Self::parse(&text)
+            .ok_or_else(|| serde::de::Error::custom("an id is <namespace>/<name> or <name>"))
     }
 }
 
@@ -206,7 +211,10 @@ impl Topic {
             })
         };
         let upload = || is_upload(text).then(|| Self::Upload(text.to_owned()));
-        device.or_else(node).or_else(upload).unwrap_or_else(|| Self::Other(text.to_owned()))
+        device
+            .or_else(node)
+            .or_else(upload)
+            .unwrap_or_else(|| Self::Other(text.to_owned()))
     }
 
     /// Returns the topic without the tag that a client may append to a request: `…/state/update/<tag>`, `…/membership/get/<tag>`. The
@@ -246,7 +254,10 @@ fn before(rest: &str, suffix: &str) -> Option<DeviceId> {
 /// Reports whether this is the topic of records or one level below it.
 fn is_record(text: &str) -> bool {
     text.strip_prefix(UPLOAD_RECORDS).is_some_and(|rest| {
-        rest.is_empty() || rest.strip_prefix('/').is_some_and(|level| !level.contains('/'))
+        rest.is_empty()
+            || rest
+                .strip_prefix('/')
+                .is_some_and(|level| !level.contains('/'))
     })
 }
 

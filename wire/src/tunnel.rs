@@ -111,7 +111,11 @@ pub enum FrameError {
 impl Frame {
     /// Creates a frame.
     pub fn new(id: u64, kind: Kind, data: impl Into<Bytes>) -> Self {
-        Self { id, kind, data: data.into() }
+        Self {
+            id,
+            kind,
+            data: data.into(),
+        }
     }
 
     /// Creates a frame that says that `bytes` bytes of the stream were taken.
@@ -124,7 +128,9 @@ impl Frame {
     /// Returns how many bytes of the stream were taken, if this is a window frame.
     pub fn taken(&self) -> Option<usize> {
         let mut data = self.data.clone();
-        let bytes = uvarint(&mut data).ok().filter(|_| self.kind == Kind::Window && data.is_empty())?;
+        let bytes = uvarint(&mut data)
+            .ok()
+            .filter(|_| self.kind == Kind::Window && data.is_empty())?;
         usize::try_from(bytes).ok()
     }
 
@@ -139,7 +145,11 @@ impl Frame {
         if payload.len() > MAX_DATA {
             return Err(FrameError::TooLarge(payload.len()));
         }
-        Ok(Self { id, kind, data: payload })
+        Ok(Self {
+            id,
+            kind,
+            data: payload,
+        })
     }
 
     /// Encodes the frame as the payload of a WebSocket text message.
@@ -167,7 +177,11 @@ fn uvarint(bytes: &mut Bytes) -> Result<u64, FrameError> {
             return Ok(value);
         }
     }
-    Err(if bytes.len() < MAX_VARINT { FrameError::Short } else { FrameError::Number })
+    Err(if bytes.len() < MAX_VARINT {
+        FrameError::Short
+    } else {
+        FrameError::Number
+    })
 }
 
 fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
@@ -232,7 +246,12 @@ impl Connect {
             raw_query: query.into(),
             ..Url::default()
         };
-        Self { id, url, header: BTreeMap::new(), method: None }
+        Self {
+            id,
+            url,
+            header: BTreeMap::new(),
+            method: None,
+        }
     }
 
     /// Sets the method.
@@ -245,7 +264,10 @@ impl Connect {
     /// Adds a header. Names are written in Go's form, such as `X-Stream-Protocol-Version`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.header.entry(name.into()).or_default().push(value.into());
+        self.header
+            .entry(name.into())
+            .or_default()
+            .push(value.into());
         self
     }
 
@@ -295,10 +317,17 @@ mod tests {
         for (bytes, error) in [
             (&[][..], FrameError::Short),
             (&[0x80; 9], FrameError::Short),
-            (&[255, 255, 255, 255, 255, 255, 255, 255, 255, 2], FrameError::Number),
+            (
+                &[255, 255, 255, 255, 255, 255, 255, 255, 255, 2],
+                FrameError::Number,
+            ),
             (&[0x80; 11], FrameError::Number),
         ] {
-            assert_eq!(uvarint(&mut Bytes::copy_from_slice(bytes)), Err(error), "{bytes:?}");
+            assert_eq!(
+                uvarint(&mut Bytes::copy_from_slice(bytes)),
+                Err(error),
+                "{bytes:?}"
+            );
         }
     }
 
@@ -317,18 +346,29 @@ mod tests {
         for bytes in [0, 1, 65536, usize::MAX] {
             let frame = Frame::window(7, bytes);
             let read = Frame::decode(frame.encode().into()).unwrap();
-            assert_eq!((read.id, read.kind, read.taken()), (7, Kind::Window, Some(bytes)));
+            assert_eq!(
+                (read.id, read.kind, read.taken()),
+                (7, Kind::Window, Some(bytes))
+            );
         }
         for data in [&[][..], &[0x80], &[1, 2], &[0xff; 11]] {
-            assert_eq!(Frame::new(7, Kind::Window, data.to_vec()).taken(), None, "{data:?}");
+            assert_eq!(
+                Frame::new(7, Kind::Window, data.to_vec()).taken(),
+                None,
+                "{data:?}"
+            );
         }
         assert_eq!(Frame::new(7, Kind::Data, vec![1]).taken(), None);
     }
 
     #[test]
     fn a_connect_without_headers_is_read() {
-        let read = Connect::decode(br#"{"MessID":7,"url":{"Path":"/metrics"},"header":null}"#).unwrap();
-        assert_eq!((read.id, read.url.path.as_str(), read.header.len()), (7, "/metrics", 0));
+        let read =
+            Connect::decode(br#"{"MessID":7,"url":{"Path":"/metrics"},"header":null}"#).unwrap();
+        assert_eq!(
+            (read.id, read.url.path.as_str(), read.header.len()),
+            (7, "/metrics", 0)
+        );
         assert!(Connect::decode(b"null").is_err());
         assert!(Connect::decode(b"[]").is_err());
     }

@@ -127,22 +127,46 @@ pub struct Member {
     /// The device's identifier.
     pub id: DeviceId,
     /// The device's name, without the namespace.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub name: String,
     /// The device's description.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub description: String,
     /// The state: `online`, `offline`, …
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub state: String,
     /// When the device was last online, RFC 3339.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub last_online: String,
     /// Its attributes.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub attributes: Attributes,
     /// Its properties.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub twin: Twins,
 }
 
@@ -263,10 +287,18 @@ pub struct DeviceUpdate {
     #[serde(flatten)]
     pub event: Event,
     /// The state.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub state: String,
     /// The attributes.
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub attributes: Attributes,
 }
 
@@ -286,7 +318,11 @@ pub struct DeviceState {
     /// The device's name, without the namespace.
     pub name: String,
     /// The state: `online`, `offline`, …
-    #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub state: String,
     /// When the device was last online, RFC 3339.
     #[serde(

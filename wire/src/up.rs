@@ -127,15 +127,28 @@ const KEEPALIVE: &str = "node";
 const NULL: &str = "null";
 
 impl From<Message> for Up {
-    fn from(Message { header, route, content }: Message) -> Self {
-        Self { header, body: Upstream::read(route, content) }
+    fn from(
+        Message {
+            header,
+            route,
+            content,
+        }: Message,
+    ) -> Self {
+        Self {
+            header,
+            body: Upstream::read(route, content),
+        }
     }
 }
 
 impl From<Up> for Message {
     fn from(Up { header, body }: Up) -> Self {
         let (route, content) = body.write();
-        Self { header, route, content }
+        Self {
+            header,
+            route,
+            content,
+        }
     }
 }
 
@@ -178,13 +191,26 @@ impl Upstream {
     }
 
     /// Creates a message that creates or updates an object.
-    pub fn put(change: Change, namespace: &str, kind: &ResourceType, name: &str, object: Value) -> Self {
-        Self::Object { change, path: ResourcePath::object(namespace, kind, name), object }
+    pub fn put(
+        change: Change,
+        namespace: &str,
+        kind: &ResourceType,
+        name: &str,
+        object: Value,
+    ) -> Self {
+        Self::Object {
+            change,
+            path: ResourcePath::object(namespace, kind, name),
+            object,
+        }
     }
 
     /// Creates a query for an object.
     pub fn query(namespace: &str, kind: &ResourceType, name: &str) -> Self {
-        Self::Query { path: ResourcePath::object(namespace, kind, name), content: Value::Null }
+        Self::Query {
+            path: ResourcePath::object(namespace, kind, name),
+            content: Value::Null,
+        }
     }
 
     /// Creates a request for a service account token; `request` is a `TokenRequest`.
@@ -210,37 +236,51 @@ impl Upstream {
             }
             (Source::Bus, Group::User, operation @ (Op::Response | Op::Error)) => {
                 let failed = *operation == Op::Error;
-                Self::BusAnswer { topic: route.resource, failed, content }
+                Self::BusAnswer {
+                    topic: route.resource,
+                    failed,
+                    content,
+                }
             }
-            (_, _, Op::Response) if content.as_str() == Some("OK") => {
-                Self::Ack { source: route.source, group: route.group, path: route.resource }
-            }
+            (_, _, Op::Response) if content.as_str() == Some("OK") => Self::Ack {
+                source: route.source,
+                group: route.group,
+                path: route.resource,
+            },
             (Source::Edged, Group::Meta, _) => Self::read_meta(route, content),
-            (Source::MetaManager, Group::Meta, Op::Query) if path == ROOT_CA => Self::RootCa(content),
+            (Source::MetaManager, Group::Meta, Op::Query) if path == ROOT_CA => {
+                Self::RootCa(content)
+            }
             (Source::Twin, Group::Resource, Op::Get) if path == MEMBERSHIP_DETAIL => {
                 Self::MembershipDetail(content)
             }
-            (Source::Twin, Group::Resource, Op::Update) => {
-                Self::Device { path: route.resource, update: content }
-            }
-            (Source::Bus, Group::User, Op::Upload) => {
-                Self::BusUpload { topic: route.resource, payload: content }
-            }
-            (Source::ServiceBus, Group::User, Op::Upload) => {
-                Self::ServiceUpload { target: route.resource, content }
-            }
+            (Source::Twin, Group::Resource, Op::Update) => Self::Device {
+                path: route.resource,
+                update: content,
+            },
+            (Source::Bus, Group::User, Op::Upload) => Self::BusUpload {
+                topic: route.resource,
+                payload: content,
+            },
+            (Source::ServiceBus, Group::User, Op::Upload) => Self::ServiceUpload {
+                target: route.resource,
+                content,
+            },
             (Source::MetaServer, Group::DynamicController, Op::Null) if path == NULL => {
                 Self::Application(content)
             }
             (Source::MetaServer, Group::DynamicController, Op::Null) if path == WATCH_SYNC => {
                 Self::WatchSync(content)
             }
-            (Source::WebSocket, Group::Hub, Op::UpdateNodeActionStatus) => {
-                Self::ActionStatus { path: route.resource, status: content }
-            }
-            (Source::WebSocket, Group::Hub, Op::Upgrade | Op::Prepull) => {
-                Self::TaskStatus { operation: route.operation, path: route.resource, status: content }
-            }
+            (Source::WebSocket, Group::Hub, Op::UpdateNodeActionStatus) => Self::ActionStatus {
+                path: route.resource,
+                status: content,
+            },
+            (Source::WebSocket, Group::Hub, Op::Upgrade | Op::Prepull) => Self::TaskStatus {
+                operation: route.operation,
+                path: route.resource,
+                status: content,
+            },
             _ => Self::Unknown { route, content },
         }
     }
@@ -248,9 +288,19 @@ impl Upstream {
     fn read_meta(route: Route, content: Value) -> Self {
         let change = Change::of(&route.operation);
         match (&route.operation, change) {
-            (_, Some(change)) => Self::Object { change, path: route.resource, object: content },
-            (Operation::Patch, _) => Self::Patch { path: route.resource, patch: content },
-            (Operation::Query, _) => Self::Query { path: route.resource, content },
+            (_, Some(change)) => Self::Object {
+                change,
+                path: route.resource,
+                object: content,
+            },
+            (Operation::Patch, _) => Self::Patch {
+                path: route.resource,
+                patch: content,
+            },
+            (Operation::Query, _) => Self::Query {
+                path: route.resource,
+                content,
+            },
             _ => Self::Unknown { route, content },
         }
     }
@@ -259,38 +309,67 @@ impl Upstream {
         use Operation as Op;
         let meta = |operation, path| route(Source::Edged, Group::Meta, operation, path);
         let twin = |operation, path| route(Source::Twin, Group::Resource, operation, path);
-        let dynamic = |path: &str| route(Source::MetaServer, Group::DynamicController, Op::Null, path.into());
+        let dynamic = |path: &str| {
+            route(
+                Source::MetaServer,
+                Group::DynamicController,
+                Op::Null,
+                path.into(),
+            )
+        };
         let hub = |operation, path| route(Source::WebSocket, Group::Hub, operation, path);
         match self {
-            Self::Keepalive(content) => {
-                (route(Source::WebSocket, Group::Resource, Op::Keepalive, KEEPALIVE.into()), content)
-            }
+            Self::Keepalive(content) => (
+                route(
+                    Source::WebSocket,
+                    Group::Resource,
+                    Op::Keepalive,
+                    KEEPALIVE.into(),
+                ),
+                content,
+            ),
             Self::Shutdown => (Route::default(), Value::Null),
-            Self::Ack { source, group, path } => {
-                (route(source, group, Op::Response, path), Value::from("OK"))
-            }
-            Self::Object { change, path, object } => (meta(change.into(), path), object),
+            Self::Ack {
+                source,
+                group,
+                path,
+            } => (route(source, group, Op::Response, path), Value::from("OK")),
+            Self::Object {
+                change,
+                path,
+                object,
+            } => (meta(change.into(), path), object),
             Self::Patch { path, patch } => (meta(Op::Patch, path), patch),
             Self::Query { path, content } => (meta(Op::Query, path), content),
-            Self::RootCa(content) => {
-                (route(Source::MetaManager, Group::Meta, Op::Query, ROOT_CA.into()), content)
-            }
+            Self::RootCa(content) => (
+                route(Source::MetaManager, Group::Meta, Op::Query, ROOT_CA.into()),
+                content,
+            ),
             Self::MembershipDetail(content) => (twin(Op::Get, MEMBERSHIP_DETAIL.into()), content),
             Self::Device { path, update } => (twin(Op::Update, path), update),
             Self::BusUpload { topic, payload } => {
                 (route(Source::Bus, Group::User, Op::Upload, topic), payload)
             }
-            Self::BusAnswer { topic, failed, content } => {
+            Self::BusAnswer {
+                topic,
+                failed,
+                content,
+            } => {
                 let operation = if failed { Op::Error } else { Op::Response };
                 (route(Source::Bus, Group::User, operation, topic), content)
             }
-            Self::ServiceUpload { target, content } => {
-                (route(Source::ServiceBus, Group::User, Op::Upload, target), content)
-            }
+            Self::ServiceUpload { target, content } => (
+                route(Source::ServiceBus, Group::User, Op::Upload, target),
+                content,
+            ),
             Self::Application(content) => (dynamic(NULL), content),
             Self::WatchSync(content) => (dynamic(WATCH_SYNC), content),
             Self::ActionStatus { path, status } => (hub(Op::UpdateNodeActionStatus, path), status),
-            Self::TaskStatus { operation, path, status } => (hub(operation, path), status),
+            Self::TaskStatus {
+                operation,
+                path,
+                status,
+            } => (hub(operation, path), status),
             Self::Unknown { route, content } => (route, content),
         }
     }

@@ -93,7 +93,11 @@ pub struct Decoder {
 impl Decoder {
     /// Creates a decoder for the messages that arrive at this end, of at most `limit` bytes each.
     pub fn new(role: Role, limit: usize) -> Self {
-        Self { role, limit, partial: None }
+        Self {
+            role,
+            limit,
+            partial: None,
+        }
     }
 
     /// Returns the next message; `None` if more bytes are needed.
@@ -144,9 +148,12 @@ impl Decoder {
         };
         let Ok(length) = length else { return Ok(None) };
         let held = self.partial.as_ref().map_or(0, |(_, held)| held.len());
-        let length = usize::try_from(length)
-            .ok()
-            .filter(|length| is_control || held.checked_add(*length).is_some_and(|all| all <= self.limit));
+        let length = usize::try_from(length).ok().filter(|length| {
+            is_control
+                || held
+                    .checked_add(*length)
+                    .is_some_and(|all| all <= self.limit)
+        });
         let length = length.ok_or(Error::TooLarge(self.limit))?;
         let mask = match rest.split_first_chunk::<4>() {
             Some((mask, after)) if is_masked => {
@@ -156,7 +163,13 @@ impl Decoder {
             None if is_masked => return Ok(None),
             _ => None,
         };
-        Ok(Some(Head { fin, operation, mask, length, size: input.len() - rest.len() }))
+        Ok(Some(Head {
+            fin,
+            operation,
+            mask,
+            length,
+            size: input.len() - rest.len(),
+        }))
     }
 
     fn frame(&mut self, head: &Head, payload: BytesMut) -> Result<Option<Message>, Error> {
@@ -261,15 +274,31 @@ mod tests {
     fn the_rfcs_examples_are_read() {
         let hello = Bytes::from_static(b"Hello");
         let text = Message::Text(hello.clone());
-        assert_eq!(all(Role::Client, &[0x81, 5, 0x48, 0x65, 0x6c, 0x6c, 0x6f]), Ok(vec![text.clone()]));
-        let masked = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
+        assert_eq!(
+            all(Role::Client, &[0x81, 5, 0x48, 0x65, 0x6c, 0x6c, 0x6f]),
+            Ok(vec![text.clone()])
+        );
+        let masked = [
+            0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
+        ];
         assert_eq!(all(Role::Server, &masked), Ok(vec![text.clone()]));
         let mut out = BytesMut::new();
         encode(&mut out, &text, Some([0x37, 0xfa, 0x21, 0x3d]));
         assert_eq!(out[..], masked);
-        let fragments = [&[0x01, 3, 0x48, 0x65, 0x6c][..], &[0x89, 0], &[0x80, 2, 0x6c, 0x6f]].concat();
-        assert_eq!(all(Role::Client, &fragments), Ok(vec![Message::Ping(Bytes::new()), text]));
-        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let fragments = [
+            &[0x01, 3, 0x48, 0x65, 0x6c][..],
+            &[0x89, 0],
+            &[0x80, 2, 0x6c, 0x6f],
+        ]
+        .concat();
+        assert_eq!(
+            all(Role::Client, &fragments),
+            Ok(vec![Message::Ping(Bytes::new()), text])
+        );
+        assert_eq!(
+            accept_key("dGhlIHNhbXBsZSBub25jZQ=="),
+            "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+        );
     }
 
     #[test]
@@ -283,7 +312,10 @@ mod tests {
             (&[0x80, 0], Error::Fragment),
             (&[0x01, 0, 0x01, 0], Error::Fragment),
             (&[0x82, 126, 0x03, 0xe9], Error::TooLarge(1000)),
-            (&[0x82, 127, 255, 255, 255, 255, 255, 255, 255, 255], Error::TooLarge(1000)),
+            (
+                &[0x82, 127, 255, 255, 255, 255, 255, 255, 255, 255],
+                Error::TooLarge(1000),
+            ),
         ] {
             assert_eq!(all(Role::Client, bytes), Err(error), "{bytes:?}");
         }

@@ -34,20 +34,37 @@ pub(super) fn start(
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<(Option<DeviceTwin>, Option<Dmi>, Bus), Error> {
-    let Deps { store, objects, hub, device_messages, topic_messages } = deps;
+    let Deps {
+        store,
+        objects,
+        hub,
+        device_messages,
+        topic_messages,
+    } = deps;
     let (bus, requests) = match &config.event_bus {
         None => (Bus::disabled(), Requests::none()),
         Some(wanted) => {
             let (internal, external) = brokers(config, wanted);
             let (store, hub) = (store.clone(), hub.clone());
-            let (bus, requests, task) =
-                eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
-            let task = if config.device_twin.is_some() { task } else { task.without_devices() };
+            let (bus, requests, task) = eventbus::new(eventbus::Config {
+                internal,
+                external,
+                store,
+                hub,
+                messages: topic_messages,
+            })?;
+            let task = if config.device_twin.is_some() {
+                task
+            } else {
+                task.without_devices()
+            };
             supervisor.supervise_optional("eventbus", task, shutdown);
             (bus, requests)
         }
     };
-    let Some(wanted) = &config.device_twin else { return Ok((None, None, bus)) };
+    let Some(wanted) = &config.device_twin else {
+        return Ok((None, None, bus));
+    };
     let (devices, task) = devicetwin::new(devicetwin::Config {
         node_name: config.node.name.clone(),
         store: store.clone(),
@@ -59,12 +76,19 @@ pub(super) fn start(
     });
     supervisor.supervise_optional("devicetwin", task, shutdown);
     let directory = wanted.dmi_socket_dir.clone();
-    let (dmi, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
+    let (dmi, mappers) = dmi::new(dmi::Config {
+        directory,
+        store,
+        twin: devices.clone(),
+    });
     supervisor.supervise_optional("dmi", mappers, shutdown);
     Ok((Some(devices), Some(dmi), bus))
 }
 
-pub(super) fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Internal>, Option<External>) {
+pub(super) fn brokers(
+    config: &Config,
+    wanted: &config::EventBus,
+) -> (Option<Internal>, Option<External>) {
     let internal = (wanted.mode != MqttMode::External).then(|| Internal {
         address: wanted.internal_server,
         tls: wanted.tls.clone().filter(|_| wanted.internal_tls),
@@ -77,7 +101,10 @@ pub(super) fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Int
     let external = (wanted.mode != MqttMode::Internal).then(|| External {
         server: wanted.external_server.clone(),
         tls: wanted.tls.clone(),
-        client_id: wanted.client_id.clone().unwrap_or_else(|| format!("edge-agent-{}", config.node.name)),
+        client_id: wanted
+            .client_id
+            .clone()
+            .unwrap_or_else(|| format!("edge-agent-{}", config.node.name)),
         username: wanted.username.clone(),
         password: wanted.password.clone(),
         // with retries, a lost answer would not be noticed

@@ -27,7 +27,12 @@ pub(super) struct DroppedMessages {
 
 impl DroppedMessages {
     pub(super) fn new(client: Client, node_name: String, bus: Bus) -> Self {
-        Self { client, node_name, bus, recorded: 0 }
+        Self {
+            client,
+            node_name,
+            bus,
+            recorded: 0,
+        }
     }
 
     /// Records an event if messages were dropped since the last one.
@@ -45,7 +50,11 @@ impl DroppedMessages {
 }
 
 impl Part for DroppedMessages {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         let (client, node_name) = (self.client.clone(), self.node_name.clone());
         let record = |recorder| async move {
             loop {

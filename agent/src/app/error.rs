@@ -46,7 +46,9 @@ pub enum Error {
     )]
     OpenMetaServer(SocketAddr),
     /// MetaServer, or EdgeMesh, which reads through it, has no store for copies.
-    #[error("MetaServer or EdgeMesh is enabled and was given no store for copies; give one, or disable it")]
+    #[error(
+        "MetaServer or EdgeMesh is enabled and was given no store for copies; give one, or disable it"
+    )]
     NoCopies,
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]

@@ -9,8 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use kubeapi::store::{
-    Damaged, Key, Listing, Object, Page, Resource, Scope, SqliteOptions, SqliteStore, Store, StoreError,
-    Watch, Write,
+    Damaged, Key, Listing, Object, Page, Resource, Scope, SqliteOptions, SqliteStore, Store,
+    StoreError, Watch, Write,
 };
 use tokio::{runtime::Handle, sync::Mutex};
 use tracing::warn;
@@ -33,10 +33,18 @@ pub(super) struct LateStore {
 impl LateStore {
     /// Creates the store of the file at `path`, and tries to open it.
     pub(super) async fn open(path: PathBuf, options: SqliteOptions) -> Arc<Self> {
-        let late = Self { path, options, opened: OnceLock::new(), opening: Mutex::default() };
+        let late = Self {
+            path,
+            options,
+            opened: OnceLock::new(),
+            opening: Mutex::default(),
+        };
         if let Err(error) = late.store().await {
             let error = &error as &dyn std::error::Error;
-            warn!(error, "failed to open MetaServer's copies; retrying while the agent runs");
+            warn!(
+                error,
+                "failed to open MetaServer's copies; retrying while the agent runs"
+            );
         }
         Arc::new(late)
     }
@@ -48,9 +56,12 @@ impl LateStore {
         }
         let (path, options) = (self.path.clone(), self.options.clone());
         // on a thread of its own: SQLx's migrations are a future that cannot be sent between threads
-        let opening =
-            crate::rt::spawn_blocking(move || Handle::current().block_on(open_copies(&path, options)));
-        let copies = opening.await.map_err(|error| self.not_open(io::Error::other(error)))??;
+        let opening = crate::rt::spawn_blocking(move || {
+            Handle::current().block_on(open_copies(&path, options))
+        });
+        let copies = opening
+            .await
+            .map_err(|error| self.not_open(io::Error::other(error)))??;
         Ok(Arc::clone(self.opened.get_or_init(|| copies)))
     }
 
@@ -92,7 +103,10 @@ impl Store for LateStore {
     }
 
     fn damaged(&self) -> Damaged {
-        self.opened.get().map(|store| store.damaged()).unwrap_or_default()
+        self.opened
+            .get()
+            .map(|store| store.damaged())
+            .unwrap_or_default()
     }
 
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
@@ -124,7 +138,9 @@ impl Store for LateStore {
     }
 
     fn revision(&self) -> u64 {
-        self.opened.get().map_or(FIRST_REVISION, |store| store.revision())
+        self.opened
+            .get()
+            .map_or(FIRST_REVISION, |store| store.revision())
     }
 }
 
@@ -140,8 +156,14 @@ mod tests {
         let folder = directory.path().join("missing");
         let store = LateStore::open(folder.join("metaserver.db"), SqliteOptions::default()).await;
         let key = Key::new(Resource::new("", "pods"), "default", "a");
-        assert!(matches!(Store::get(&*store, &key).await, Err(StoreError::Disk { .. })));
-        let scope = Scope { resource: Resource::new("", "pods"), namespace: None };
+        assert!(matches!(
+            Store::get(&*store, &key).await,
+            Err(StoreError::Disk { .. })
+        ));
+        let scope = Scope {
+            resource: Resource::new("", "pods"),
+            namespace: None,
+        };
         assert!(store.watch(scope.clone(), 1).is_err());
         std::fs::create_dir(folder).unwrap();
         let write = Write {

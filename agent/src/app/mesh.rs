@@ -36,7 +36,9 @@ pub(super) fn start(
         settings,
         services: meta_server?.client(),
         own: meta.client(),
-        api: meta_server?.in_cluster().map(|in_cluster| in_cluster.addresses.clone()),
+        api: meta_server?
+            .in_cluster()
+            .map(|in_cluster| in_cluster.addresses.clone()),
         relay,
     });
     supervisor.supervise_optional("edgemesh", task, shutdown);
@@ -101,17 +103,28 @@ fn dns_server(
     let dns = dns::Config {
         domain: dns::Zone::new(domain.unwrap_or(dns::DEFAULT_DOMAIN))?,
         upstreams: settings.upstreams.clone(),
-        resolv_conf: config.edged.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into()),
+        resolv_conf: config
+            .edged
+            .resolv_conf
+            .clone()
+            .unwrap_or_else(|| RESOLV_CONF.into()),
     };
     may_listen_at(settings.address.ip(), &own_addresses()?)?;
     let listening = dns::Listening::bind(settings.address, ensure_address)?;
     let for_pods = listening.for_pods();
-    Ok((dns::Server::new(dns, listening, mesh.snapshots())?, for_pods))
+    Ok((
+        dns::Server::new(dns, listening, mesh.snapshots())?,
+        for_pods,
+    ))
 }
 
 /// Configures pods to use the DNS server, if there is one, and to trust the CA of MetaServer at the address of the Service
 /// `default/kubernetes`.
-pub(super) fn configure(edged: &mut edged::Config, server: Option<IpAddr>, meta_server: Option<&MetaServer>) {
+pub(super) fn configure(
+    edged: &mut edged::Config,
+    server: Option<IpAddr>,
+    meta_server: Option<&MetaServer>,
+) {
     use_dns(&mut edged.node, server);
     let in_cluster = meta_server.and_then(MetaServer::in_cluster);
     edged.api_ca = in_cluster.map(|in_cluster| in_cluster.ca.certificate().into());
@@ -134,7 +147,9 @@ fn may_listen_at(address: IpAddr, own: &BTreeSet<IpAddr>) -> Result<(), String> 
 
 /// Configures pods to use this server, unless others are configured for them.
 fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
-    let Some(server) = server.filter(|_| node.cluster_dns.is_empty()) else { return };
+    let Some(server) = server.filter(|_| node.cluster_dns.is_empty()) else {
+        return;
+    };
     node.cluster_dns = vec![server.to_string()];
     if node.cluster_domain.is_empty() {
         dns::DEFAULT_DOMAIN.clone_into(&mut node.cluster_domain);
@@ -156,7 +171,11 @@ mod tests {
             ("192.0.2.1", false),
             ("8.8.8.8", false),
         ] {
-            assert_eq!(may_listen_at(address.parse().unwrap(), &own).is_ok(), expected, "{address}");
+            assert_eq!(
+                may_listen_at(address.parse().unwrap(), &own).is_ok(),
+                expected,
+                "{address}"
+            );
         }
     }
 
@@ -173,9 +192,18 @@ mod tests {
             use_dns(&mut node, server);
             (node.cluster_dns.join(" "), node.cluster_domain)
         };
-        assert_eq!(told(&[], "", Some(address)), ("169.254.96.16".into(), "cluster.local".into()));
-        assert_eq!(told(&[], "edge", Some(address)), ("169.254.96.16".into(), "edge".into()));
-        assert_eq!(told(&["10.96.0.10"], "", Some(address)), ("10.96.0.10".into(), String::new()));
+        assert_eq!(
+            told(&[], "", Some(address)),
+            ("169.254.96.16".into(), "cluster.local".into())
+        );
+        assert_eq!(
+            told(&[], "edge", Some(address)),
+            ("169.254.96.16".into(), "edge".into())
+        );
+        assert_eq!(
+            told(&["10.96.0.10"], "", Some(address)),
+            ("10.96.0.10".into(), String::new())
+        );
         assert_eq!(told(&[], "edge", None), (String::new(), "edge".into()));
     }
 }

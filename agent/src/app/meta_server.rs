@@ -15,7 +15,8 @@ use crate::{
     config::{Config, MetaServer, TlsFiles},
     edgemesh::dns,
     metamanager::{
-        AccountAuthentication, Authentication, InCluster, InClusterCa, Loopback, MetaServerConfig, TokenRules,
+        AccountAuthentication, Authentication, InCluster, InClusterCa, Loopback, MetaServerConfig,
+        TokenRules,
     },
 };
 
@@ -39,14 +40,24 @@ pub(super) fn config(
             return Ok(None);
         }
         // EdgeMesh reads Services through it
-        let (copies, address) = (copies.ok_or(Error::NoCopies)?, (Ipv4Addr::LOCALHOST, 0).into());
-        return Ok(Some(MetaServerConfig { address, copies, authentication: Authentication::InProcessOnly }));
+        let (copies, address) = (
+            copies.ok_or(Error::NoCopies)?,
+            (Ipv4Addr::LOCALHOST, 0).into(),
+        );
+        return Ok(Some(MetaServerConfig {
+            address,
+            copies,
+            authentication: Authentication::InProcessOnly,
+        }));
     };
     let copies = copies.ok_or(Error::NoCopies)?;
     if !config.require_authorization && !server.server.ip().is_loopback() {
         return Err(Error::OpenMetaServer(server.server));
     }
-    let directory = database(config).parent().unwrap_or(Path::new("/")).to_owned();
+    let directory = database(config)
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .to_owned();
     let authentication = if config.require_authorization {
         let (tls, requested) = files(&config.edge_hub.tls, server);
         let tokens = TokenRules {
@@ -71,7 +82,11 @@ pub(super) fn config(
             hosts: server.allowed_hosts.clone(),
         })
     };
-    Ok(Some(MetaServerConfig { address: server.server, copies, authentication }))
+    Ok(Some(MetaServerConfig {
+        address: server.server,
+        copies,
+        authentication,
+    }))
 }
 
 /// Returns how MetaServer is served at the address of the Service `default/kubernetes`: if EdgeMesh delivers that address to
@@ -79,12 +94,19 @@ pub(super) fn config(
 fn in_cluster(config: &Config, tls: &TlsFiles) -> Option<InCluster> {
     config.edge_mesh.as_ref()?;
     let domain = Some(config.edged.cluster_domain.as_str()).filter(|domain| !domain.is_empty());
-    let domain = domain.unwrap_or(dns::DEFAULT_DOMAIN).trim_end_matches('.').to_ascii_lowercase();
+    let domain = domain
+        .unwrap_or(dns::DEFAULT_DOMAIN)
+        .trim_end_matches('.')
+        .to_ascii_lowercase();
     let files = in_cluster_files(&config.edge_hub.tls.cert);
     match InClusterCa::load_or_make(&files, &config.node.name, &domain) {
         Ok(ca) => {
             let client_ca = tls.ca.clone();
-            Some(InCluster { ca: Arc::new(ca), client_ca, addresses: watch::Sender::default() })
+            Some(InCluster {
+                ca: Arc::new(ca),
+                client_ca,
+                addresses: watch::Sender::default(),
+            })
         }
         Err(error) => {
             let error = &error as &dyn std::error::Error;
@@ -109,9 +131,20 @@ fn files(node: &TlsFiles, server: &MetaServer) -> (TlsFiles, bool) {
     if written.cert != node.cert && written.cert != Path::new(DEFAULT_CERT) {
         return (written.clone(), false);
     }
-    let ca = if written.ca == Path::new(DEFAULT_CA) { &node.ca } else { &written.ca };
+    let ca = if written.ca == Path::new(DEFAULT_CA) {
+        &node.ca
+    } else {
+        &written.ca
+    };
     let [cert, key] = requested_files(&node.cert);
-    (TlsFiles { ca: ca.clone(), cert, key }, true)
+    (
+        TlsFiles {
+            ca: ca.clone(),
+            cert,
+            key,
+        },
+        true,
+    )
 }
 
 /// Returns the paths of a requested certificate and its key.
@@ -125,7 +158,11 @@ mod tests {
 
     #[test]
     fn a_certificate_is_requested_where_none_is_named() {
-        let tls = |cert: &str, ca: &str| TlsFiles { ca: ca.into(), cert: cert.into(), key: "/k".into() };
+        let tls = |cert: &str, ca: &str| TlsFiles {
+            ca: ca.into(),
+            cert: cert.into(),
+            key: "/k".into(),
+        };
         let local = ([127, 0, 0, 1], 0).into();
         let of = |node: &TlsFiles, written: TlsFiles| {
             let server = MetaServer {
@@ -146,10 +183,16 @@ mod tests {
         assert!(is_requested);
         assert_eq!(
             (requested.cert, requested.key),
-            (PathBuf::from("/n/metaserver.crt"), PathBuf::from("/n/metaserver.key"))
+            (
+                PathBuf::from("/n/metaserver.crt"),
+                PathBuf::from("/n/metaserver.key")
+            )
         );
         assert_eq!(requested.ca, node.ca);
-        assert_eq!(of(&node, tls("/n/node.crt", "/other.crt")).0.ca, PathBuf::from("/other.crt"));
+        assert_eq!(
+            of(&node, tls("/n/node.crt", "/other.crt")).0.ca,
+            PathBuf::from("/other.crt")
+        );
         let own = tls("/own.crt", DEFAULT_CA);
         assert_eq!(of(&node, own.clone()), (own, false));
     }

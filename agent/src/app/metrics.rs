@@ -59,7 +59,12 @@ fn queues(all: &[Queue]) -> [Metric; 2] {
     let name = "edge_agent_queue_capacity";
     let bound = Metric::gauge(name, "How much may wait in a queue of the agent.");
     let with = |metric: Metric, figure: fn(&Queue) -> usize| {
-        all.iter().fold(metric, |metric, queue| metric.with(&[("queue", queue.name)], figure(queue) as u64))
+        all.iter().fold(metric, |metric, queue| {
+            metric.with(&[("queue", queue.name)], figure(queue) as u64)
+        })
     };
-    [with(waiting, |queue| queue.waiting), with(bound, |queue| queue.bound)]
+    [
+        with(waiting, |queue| queue.waiting),
+        with(bound, |queue| queue.bound),
+    ]
 }

@@ -13,8 +13,8 @@ use super::{Error, connect, volumes_directory};
 use crate::{
     config::{Config, Host},
     edged::{
-        self, AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, Signals, StaticPods,
-        SyncConfig,
+        self, AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, Signals,
+        StaticPods, SyncConfig,
     },
     edgehub::Proxy,
     edgestream,
@@ -51,7 +51,9 @@ pub(super) fn start(
 /// Warns of settings that have no effect on a node that runs no pods.
 pub(super) fn warn_without(config: &Config) {
     if config.edge_stream.is_some() {
-        warn!("stream tunnel not started: modules.edgeStream is enabled, but modules.edged is disabled");
+        warn!(
+            "stream tunnel not started: modules.edgeStream is enabled, but modules.edged is disabled"
+        );
     }
 }
 
@@ -61,7 +63,9 @@ fn edge_stream_config(
     address: AddressSource,
     meta: &MetaManager,
 ) -> Result<Option<edgestream::Config>, Error> {
-    let Some(stream) = &config.edge_stream else { return Ok(None) };
+    let Some(stream) = &config.edge_stream else {
+        return Ok(None);
+    };
     let endpoint = &stream.endpoint;
     Ok(Some(edgestream::Config {
         node_name: config.node.name.clone(),
@@ -80,7 +84,12 @@ fn edge_stream_config(
 fn annotations(config: &Config) -> BTreeMap<String, String> {
     let directory = volumes_directory(config);
     let is_default = directory == Path::new(DEFAULT_DIRECTORY);
-    let annotation = || (DIRECTORY_ANNOTATION.to_owned(), directory.display().to_string());
+    let annotation = || {
+        (
+            DIRECTORY_ANNOTATION.to_owned(),
+            directory.display().to_string(),
+        )
+    };
     (!is_default).then(annotation).into_iter().collect()
 }
 
@@ -93,12 +102,15 @@ pub(super) fn config(
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let address = match (&node.interface, node.ip) {
-        (Some(name), _) if Host::address_of(name).is_none() => return Err(Error::Interface(name.clone())),
+        (Some(name), _) if Host::address_of(name).is_none() => {
+            return Err(Error::Interface(name.clone()));
+        }
         (Some(name), _) => AddressSource::Interface(name.clone()),
         (None, Some(ip)) => AddressSource::Fixed(ip),
         (None, None) => AddressSource::Route,
     };
-    let images = (pods.image_endpoint != pods.runtime_endpoint).then(|| connect(&pods.image_endpoint));
+    let images =
+        (pods.image_endpoint != pods.runtime_endpoint).then(|| connect(&pods.image_endpoint));
     let taint = |taint: &crate::config::Taint| Taint {
         key: taint.key.clone(),
         value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
@@ -117,12 +129,15 @@ pub(super) fn config(
         log_dir: pods.pod_logs_dir.clone(),
         secrets_in_memory: inputs.secrets_in_memory,
         report_events: pods.report_events,
-        static_pods: pods
-            .static_pod_path
-            .clone()
-            .map(|path| StaticPods { path, every: pods.file_check_frequency }),
+        static_pods: pods.static_pod_path.clone().map(|path| StaticPods {
+            path,
+            every: pods.file_check_frequency,
+        }),
         allowed_sysctls: pods.allowed_sysctls.clone(),
-        resolv_conf: pods.resolv_conf.clone().unwrap_or_else(|| "/dev/null".into()),
+        resolv_conf: pods
+            .resolv_conf
+            .clone()
+            .unwrap_or_else(|| "/dev/null".into()),
         images: images.transpose()?,
         node: NodeConfig {
             labels: node.labels.clone(),
@@ -168,14 +183,27 @@ mod tests {
 
     #[test]
     fn persistent_volumes_are_beside_the_database() {
-        let host = Host { name: "edge-1".into(), address: [192, 0, 2, 7].into() };
+        let host = Host {
+            name: "edge-1".into(),
+            address: [192, 0, 2, 7].into(),
+        };
         let annotation = |root: &str| {
             let text = crate::config::minimal_config(&host);
-            let text = crate::config::relocated(&text, |path| Path::new(root).join(&path[1..])).unwrap();
-            let config = crate::config::parse(Path::new("/x.yaml"), &text, None, &host).unwrap().0;
+            let text =
+                crate::config::relocated(&text, |path| Path::new(root).join(&path[1..])).unwrap();
+            let config = crate::config::parse(Path::new("/x.yaml"), &text, None, &host)
+                .unwrap()
+                .0;
             annotations(&config).remove(DIRECTORY_ANNOTATION)
         };
-        assert_eq!(annotation("/"), None, "the parameter `path` of the StorageClass applies");
-        assert_eq!(annotation("/srv/e").as_deref(), Some("/srv/e/var/lib/kubeedge/volumes"));
+        assert_eq!(
+            annotation("/"),
+            None,
+            "the parameter `path` of the StorageClass applies"
+        );
+        assert_eq!(
+            annotation("/srv/e").as_deref(),
+            Some("/srv/e/var/lib/kubeedge/volumes")
+        );
     }
 }

@@ -46,12 +46,17 @@ pub fn seal(config: &Config) -> Result<Option<Seal>, KeysError> {
     let resources = metamanager::confidential();
     match &config.database_keys {
         None => Ok(None),
-        Some(DatabaseKeys::File(path)) => Seal::from_file(path, resources).map(Some).map_err(KeysError::File),
+        Some(DatabaseKeys::File(path)) => Seal::from_file(path, resources)
+            .map(Some)
+            .map_err(KeysError::File),
         Some(DatabaseKeys::Keyring(description)) => {
             let keys = read_key(description).and_then(|key| key.read_to_vec());
             let keys = keys.map_err(|source| match source {
                 KeyError::KeyDoesNotExist => KeysError::Missing(description.clone()),
-                source => KeysError::Refused { description: description.clone(), source },
+                source => KeysError::Refused {
+                    description: description.clone(),
+                    source,
+                },
             })?;
             let place = format!("the key {description:?} of the kernel's keyring");
             let seal = Seal::from_text(&place, &String::from_utf8_lossy(&keys), resources);

@@ -33,14 +33,25 @@ pub(super) fn start(
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Option<ServiceBus> {
-    let Deps { store, hub, messages, client } = deps;
+    let Deps {
+        store,
+        hub,
+        messages,
+        client,
+    } = deps;
     if config.event_bus.is_some() {
         let lost = DroppedMessages::new(client, config.node.name.clone(), bus.clone());
         supervisor.supervise_optional("lost-messages", lost, shutdown);
     }
-    let Some(wanted) = &config.service_bus else { return None };
+    let Some(wanted) = &config.service_bus else {
+        return None;
+    };
     let mut ports = Ports::new(wanted.allowed_ports.clone(), own_ports(config));
-    for listening in bus.internal_listening().into_iter().chain(meta_server.cloned()) {
+    for listening in bus
+        .internal_listening()
+        .into_iter()
+        .chain(meta_server.cloned())
+    {
         ports = ports.excluding(listening);
     }
     let (services, task) = servicebus::new(servicebus::Config {
@@ -69,7 +80,10 @@ fn own_ports(config: &Config) -> BTreeSet<u16> {
         }
         let beside = &bus.external_server;
         let is_here = beside.host == "localhost"
-            || beside.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+            || beside
+                .host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
         if bus.mode != MqttMode::Internal && is_here {
             ports.insert(beside.port);
         }
@@ -86,7 +100,10 @@ mod tests {
 
     #[test]
     fn the_agents_own_ports() {
-        let host = Host { name: "edge-1".into(), address: [10, 0, 0, 1].into() };
+        let host = Host {
+            name: "edge-1".into(),
+            address: [10, 0, 0, 1].into(),
+        };
         let of = |text: &str| {
             let (config, _) = parse(Path::new("edgecore.yaml"), text, None, &host).unwrap();
             own_ports(&config)

@@ -13,7 +13,10 @@ use crate::{config::Host, edged};
 
 /// Returns the configuration of all modules as text, and the warnings, or the errors if the file is refused.
 fn given(change: Value) -> (Option<String>, Vec<String>) {
-    let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
+    let host = Host {
+        name: "edge-1".into(),
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+    };
     let (config, warnings) = match config::parse(Path::new("x"), &change.to_string(), None, &host) {
         Ok(parsed) => parsed,
         Err(config::Error::Invalid { errors, .. }) => {
@@ -34,14 +37,24 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let told = warnings.iter().map(ToString::to_string).collect();
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let inputs =
-        pods::Inputs { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
+    let inputs = pods::Inputs {
+        runtime,
+        signals: None,
+        pod_network: None,
+        secrets_in_memory: true,
+        services: None,
+    };
     let Ok(edged) = pods::config(&config, &meta, inputs, edged::Diagnostics::default()) else {
         return (None, told);
     };
-    let Ok(server) = meta_server::config(&config, Some(MemoryStore::new())) else { return (None, told) };
+    let Ok(server) = meta_server::config(&config, Some(MemoryStore::new())) else {
+        return (None, told);
+    };
     let server = server.map(|server| (server.address, server.authentication));
-    let bus = config.event_bus.as_ref().map(|wanted| devices::brokers(&config, wanted));
+    let bus = config
+        .event_bus
+        .as_ref()
+        .map(|wanted| devices::brokers(&config, wanted));
     let text = format!(
         "{} {} {edged:?} {:?} {server:?} {bus:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         config.edged.enable,
@@ -61,7 +74,10 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
 
 /// Returns a document with this value at the path, and nothing else.
 fn at(place: &[String], value: &Value) -> Value {
-    place.iter().rev().fold(value.clone(), |inner, key| json!({ key: inner }))
+    place
+        .iter()
+        .rev()
+        .fold(value.clone(), |inner, key| json!({ key: inner }))
 }
 
 /// Collects every path below `value` without paths below it.
@@ -91,7 +107,10 @@ fn others(value: &Value) -> Vec<Value> {
         "tcp://127.0.0.9:7",
         "https://127.0.0.9:7",
         "other",
-        concat!("0000000000000000000000000000000000000000000000000000000000000000", ".a.b.c"),
+        concat!(
+            "0000000000000000000000000000000000000000000000000000000000000000",
+            ".a.b.c"
+        ),
         "20Mi",
         "None",
         "lo",
@@ -100,7 +119,12 @@ fn others(value: &Value) -> Vec<Value> {
     ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
-        Value::Number(number) => vec![json!(number.as_i64().unwrap_or(1) + 3), json!(7), json!(2), json!(1)],
+        Value::Number(number) => vec![
+            json!(number.as_i64().unwrap_or(1) + 3),
+            json!(7),
+            json!(2),
+            json!(1),
+        ],
         Value::String(_) => texts.iter().map(|text| json!(text)).collect(),
         Value::Array(_) => vec![
             json!(["127.0.0.9"]),
@@ -112,7 +136,11 @@ fn others(value: &Value) -> Vec<Value> {
             json!([{"priority": 1, "shutdownGracePeriodSeconds": 1}]),
         ],
         Value::Object(_) => {
-            vec![json!({"memory": "20Mi"}), json!({"memory.available": "20Mi"}), json!({"a": true})]
+            vec![
+                json!({"memory": "20Mi"}),
+                json!({"memory.available": "20Mi"}),
+                json!({"a": true}),
+            ]
         }
         Value::Null => vec![json!({"a": 1}), json!([1]), json!("a")],
     }
@@ -124,7 +152,9 @@ fn laid_over(base: &Value, more: &Value) -> Value {
         (Value::Object(base), Value::Object(more)) => {
             let mut all = base.clone();
             for (key, value) in more {
-                let below = all.get(key).map_or_else(|| value.clone(), |below| laid_over(below, value));
+                let below = all
+                    .get(key)
+                    .map_or_else(|| value.clone(), |below| laid_over(below, value));
                 all.insert(key.clone(), below);
             }
             Value::Object(all)
@@ -138,8 +168,8 @@ fn is_noticed(base: &Value, usual: &str, place: &[String], value: &Value) -> boo
     let (text, told) = given(laid_over(base, &at(place, value)));
     // a mapping is warned of as a whole
     let is_named = |told: &String| {
-        let above =
-            (1..=place.len()).any(|length| told.starts_with(&format!("{}: ", place[..length].join("."))));
+        let above = (1..=place.len())
+            .any(|length| told.starts_with(&format!("{}: ", place[..length].join("."))));
         above || told.starts_with(&format!("{}.", place.join(".")))
     };
     let is_named = text.is_some() && told.iter().any(is_named);
@@ -153,7 +183,8 @@ fn contexts(path: &str) -> Vec<Value> {
         let on = json!({"modules": {"metaManager": {"metaServer": {"enable": true}}}});
         laid_over(&on, &more)
     };
-    let quic = modules(json!({"edgeHub": {"websocket": {"enable": false}, "quic": {"enable": true}}}));
+    let quic =
+        modules(json!({"edgeHub": {"websocket": {"enable": false}, "quic": {"enable": true}}}));
     let bus = |mode: u8| modules(json!({"eventBus": {"mqttMode": mode}}));
     let plain = json!({"kind": "EdgeCore"});
     match path {
@@ -165,10 +196,14 @@ fn contexts(path: &str) -> Vec<Value> {
         path if path.starts_with("modules.metaManager.metaServer.") => vec![
             meta_server(json!({})),
             meta_server(json!({"featureGates": {"requireAuthorization": true}})),
-            meta_server(json!({"modules": {"metaManager": {"metaServer": {"anonymousAuth": true}}}})),
+            meta_server(
+                json!({"modules": {"metaManager": {"metaServer": {"anonymousAuth": true}}}}),
+            ),
         ],
         path if path.starts_with("modules.eventBus.eventBusTLS.") => {
-            vec![modules(json!({"eventBus": {"eventBusTLS": {"enable": true}}}))]
+            vec![modules(
+                json!({"eventBus": {"eventBusTLS": {"enable": true}}}),
+            )]
         }
         path if path.starts_with("modules.eventBus.") => (0..=2).map(bus).collect(),
         path if path.starts_with("modules.edgeStream.") => {
@@ -182,7 +217,9 @@ fn contexts(path: &str) -> Vec<Value> {
         path if path.starts_with("modules.serviceBus.") => {
             vec![modules(json!({"serviceBus": {"enable": true}}))]
         }
-        path if path.starts_with("modules.edgeMesh.") => vec![modules(json!({"edgeMesh": {"enable": true}}))],
+        path if path.starts_with("modules.edgeMesh.") => {
+            vec![modules(json!({"edgeMesh": {"enable": true}}))]
+        }
         path if path.starts_with("featureGates") => vec![meta_server(json!({}))],
         _ => vec![plain],
     }
@@ -190,7 +227,10 @@ fn contexts(path: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn every_setting_is_used_or_warned_of() {
-    let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
+    let host = Host {
+        name: "edge-1".into(),
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+    };
     let shape = config::shape(&host).unwrap();
     let mut all = Vec::new();
     leaves(&shape, &mut Vec::new(), &mut all);
@@ -198,21 +238,36 @@ async fn every_setting_is_used_or_warned_of() {
     let (_, none) = given(json!({"kind": "EdgeCore"}));
     assert!(none.is_empty(), "{none:?}");
     // the kind of the file, and modules without which there is no agent: no other value is accepted
-    let fixed = ["apiVersion", "kind", "modules.edgeHub.enable", "modules.metaManager.enable"];
+    let fixed = [
+        "apiVersion",
+        "kind",
+        "modules.edgeHub.enable",
+        "modules.metaManager.enable",
+    ];
     let fixed: Vec<_> = fixed
         .into_iter()
-        .chain(["modules.edgeHub.quic.enable", "modules.edgeHub.websocket.enable"])
+        .chain([
+            "modules.edgeHub.quic.enable",
+            "modules.edgeHub.websocket.enable",
+        ])
         .collect();
     let (mut silent, mut usuals) = (Vec::new(), BTreeMap::new());
     for (place, value) in &all {
         let path = place.join(".");
         for base in contexts(&path) {
-            let usual = usuals.entry(base.to_string()).or_insert_with(|| given(base.clone()).0.unwrap());
+            let usual = usuals
+                .entry(base.to_string())
+                .or_insert_with(|| given(base.clone()).0.unwrap());
             let is_refused = || {
-                let refused = |other: &Value| given(laid_over(&base, &at(place, other))).0.is_none();
+                let refused =
+                    |other: &Value| given(laid_over(&base, &at(place, other))).0.is_none();
                 fixed.contains(&path.as_str()) && others(value).iter().all(refused)
             };
-            if !is_refused() && !others(value).iter().any(|other| is_noticed(&base, usual, place, other)) {
+            if !is_refused()
+                && !others(value)
+                    .iter()
+                    .any(|other| is_noticed(&base, usual, place, other))
+            {
                 silent.push(format!("{path} beside {base}"));
             }
         }
@@ -222,14 +277,28 @@ async fn every_setting_is_used_or_warned_of() {
     let silent: Vec<_> = silent
         .into_iter()
         .filter(|line| {
-            !known.iter().any(|key| line.split(' ').next().is_some_and(|path| path.ends_with(key)))
+            !known.iter().any(|key| {
+                line.split(' ')
+                    .next()
+                    .is_some_and(|path| path.ends_with(key))
+            })
         })
         .collect();
     let pair = json!({"evictionSoft": {"memory.available": "1Gi"}, "evictionSoftGracePeriod": {"memory.available": "7s"}});
     let place = ["modules", "edged", "tailoredKubeletConfig"].map(str::to_owned);
-    let (plain, usual) = (json!({"kind": "EdgeCore"}), given(json!({"kind": "EdgeCore"})).0.unwrap());
-    assert!(is_noticed(&plain, &usual, &place, &pair), "a soft threshold is ignored");
-    assert!(silent.is_empty(), "ignored in silence:\n{}", silent.join("\n"));
+    let (plain, usual) = (
+        json!({"kind": "EdgeCore"}),
+        given(json!({"kind": "EdgeCore"})).0.unwrap(),
+    );
+    assert!(
+        is_noticed(&plain, &usual, &place, &pair),
+        "a soft threshold is ignored"
+    );
+    assert!(
+        silent.is_empty(),
+        "ignored in silence:\n{}",
+        silent.join("\n")
+    );
 }
 
 #[tokio::test]
@@ -245,8 +314,15 @@ async fn an_interface_gives_the_node_its_address() {
 async fn a_missing_runtime_is_reported_with_its_socket() {
     let channel = connect("unix:///nowhere/containerd.sock").unwrap();
     let mut client = wire::cri::runtime_service_client::RuntimeServiceClient::new(channel);
-    let status = client.version(wire::cri::VersionRequest::default()).await.unwrap_err();
-    for part in ["/nowhere/containerd.sock", "containerRuntimeEndpoint", "No such file"] {
+    let status = client
+        .version(wire::cri::VersionRequest::default())
+        .await
+        .unwrap_err();
+    for part in [
+        "/nowhere/containerd.sock",
+        "containerRuntimeEndpoint",
+        "No such file",
+    ] {
         assert!(status.message().contains(part), "{status}");
     }
 }
@@ -283,7 +359,10 @@ async fn every_part_can_be_restarted() {
             "containerRuntimeEndpoint": "unix:///nowhere/containerd.sock",
         }},
     }, "database": {"dataSource": path("edgecore.db")}});
-    let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
+    let host = Host {
+        name: "edge-1".into(),
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+    };
     let (config, _) = config::parse(Path::new("x"), &document.to_string(), None, &host).unwrap();
     let parts = Parts {
         runtime: connect(&config.edged.runtime_endpoint).unwrap(),
@@ -300,14 +379,30 @@ async fn every_part_can_be_restarted() {
     let parts: Vec<_> = vitals.read().iter().map(|vital| vital.part).collect();
     assert_eq!(
         parts,
-        ["devicetwin", "dmi", "edged", "edgehub", "eventbus", "lost-messages", "metamanager", "metaserver"],
+        [
+            "devicetwin",
+            "dmi",
+            "edged",
+            "edgehub",
+            "eventbus",
+            "lost-messages",
+            "metamanager",
+            "metaserver"
+        ],
         "all have a heart"
     );
     for part in parts {
         // as if one of its loops were hanging
         let heartbeat = vitals.part(part).heartbeat("forced");
         heartbeat.beat();
-        let restarts = || vitals.read().into_iter().find(|vital| vital.part == part).unwrap().restarts;
+        let restarts = || {
+            vitals
+                .read()
+                .into_iter()
+                .find(|vital| vital.part == part)
+                .unwrap()
+                .restarts
+        };
         within_timeout(LONG_TIMEOUT, part, async {
             while restarts() == 0 {
                 assert!(!running.is_finished(), "{part}: {:?}", (&mut running).await);
@@ -321,7 +416,10 @@ async fn every_part_can_be_restarted() {
         reached(address).await;
     }
     let socket = path("dmi.sock");
-    eventually("mappers are served", async || UnixStream::connect(&socket).await).await;
+    eventually("mappers are served", async || {
+        UnixStream::connect(&socket).await
+    })
+    .await;
     shutdown.cancel();
     running.await.unwrap().unwrap();
 }

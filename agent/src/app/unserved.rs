@@ -31,7 +31,12 @@ impl UnservedServices {
         node_name: String,
         unserved: watch::Receiver<BTreeSet<String>>,
     ) -> Self {
-        Self { client, node_name, unserved, recorded: BTreeSet::new() }
+        Self {
+            client,
+            node_name,
+            unserved,
+            recorded: BTreeSet::new(),
+        }
     }
 
     fn record(&mut self, recorder: &Recorder) {
@@ -44,7 +49,11 @@ impl UnservedServices {
 }
 
 impl Part for UnservedServices {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         let (client, node_name) = (self.client.clone(), self.node_name.clone());
         let record = |recorder| async move {
             loop {

@@ -20,7 +20,13 @@ pub struct Join {
     pub cloud: HostPort,
 
     /// Join token printed by `cloudsim token` or `keadm gettoken`; `-` reads it from stdin
-    #[arg(long, short, value_name = "TOKEN", env = "EDGE_AGENT_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        short,
+        value_name = "TOKEN",
+        env = "EDGE_AGENT_TOKEN",
+        hide_env_values = true
+    )]
     pub token: String,
 
     /// Name of the node [default: the host name]
@@ -28,7 +34,13 @@ pub struct Join {
     pub name: Option<String>,
 
     /// Port of the cloud's HTTPS server, which issues certificates
-    #[arg(long, short = 's', alias = "certport", value_name = "PORT", default_value_t = 10002)]
+    #[arg(
+        long,
+        short = 's',
+        alias = "certport",
+        value_name = "PORT",
+        default_value_t = 10002
+    )]
     pub cert_port: u16,
 
     /// Port of the cloud's stream server, for logs, exec, attach and port-forward [default: 10004 if it is open, else none]
@@ -36,7 +48,12 @@ pub struct Join {
     pub tunnel_port: Option<u16>,
 
     /// Socket of the container runtime [default: that of the only runtime found]
-    #[arg(long, short = 'p', alias = "remote-runtime-endpoint", value_name = "unix:///PATH")]
+    #[arg(
+        long,
+        short = 'p',
+        alias = "remote-runtime-endpoint",
+        value_name = "unix:///PATH"
+    )]
     pub runtime_endpoint: Option<String>,
 
     /// Cgroup driver [default: as reported by the runtime]
@@ -139,7 +156,10 @@ impl InstallPaths {
     /// Returns the paths with the configuration before the subcommand, unless it has its own.
     pub fn or(&self, before: &Path) -> Self {
         let before = (before != Path::new(config::DEFAULT_PATH)).then(|| before.to_owned());
-        Self { config: self.config.clone().or(before), root: self.root.clone() }
+        Self {
+            config: self.config.clone().or(before),
+            root: self.root.clone(),
+        }
     }
 
     /// Reports whether these are the machine's default paths.
@@ -190,14 +210,31 @@ mod tests {
         ] {
             assert_eq!(cloud(text).unwrap().to_string(), read);
         }
-        for bad in ["", "https://cloud", "cloud:", "cloud:0", "a b", "cloud/x", "*.example"] {
+        for bad in [
+            "",
+            "https://cloud",
+            "cloud:",
+            "cloud:0",
+            "a b",
+            "cloud/x",
+            "*.example",
+        ] {
             assert!(cloud(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn an_address_that_no_node_has_is_refused() {
-        for bad in ["", "edge-1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "192.0.2.7:1"] {
+        for bad in [
+            "",
+            "edge-1",
+            "0.0.0.0",
+            "::",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+            "192.0.2.7:1",
+        ] {
             assert!(node_ip(bad).unwrap_err().contains("such as"), "{bad}");
         }
         for good in ["192.0.2.7", "127.0.0.1", "2001:db8::7"] {
@@ -207,12 +244,24 @@ mod tests {
 
     #[test]
     fn everything_is_below_the_root() {
-        let paths = |root: &str| InstallPaths { config: None, root: root.into() };
-        assert_eq!(paths("/").config(), PathBuf::from("/etc/kubeedge/config/edgecore.yaml"));
+        let paths = |root: &str| InstallPaths {
+            config: None,
+            root: root.into(),
+        };
+        assert_eq!(
+            paths("/").config(),
+            PathBuf::from("/etc/kubeedge/config/edgecore.yaml")
+        );
         assert!(paths("/").is_system_wide());
         assert_eq!(paths("/x").in_root("/var/lib"), PathBuf::from("/x/var/lib"));
         assert!(!paths("/x").is_system_wide());
-        let paths = InstallPaths { config: Some("/a.yaml".into()), root: "/".into() };
-        assert_eq!((paths.config(), paths.is_system_wide()), ("/a.yaml".into(), false));
+        let paths = InstallPaths {
+            config: Some("/a.yaml".into()),
+            root: "/".into(),
+        };
+        assert_eq!(
+            (paths.config(), paths.is_system_wide()),
+            ("/a.yaml".into(), false)
+        );
     }
 }

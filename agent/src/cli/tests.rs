@@ -13,15 +13,30 @@ fn it_is_consistent() {
 
 #[test]
 fn lines() {
-    assert_eq!(cli("edge-agent").unwrap().config, PathBuf::from("/etc/kubeedge/config/edgecore.yaml"));
-    assert_eq!(cli("edge-agent --config=/a").unwrap().config, PathBuf::from("/a"));
-    for line in
-        ["edge-agent -v 4", "edge-agent -v4", "edge-agent -v=4", "edge-agent --v 4", "edge-agent --v=4"]
-    {
+    assert_eq!(
+        cli("edge-agent").unwrap().config,
+        PathBuf::from("/etc/kubeedge/config/edgecore.yaml")
+    );
+    assert_eq!(
+        cli("edge-agent --config=/a").unwrap().config,
+        PathBuf::from("/a")
+    );
+    for line in [
+        "edge-agent -v 4",
+        "edge-agent -v4",
+        "edge-agent -v=4",
+        "edge-agent --v 4",
+        "edge-agent --v=4",
+    ] {
         assert_eq!(cli(line).unwrap().verbosity, 4, "{line}");
     }
     assert_eq!(cli("edge-agent -v -1").unwrap().verbosity, -1);
-    assert_eq!(cli("edge-agent --log-filter off -v 4").unwrap().log_filter(), "off");
+    assert_eq!(
+        cli("edge-agent --log-filter off -v 4")
+            .unwrap()
+            .log_filter(),
+        "off"
+    );
     for line in [
         "edge-agent -v many",
         "edge-agent --minconfig --defaultconfig",
@@ -43,19 +58,31 @@ fn the_configuration_may_stand_before_a_subcommand_and_behind_it() {
         ("edge-agent db check", config::DEFAULT_PATH),
     ] {
         let cli = cli(line).unwrap();
-        let Some(Command::Db(db)) = &cli.command else { panic!("{line}") };
-        let Db::Check { file, .. } = db.or(&cli.config) else { panic!("{line}") };
+        let Some(Command::Db(db)) = &cli.command else {
+            panic!("{line}")
+        };
+        let Db::Check { file, .. } = db.or(&cli.config) else {
+            panic!("{line}")
+        };
         assert_eq!(file.config, PathBuf::from(config), "{line}");
     }
 }
 
 #[test]
 fn how_much_is_logged_may_stand_behind_a_subcommand() {
-    for line in ["edge-agent -v 4 join --cloud c --token t", "edge-agent join --cloud c --token t -v 4"] {
+    for line in [
+        "edge-agent -v 4 join --cloud c --token t",
+        "edge-agent join --cloud c --token t -v 4",
+    ] {
         assert_eq!(cli(line).unwrap().verbosity, 4, "{line}");
     }
-    let Some(Command::Reset(reset)) = cli("edge-agent --config /a reset").unwrap().command else { panic!() };
-    assert_eq!(reset.paths.or(std::path::Path::new("/a")).config(), PathBuf::from("/a"));
+    let Some(Command::Reset(reset)) = cli("edge-agent --config /a reset").unwrap().command else {
+        panic!()
+    };
+    assert_eq!(
+        reset.paths.or(std::path::Path::new("/a")).config(),
+        PathBuf::from("/a")
+    );
 }
 
 #[test]
@@ -64,7 +91,9 @@ fn filters_are_valid_and_never_quieter_with_more() {
     let mut before = None;
     for v in [-1, 0, 1, 2, 3, 4, 5, 6, 9, 10, i32::MAX, i32::MIN + 1] {
         let filter = filter(v);
-        let targets: Targets = filter.parse().unwrap_or_else(|error| panic!("{filter}: {error}"));
+        let targets: Targets = filter
+            .parse()
+            .unwrap_or_else(|error| panic!("{filter}: {error}"));
         let level = Layer::<Registry>::max_level_hint(&targets);
         assert!(v < -1 || before <= level, "{v}: {filter}");
         before = level;
@@ -104,16 +133,41 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
 
 #[test]
 fn help_teaches() {
-    let help = Cli::command().term_width(100).render_long_help().to_string();
+    let help = Cli::command()
+        .term_width(100)
+        .render_long_help()
+        .to_string();
     insta::assert_snapshot!(help);
 }
 
 #[test]
 fn help_and_readme_say_alike_what_is_not_there() {
     let readme = include_str!("../../../README.md");
-    let missing = readme.split("## Not yet").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
-    let words = ["TCP relay", "EdgeMesh", "TaskManager", "node groups", "CSI volumes"];
-    assert_eq!(missing.lines().filter(|line| line.starts_with("- ")).count(), 4, "{missing}");
+    let missing = readme
+        .split("## Not yet")
+        .nth(1)
+        .and_then(|rest| rest.split("\n## ").next())
+        .unwrap();
+    let words = [
+        "TCP relay",
+        "EdgeMesh",
+        "TaskManager",
+        "node groups",
+        "CSI volumes",
+    ];
+    assert_eq!(
+        missing
+            .lines()
+            .filter(|line| line.starts_with("- "))
+            .count(),
+        4,
+        "{missing}"
+    );
     let said = EXAMPLES.lines().last().unwrap();
-    assert!(words.iter().all(|word| missing.contains(word) && said.contains(word)), "{missing}{said}");
+    assert!(
+        words
+            .iter()
+            .all(|word| missing.contains(word) && said.contains(word)),
+        "{missing}{said}"
+    );
 }

@@ -40,7 +40,10 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
         (modules.meta_manager.enable, "modules.metaManager.enable"),
     ] {
         if !enabled {
-            values.error(path, "is false, but nothing works without this module; remove the line");
+            values.error(
+                path,
+                "is false, but nothing works without this module; remove the line",
+            );
         }
     }
     edged::unused(&modules.edged, &mut values);
@@ -51,7 +54,11 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
         edge_hub: edge_hub::convert(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
         database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
-        meta_manager: services::meta_manager(modules.meta_manager, requires_authorization, &mut values),
+        meta_manager: services::meta_manager(
+            modules.meta_manager,
+            requires_authorization,
+            &mut values,
+        ),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
@@ -63,7 +70,10 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
 
 fn database_keys(file: String, keyring: String, values: &mut Values<'_>) -> Option<DatabaseKeys> {
     if !file.is_empty() && !keyring.is_empty() {
-        values.error("database.keyring", "is given beside database.keyFile; remove one of them");
+        values.error(
+            "database.keyring",
+            "is given beside database.keyFile; remove one of them",
+        );
     }
     match values.optional_path("database.keyFile", file) {
         Some(file) => Some(DatabaseKeys::File(file)),
@@ -82,17 +92,29 @@ fn feature_gates(written: &BTreeMap<String, bool>, values: &mut Values<'_>) -> b
             values.unknown(format!("featureGates.{name}"), REQUIRE_AUTHORIZATION);
         }
     }
-    written.get(REQUIRE_AUTHORIZATION).copied().unwrap_or_default()
+    written
+        .get(REQUIRE_AUTHORIZATION)
+        .copied()
+        .unwrap_or_default()
 }
 
 fn identify(api_version: &str, kind: &str, values: &mut Values<'_>) {
     if kind != KIND {
-        values.error("kind", format!("is {kind:?}, but must be {KIND}; this is another program's file"));
+        values.error(
+            "kind",
+            format!("is {kind:?}, but must be {KIND}; this is another program's file"),
+        );
     }
     if api_version == "edgecore.config.kubeedge.io/v1alpha1" {
         let cure = "move the settings into a new file from `edge-agent --minconfig`";
-        values.error("apiVersion", format!("is the form of KubeEdge before 1.12; {cure}"));
+        values.error(
+            "apiVersion",
+            format!("is the form of KubeEdge before 1.12; {cure}"),
+        );
     } else if api_version != API_VERSION {
-        values.error("apiVersion", format!("is {api_version:?}, but must be {API_VERSION}"));
+        values.error(
+            "apiVersion",
+            format!("is {api_version:?}, but must be {API_VERSION}"),
+        );
     }
 }

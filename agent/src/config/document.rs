@@ -40,7 +40,12 @@ fn extend(base: &mut Value, more: Value) {
 
 /// Fills in this machine's name and address. An IPv6 address is written as in URLs.
 fn filled(template: &str, host: &Host) -> String {
-    let address =
-        if host.address.is_ipv6() { format!("[{}]", host.address) } else { host.address.to_string() };
-    template.replace("${HOSTNAME}", &host.name).replace("${ADDRESS}", &address)
+    let address = if host.address.is_ipv6() {
+        format!("[{}]", host.address)
+    } else {
+        host.address.to_string()
+    };
+    template
+        .replace("${HOSTNAME}", &host.name)
+        .replace("${ADDRESS}", &address)
 }

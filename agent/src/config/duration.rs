@@ -26,7 +26,9 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(number);
-        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let unit = after
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(after.len());
         let (unit, after) = after.split_at(unit);
         let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
         nanoseconds = nanoseconds.checked_add(scaled(number, *scale)?)?;
@@ -42,7 +44,11 @@ fn scaled(number: &str, scale: u64) -> Option<u64> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     let mut total = whole.checked_mul(scale)?;
     let mut place = scale;
     for digit in fraction.chars() {
@@ -83,7 +89,11 @@ mod tests {
             ("99999999999999999999s", None),
         ];
         for (text, milliseconds) in table {
-            assert_eq!(parse(text), milliseconds.map(Duration::from_millis), "{text}");
+            assert_eq!(
+                parse(text),
+                milliseconds.map(Duration::from_millis),
+                "{text}"
+            );
         }
     }
 }

@@ -14,7 +14,9 @@ mod services;
 pub(super) use self::{
     edge_mesh::{Dns as EdgeMeshDns, EdgeMesh},
     edged::{Edged, Kubelet, Taint},
-    services::{DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus},
+    services::{
+        DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus,
+    },
 };
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -31,7 +31,10 @@ pub(crate) fn fill(text: &str, path: &str, value: &Value) -> Option<String> {
     for line in text.lines() {
         let body = line.trim_start_matches(' ');
         let indent = line.len() - body.len();
-        let key = body.split_once(':').map(|(key, _)| key).filter(|_| !body.starts_with(['#', '-']));
+        let key = body
+            .split_once(':')
+            .map(|(key, _)| key)
+            .filter(|_| !body.starts_with(['#', '-']));
         if let Some(key) = key {
             here.retain(|(outer, _)| *outer < indent);
             here.push((indent, key));
@@ -55,13 +58,20 @@ pub(crate) fn fill(text: &str, path: &str, value: &Value) -> Option<String> {
 ///
 /// # Errors
 /// It is not YAML.
-pub(crate) fn relocated(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<String, yaml::NotYaml> {
+pub(crate) fn relocated(
+    text: &str,
+    place: impl Fn(&str) -> PathBuf,
+) -> Result<String, yaml::NotYaml> {
     let document = yaml::parse(text)?;
     let mut relocated = text.to_owned();
     for path in PATH_SETTINGS {
         let pointer = format!("/{}", path.replace('.', "/"));
-        let usual = document.pointer(&pointer).and_then(Value::as_str).unwrap_or_default();
-        relocated = fill(&relocated, path, &json!(place(usual).to_string_lossy())).unwrap_or(relocated);
+        let usual = document
+            .pointer(&pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        relocated =
+            fill(&relocated, path, &json!(place(usual).to_string_lossy())).unwrap_or(relocated);
     }
     Ok(relocated)
 }
@@ -77,8 +87,14 @@ mod tests {
             fill(text, "a.c", &json!("x: \"y\"")).unwrap(),
             "a:\n  # c: 1\n  c: \"x: \\\"y\\\"\"\n  d:\n    c: 2\nb:\n  c: 3 # why\n"
         );
-        assert_eq!(fill(text, "b.c", &json!({"k": "v"})).unwrap(), text.replace("3 # why", "{\"k\":\"v\"}"));
-        assert_eq!(fill(text, "a.d.c", &json!(4)).unwrap(), text.replace("c: 2", "c: 4"));
+        assert_eq!(
+            fill(text, "b.c", &json!({"k": "v"})).unwrap(),
+            text.replace("3 # why", "{\"k\":\"v\"}")
+        );
+        assert_eq!(
+            fill(text, "a.d.c", &json!(4)).unwrap(),
+            text.replace("c: 2", "c: 4")
+        );
         assert_eq!(fill(text, "c", &json!(1)), None);
         assert_eq!(fill(text, "a.c.c", &json!(1)), None);
     }

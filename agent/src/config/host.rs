@@ -11,7 +11,9 @@ const UNREACHABLE_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
 /// Reports whether a node can have this address: the kubelet refuses the same ones.
 pub(crate) fn is_of_node(address: IpAddr) -> bool {
-    !address.is_unspecified() && !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// The name and address of this machine.
@@ -28,8 +30,15 @@ impl Host {
     pub fn detect() -> Self {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = name.trim().to_ascii_lowercase();
-        let name = if is_node_name(&name) { name } else { FALLBACK_NAME.to_owned() };
-        Self { name, address: Self::outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)) }
+        let name = if is_node_name(&name) {
+            name
+        } else {
+            FALLBACK_NAME.to_owned()
+        };
+        Self {
+            name,
+            address: Self::outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        }
     }
 }
 
@@ -41,11 +50,19 @@ impl Host {
 
     /// Returns the address of an interface, an IPv4 one if there is one.
     pub fn address_of(interface: &str) -> Option<IpAddr> {
-        let all = nix::ifaddrs::getifaddrs().ok()?.filter(|one| one.interface_name == interface);
+        let all = nix::ifaddrs::getifaddrs()
+            .ok()?
+            .filter(|one| one.interface_name == interface);
         let addresses = all.filter_map(|one| {
             let address = one.address?;
-            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-            v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+            let v4 = address
+                .as_sockaddr_in()
+                .map(|address| IpAddr::V4(address.ip()));
+            v4.or_else(|| {
+                address
+                    .as_sockaddr_in6()
+                    .map(|address| IpAddr::V6(address.ip()))
+            })
         });
         addresses.min_by_key(IpAddr::is_ipv6)
     }
@@ -55,9 +72,17 @@ impl Host {
         const MAX_ADDRESSES: usize = 32;
         let mut all: Vec<IpAddr> = Self::outgoing_address().into_iter().collect();
         for interface in nix::ifaddrs::getifaddrs().into_iter().flatten() {
-            let Some(address) = interface.address else { continue };
-            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-            let address = v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())));
+            let Some(address) = interface.address else {
+                continue;
+            };
+            let v4 = address
+                .as_sockaddr_in()
+                .map(|address| IpAddr::V4(address.ip()));
+            let address = v4.or_else(|| {
+                address
+                    .as_sockaddr_in6()
+                    .map(|address| IpAddr::V6(address.ip()))
+            });
             let reaches = |ip: &IpAddr| match ip {
                 IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
                 IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),

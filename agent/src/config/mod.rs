@@ -106,7 +106,10 @@ pub enum Error {
 /// It is neither a name nor an address, or the port is invalid.
 pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
     if let Ok(address) = text.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>() {
-        return Ok(HostPort { host: address.to_string(), port });
+        return Ok(HostPort {
+            host: address.to_string(),
+            port,
+        });
     }
     if text.contains(':') {
         convert::parse_host_port(text)
@@ -135,19 +138,34 @@ pub(crate) fn parse(
     if yaml::is_empty(text) {
         return Err(Error::Empty(path.to_owned()));
     }
-    let not_yaml = |source| Error::Yaml { path: path.to_owned(), source };
+    let not_yaml = |source| Error::Yaml {
+        path: path.to_owned(),
+        source,
+    };
     let user = yaml::parse(text).map_err(not_yaml)?;
     let (mut document, shape) = document::known(host).map_err(not_yaml)?;
     let mut report = Report::default();
     let used = used(&shape, &mut report);
-    overlay::overlay(&mut document, SchemaNode { shape: &shape, used: Some(&used) }, user, "", &mut report);
+    overlay::overlay(
+        &mut document,
+        SchemaNode {
+            shape: &shape,
+            used: Some(&used),
+        },
+        user,
+        "",
+        &mut report,
+    );
     if let Some(token) = token {
         set_token(&mut document, token);
     }
     let config = read(document, &mut report).map(|file| convert::convert(file, &mut report));
     match config {
         Some(config) if report.errors.is_empty() => Ok((config, report.warnings)),
-        _ => Err(Error::Invalid { path: path.to_owned(), errors: report.errors }),
+        _ => Err(Error::Invalid {
+            path: path.to_owned(),
+            errors: report.errors,
+        }),
     }
 }
 
@@ -159,7 +177,9 @@ pub(crate) fn shape(host: &Host) -> Result<Value, NotYaml> {
 
 /// Returns the keys that the agent uses: the shape after deserializing and serializing it.
 fn used(shape: &Value, report: &mut Report) -> Value {
-    read(shape.clone(), report).and_then(|file| serde_json::to_value(file).ok()).unwrap_or_default()
+    read(shape.clone(), report)
+        .and_then(|file| serde_json::to_value(file).ok())
+        .unwrap_or_default()
 }
 
 /// Deserializes the document. This cannot fail after the overlay has checked the types; if it does, the error is reported.
@@ -180,14 +200,19 @@ fn set_token(document: &mut Value, token: String) {
 }
 
 fn read_limited(path: &Path) -> Result<String, Error> {
-    let read = |source| Error::Read { path: path.to_owned(), source };
+    let read = |source| Error::Read {
+        path: path.to_owned(),
+        source,
+    };
     let mut text = String::new();
     let file = fs::File::open(path).map_err(read)?;
     let size = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     // a large file is refused as such, even if it was cut inside a character
     match size {
         Ok(size) if size as u64 <= MAX_BYTES => Ok(text),
-        Err(source) if fs::metadata(path).map_or(true, |file| file.len() <= MAX_BYTES) => Err(read(source)),
+        Err(source) if fs::metadata(path).map_or(true, |file| file.len() <= MAX_BYTES) => {
+            Err(read(source))
+        }
         _ => Err(Error::TooLarge(path.to_owned())),
     }
 }

@@ -21,14 +21,21 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -
 
 /// Returns the Levenshtein distance, ignoring case. Both names are cut to a limited length.
 fn distance(left: &str, right: &str) -> usize {
-    let letters = |text: &str| text.chars().take(64).map(|c| c.to_ascii_lowercase()).collect::<Vec<_>>();
+    let letters = |text: &str| {
+        text.chars()
+            .take(64)
+            .map(|c| c.to_ascii_lowercase())
+            .collect::<Vec<_>>()
+    };
     let (left, right) = (letters(left), letters(right));
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (above, a) in left.iter().enumerate() {
         let mut diagonal = above;
         let mut before = above + 1;
         for (cell, b) in row.iter_mut().skip(1).zip(&right) {
-            let next = (diagonal + usize::from(a != b)).min(*cell + 1).min(before + 1);
+            let next = (diagonal + usize::from(a != b))
+                .min(*cell + 1)
+                .min(before + 1);
             diagonal = *cell;
             *cell = next;
             before = next;
@@ -49,7 +56,18 @@ mod tests {
         for good in ["a", "edge-1", "edge-1.example.com", "0"] {
             assert!(is_node_name(good), "{good}");
         }
-        for bad in ["", "-a", "a-", "A", "a_b", "a..b", ".a", "a.", "ä", &"a".repeat(254)] {
+        for bad in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            "a_b",
+            "a..b",
+            ".a",
+            "a.",
+            "ä",
+            &"a".repeat(254),
+        ] {
             assert!(!is_node_name(bad), "{bad}");
         }
     }

@@ -24,20 +24,36 @@ pub(super) struct SchemaNode<'a> {
 impl<'a> SchemaNode<'a> {
     fn child(self, key: &str) -> Option<Self> {
         let shape = self.shape.get(key).or_else(|| self.shape.get(ANY))?;
-        Some(Self { shape, used: self.used.and_then(|used| used.get(key).or_else(|| used.get(ANY))) })
+        Some(Self {
+            shape,
+            used: self
+                .used
+                .and_then(|used| used.get(key).or_else(|| used.get(ANY))),
+        })
     }
 
     fn element(self) -> Option<Self> {
-        Some(Self { shape: self.shape.get(0)?, used: self.used.and_then(|used| used.get(0)) })
+        Some(Self {
+            shape: self.shape.get(0)?,
+            used: self.used.and_then(|used| used.get(0)),
+        })
     }
 }
 
 /// Merges `user` into `base`. A wrong value leaves `base` unchanged, so that the search for errors goes on.
-pub(super) fn overlay(base: &mut Value, known: SchemaNode<'_>, user: Value, path: &str, report: &mut Report) {
+pub(super) fn overlay(
+    base: &mut Value,
+    known: SchemaNode<'_>,
+    user: Value,
+    path: &str,
+    report: &mut Report,
+) {
     match (known.shape, user) {
         (_, Value::Null) => {}
         (Value::Null, user) => *base = user,
-        (Value::Object(_), Value::Object(entries)) => overlay_entries(base, known, entries, path, report),
+        (Value::Object(_), Value::Object(entries)) => {
+            overlay_entries(base, known, entries, path, report)
+        }
         (Value::Array(_), Value::Array(elements)) => {
             *base = Value::Array(overlay_elements(known, elements, path, report));
         }
@@ -60,9 +76,16 @@ fn overlay_entries(
     }
     for (written, user) in entries {
         let place = join(path, &written);
-        let Some(key) = resolve(known.shape, written, &place, report) else { continue };
-        let Some(below) = known.child(&key) else { continue };
-        let Some(slot) = base.as_object_mut().map(|base| base.entry(key).or_insert(Value::Null)) else {
+        let Some(key) = resolve(known.shape, written, &place, report) else {
+            continue;
+        };
+        let Some(below) = known.child(&key) else {
+            continue;
+        };
+        let Some(slot) = base
+            .as_object_mut()
+            .map(|base| base.entry(key).or_insert(Value::Null))
+        else {
             continue;
         };
         let before = slot.clone();
@@ -83,7 +106,9 @@ fn overlay_elements(
     path: &str,
     report: &mut Report,
 ) -> Vec<Value> {
-    let Some(below) = known.element() else { return elements };
+    let Some(below) = known.element() else {
+        return elements;
+    };
     let mut list = Vec::with_capacity(elements.len());
     for (index, user) in elements.into_iter().enumerate() {
         let place = format!("{path}[{index}]");
@@ -103,10 +128,16 @@ fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> 
         return Some(written);
     }
     if let Some(right) = shape.keys().find(|key| key.eq_ignore_ascii_case(&written)) {
-        report.warn(Warning::Case { path: place.to_owned(), right: right.clone() });
+        report.warn(Warning::Case {
+            path: place.to_owned(),
+            right: right.clone(),
+        });
         return Some(right.clone());
     }
-    report.warn(Warning::UnknownKey { path: place.to_owned(), near: nearest(&written, shape.keys()) });
+    report.warn(Warning::UnknownKey {
+        path: place.to_owned(),
+        near: nearest(&written, shape.keys()),
+    });
     None
 }
 
@@ -125,7 +156,9 @@ fn lacks_unit(shape: &Value, user: &Value) -> bool {
 /// Converts the value to the shape's type.
 fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
     if lacks_unit(shape, &user) {
-        return Err(format!("is {user}, but must be a duration such as 10s, 1m30s or 500ms"));
+        return Err(format!(
+            "is {user}, but must be a duration such as 10s, 1m30s or 500ms"
+        ));
     }
     let wanted = match (shape, &user) {
         (Value::String(_), Value::String(_)) | (Value::Bool(_), Value::Bool(_)) => return Ok(user),
@@ -141,9 +174,13 @@ fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
         (Value::Bool(_), Value::String(_)) => "true or false, without quotes",
         (Value::Bool(_), _) => "true or false",
         // a value that looks like a time is no token
-        (Value::Number(_), Value::String(text)) if duration::parse(text).is_some() && !is_number(text) => {
+        (Value::Number(_), Value::String(text))
+            if duration::parse(text).is_some() && !is_number(text) =>
+        {
             let seconds = duration::parse(text).unwrap_or_default().as_secs();
-            return Err(format!("is {text:?}, but must be a whole number, which counts seconds: {seconds}"));
+            return Err(format!(
+                "is {text:?}, but must be a whole number, which counts seconds: {seconds}"
+            ));
         }
         (Value::Number(_), Value::String(text)) if is_number(text) => "a number, without quotes",
         (Value::Number(_), Value::String(_)) => "a whole number",
@@ -172,7 +209,9 @@ fn found(value: &Value) -> String {
 }
 
 fn join(path: &str, key: &str) -> String {
-    let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let plain = key
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     match (path.is_empty(), plain) {
         (true, true) => key.to_owned(),
         (false, true) => format!("{path}.{key}"),

@@ -51,7 +51,10 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownKey { path, near: Some(near) } => {
+            Self::UnknownKey {
+                path,
+                near: Some(near),
+            } => {
                 write!(f, "{path}: unknown key, ignored; did you mean {near}?")
             }
             Self::UnknownKey { path, near: None } => write!(f, "{path}: unknown key, ignored"),
@@ -71,8 +74,15 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn error(&mut self, path: &str, message: impl Into<String>) {
-        let path = if path.is_empty() { "the document" } else { path };
-        self.errors.push(FieldError { path: path.to_owned(), message: message.into() });
+        let path = if path.is_empty() {
+            "the document"
+        } else {
+            path
+        };
+        self.errors.push(FieldError {
+            path: path.to_owned(),
+            message: message.into(),
+        });
     }
 
     pub(super) fn warn(&mut self, warning: Warning) {

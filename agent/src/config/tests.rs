@@ -4,10 +4,14 @@ use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use super::*;
 
-const TOKEN: &str = "3f1c08a95e0b46d7a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718.aGVhZA.Y2xhaW1z.c2ln";
+const TOKEN: &str =
+    "3f1c08a95e0b46d7a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718.aGVhZA.Y2xhaW1z.c2ln";
 
 fn host() -> Host {
-    Host { name: "edge-1".into(), address: Ipv4Addr::new(10, 0, 0, 7).into() }
+    Host {
+        name: "edge-1".into(),
+        address: Ipv4Addr::new(10, 0, 0, 7).into(),
+    }
 }
 
 fn read_text(text: &str) -> Result<(Config, Vec<Warning>), Error> {
@@ -23,12 +27,19 @@ fn config(text: &str) -> Config {
 /// Returns an error and its causes in one text, as it is logged.
 fn refused(text: &str) -> String {
     let error = read_text(text).map(|_| ()).unwrap_err();
-    let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+    let source = std::error::Error::source(&error)
+        .map(|source| format!(": {source}"))
+        .unwrap_or_default();
     format!("{error}{source}")
 }
 
 fn warnings(text: &str) -> Vec<String> {
-    read_text(text).unwrap_or_else(|error| panic!("{error}")).1.iter().map(ToString::to_string).collect()
+    read_text(text)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .1
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -54,9 +65,13 @@ fn a_complete_file_of_a_real_node_is_understood() {
 
 #[test]
 fn an_ipv6_host_is_written_in_brackets() {
-    let host = Host { name: "edge-1".into(), address: std::net::Ipv6Addr::LOCALHOST.into() };
+    let host = Host {
+        name: "edge-1".into(),
+        address: std::net::Ipv6Addr::LOCALHOST.into(),
+    };
     let (config, _) = parse(Path::new("x"), "kind: EdgeCore", None, &host).unwrap();
-    let servers = |servers: &[HostPort]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let servers =
+        |servers: &[HostPort]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(servers(&config.edge_hub.http_servers), ["[::1]:10002"]);
     assert_eq!(config.edge_hub.transport, Transport::WebSocket);
     assert_eq!(servers(&config.edge_hub.servers), ["[::1]:10000"]);
@@ -64,7 +79,13 @@ fn an_ipv6_host_is_written_in_brackets() {
 
 #[test]
 fn this_machine_has_defaults() {
-    let (config, _) = parse(Path::new("x"), &default_config(&Host::detect()), None, &Host::detect()).unwrap();
+    let (config, _) = parse(
+        Path::new("x"),
+        &default_config(&Host::detect()),
+        None,
+        &Host::detect(),
+    )
+    .unwrap();
     assert_eq!(config.node.name, Host::detect().name);
 }
 
@@ -75,25 +96,49 @@ fn errors_are_reported_together() {
         ("only comments", "# nothing\n---\n\n"),
         ("a tab", "modules:\n\tedgeHub:\n\t\theartbeat: 15\n"),
         ("not YAML", "modules: [1, 2\nkind: x"),
-        ("a duplicate key", "modules:\n  edgeHub:\n    heartbeat: 15\n    heartbeat: 30\n"),
+        (
+            "a duplicate key",
+            "modules:\n  edgeHub:\n    heartbeat: 15\n    heartbeat: 30\n",
+        ),
         ("two documents", "kind: EdgeCore\n---\nkind: EdgeCore\n"),
         ("a list", "- modules\n"),
         ("text", "modules\n"),
         ("another program's", "apiVersion: v1\nkind: Pod\n"),
-        ("an old version", "apiVersion: edgecore.config.kubeedge.io/v1alpha1\nkind: EdgeCore\n"),
+        (
+            "an old version",
+            "apiVersion: edgecore.config.kubeedge.io/v1alpha1\nkind: EdgeCore\n",
+        ),
         ("both hubs", "modules: {edgeHub: {quic: {enable: true}}}"),
         ("no hub", "modules: {edgeHub: {websocket: {enable: false}}}"),
-        ("hub off", "modules: {edgeHub: {enable: false}, metaManager: {enable: false}}"),
+        (
+            "hub off",
+            "modules: {edgeHub: {enable: false}, metaManager: {enable: false}}",
+        ),
         (
             "bad addresses",
             "modules: {edgeHub: {httpServer: cloud:10002, websocket: {server: 'wss://cloud:10000'}}}",
         ),
-        ("token of two parts", "modules: {edgeHub: {token: secret.token}}"),
-        ("token without hash", "modules: {edgeHub: {token: secret.a.b.c}}"),
+        (
+            "token of two parts",
+            "modules: {edgeHub: {token: secret.token}}",
+        ),
+        (
+            "token without hash",
+            "modules: {edgeHub: {token: secret.a.b.c}}",
+        ),
         ("token as a list", "modules: {edgeHub: {token: [secret]}}"),
-        ("node name", "modules: {edged: {hostnameOverride: 'Edge 1_'}}"),
-        ("taint", "modules: {edged: {tailoredKubeletConfig: {registerWithTaints: [{effect: Always}, 3]}}}"),
-        ("mqtt", "modules: {eventBus: {mqttMode: 3, mqttQOS: 9, mqttServerExternal: '127.0.0.1:1883'}}"),
+        (
+            "node name",
+            "modules: {edged: {hostnameOverride: 'Edge 1_'}}",
+        ),
+        (
+            "taint",
+            "modules: {edged: {tailoredKubeletConfig: {registerWithTaints: [{effect: Always}, 3]}}}",
+        ),
+        (
+            "mqtt",
+            "modules: {eventBus: {mqttMode: 3, mqttQOS: 9, mqttServerExternal: '127.0.0.1:1883'}}",
+        ),
         (
             "many types",
             "modules:\n  edgeHub:\n    enable: 'yes'\n    heartbeat: soon\n    messageQPS: 1.5\n    projectID: {}\n    websocket: cloud:10000\n  edged: [1]\n  metaManager:\n    metaServer:\n      serviceAccountIssuers: one\n  deviceTwin: {dmiSockPath: 1.5}\n",
@@ -115,8 +160,10 @@ fn errors_are_reported_together() {
             "modules:\n  edged:\n    tailoredKubeletConfig:\n      clusterDNS: 169.254.96.16\n      syncFrequency: 60\n      imageMinimumGCAge: '5'\n      streamingConnectionIdleTimeout: 4\n",
         ),
     ];
-    let answers: String =
-        table.iter().map(|(name, text)| format!("# {name}\n{}\n\n", refused(text))).collect();
+    let answers: String = table
+        .iter()
+        .map(|(name, text)| format!("# {name}\n{}\n\n", refused(text)))
+        .collect();
     assert!(!answers.contains("secret"), "the token is not repeated");
     insta::assert_snapshot!("errors", answers);
 }
@@ -131,7 +178,10 @@ fn a_number_that_is_text_gets_the_cure_that_helps() {
     ] {
         let said = refused(&format!("modules: {{edgeHub: {{heartbeat: {value}}}}}"));
         assert!(said.contains(cure), "{value}: {said}");
-        assert!(value == "'15'" || !said.contains("quotes"), "{value}: {said}");
+        assert!(
+            value == "'15'" || !said.contains("quotes"),
+            "{value}: {said}"
+        );
     }
 }
 
@@ -159,25 +209,51 @@ modules:
 ";
     insta::assert_snapshot!("warnings", warnings(text).join("\n"));
     let (config, _) = read_text(text).unwrap();
-    assert_eq!(config.edge_hub.heartbeat, Duration::from_secs(20), "read in spite of its case");
-    assert_eq!(config.node.eviction_hard.len(), 5, "a mapping is merged, as Go does it");
+    assert_eq!(
+        config.edge_hub.heartbeat,
+        Duration::from_secs(20),
+        "read in spite of its case"
+    );
+    assert_eq!(
+        config.node.eviction_hard.len(),
+        5,
+        "a mapping is merged, as Go does it"
+    );
 }
 
 #[test]
 fn unsupported_settings_are_warned_of() {
     for (text, expected) in [
-        ("modules: {serviceBus: {enable: true, port: 9061, callTimeout: 5, allowedPorts: [8080]}}", ""),
+        (
+            "modules: {serviceBus: {enable: true, port: 9061, callTimeout: 5, allowedPorts: [8080]}}",
+            "",
+        ),
         ("modules: {serviceBus: {enable: false, port: 9060}}", ""),
-        ("modules: {taskManager: {enable: true}}", "modules.taskManager: not used"),
+        (
+            "modules: {taskManager: {enable: true}}",
+            "modules.taskManager: not used",
+        ),
         (
             "modules: {edgeHub: {websocket: {readDeadline: 30}}}",
             "modules.edgeHub.websocket.readDeadline: not used",
         ),
-        ("modules: {metaManager: {contextSendGroup: x}}", "modules.metaManager.contextSendGroup: not used"),
-        ("database: {driverName: mysql}", "database.driverName: not used"),
-        ("featureGates: {moduleRestart: true}", "featureGates.moduleRestart: not used"),
+        (
+            "modules: {metaManager: {contextSendGroup: x}}",
+            "modules.metaManager.contextSendGroup: not used",
+        ),
+        (
+            "database: {driverName: mysql}",
+            "database.driverName: not used",
+        ),
+        (
+            "featureGates: {moduleRestart: true}",
+            "featureGates.moduleRestart: not used",
+        ),
         ("featureGates: {moduleRestart: false}", ""),
-        ("featureGates: {requireAuthorisation: true}", "did you mean requireAuthorization?"),
+        (
+            "featureGates: {requireAuthorisation: true}",
+            "did you mean requireAuthorization?",
+        ),
         ("featureGates: {zzz: true}", "featureGates.zzz: unknown key"),
         (
             "modules: {eventBus: {mqttRetain: true}}",
@@ -193,8 +269,15 @@ fn unsupported_settings_are_warned_of() {
         ),
     ] {
         let told = warnings(text);
-        assert_eq!(told.len(), usize::from(!expected.is_empty()), "{text}: {told:?}");
-        assert!(told.iter().all(|told| told.contains(expected)), "{text}: {told:?}");
+        assert_eq!(
+            told.len(),
+            usize::from(!expected.is_empty()),
+            "{text}: {told:?}"
+        );
+        assert!(
+            told.iter().all(|told| told.contains(expected)),
+            "{text}: {told:?}"
+        );
     }
 }
 
@@ -213,15 +296,25 @@ fn values_are_taken_as_go_takes_them() {
     assert_eq!(config.node.name, "edge-7");
     assert_eq!(config.edged.parallel_image_pulls, None);
     assert_eq!(config.edged.runtime_endpoint, "unix:///run/crio/crio.sock");
-    assert_eq!(config.edged.image_endpoint, config.edged.runtime_endpoint, "images follow the runtime");
+    assert_eq!(
+        config.edged.image_endpoint, config.edged.runtime_endpoint,
+        "images follow the runtime"
+    );
 }
 
 #[test]
 fn the_other_transport() {
-    let config =
-        config("modules: {edgeHub: {websocket: {enable: false}, quic: {enable: true, server: 'cloud:1'}}}");
+    let config = config(
+        "modules: {edgeHub: {websocket: {enable: false}, quic: {enable: true, server: 'cloud:1'}}}",
+    );
     assert_eq!(config.edge_hub.transport, Transport::Quic);
-    assert_eq!(config.edge_hub.servers, [HostPort { host: "cloud".into(), port: 1 }]);
+    assert_eq!(
+        config.edge_hub.servers,
+        [HostPort {
+            host: "cloud".into(),
+            port: 1
+        }]
+    );
 }
 
 #[test]
@@ -229,9 +322,16 @@ fn several_clouds() {
     let config = config(
         "modules: {edgeHub: {httpServer: 'https://a:10002, https://b:10002/', websocket: {server: 'a:10000,[::1]:10000, c:9'}}}",
     );
-    let servers = |servers: &[HostPort]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(servers(&config.edge_hub.servers), ["a:10000", "[::1]:10000", "c:9"]);
-    assert_eq!(servers(&config.edge_hub.http_servers), ["a:10002", "b:10002"]);
+    let servers =
+        |servers: &[HostPort]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        servers(&config.edge_hub.servers),
+        ["a:10000", "[::1]:10000", "c:9"]
+    );
+    assert_eq!(
+        servers(&config.edge_hub.http_servers),
+        ["a:10002", "b:10002"]
+    );
 }
 
 #[test]
@@ -245,7 +345,9 @@ fn disabled_modules_are_not_checked() {
 #[test]
 fn the_path_of_dmi_is_a_directory() {
     for written in ["/run/kubeedge", "/run/kubeedge/dmi.sock"] {
-        let config = config(&format!("modules: {{deviceTwin: {{dmiSockPath: {written}}}}}"));
+        let config = config(&format!(
+            "modules: {{deviceTwin: {{dmiSockPath: {written}}}}}"
+        ));
         let directory = config.device_twin.map(|twin| twin.dmi_socket_dir);
         assert_eq!(directory.as_deref(), Some(Path::new("/run/kubeedge")));
     }
@@ -254,7 +356,10 @@ fn the_path_of_dmi_is_a_directory() {
 #[test]
 fn the_token_is_not_shown() {
     let config = config(&format!("modules: {{edgeHub: {{token: {TOKEN}}}}}"));
-    assert_eq!(config.edge_hub.token.as_ref().map(Secret::expose), Some(TOKEN));
+    assert_eq!(
+        config.edge_hub.token.as_ref().map(Secret::expose),
+        Some(TOKEN)
+    );
     assert!(!format!("{config:?}").contains("Y2xhaW1z"));
 }
 
@@ -269,8 +374,15 @@ fn files() {
     assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
     fs::write(&path, "kind: EdgeCore\n").unwrap();
     assert_eq!(load(&path).unwrap().0.edge_hub.token, None);
-    fs::write(folder.path().join("bootstrap-edgecore.conf"), format!("{TOKEN}\n")).unwrap();
-    assert_eq!(load(&path).unwrap().0.edge_hub.token, Some(Secret::new(TOKEN)));
+    fs::write(
+        folder.path().join("bootstrap-edgecore.conf"),
+        format!("{TOKEN}\n"),
+    )
+    .unwrap();
+    assert_eq!(
+        load(&path).unwrap().0.edge_hub.token,
+        Some(Secret::new(TOKEN))
+    );
 }
 
 #[test]
@@ -281,7 +393,10 @@ fn deep_and_wide_documents_are_refused_without_harm() {
         (b'b'..=b'z')
             .map(|c| {
                 let (this, last) = (char::from(c), char::from(c - 1));
-                format!("{this}: &{this} [{}]\n", vec![format!("*{last}"); 8].join(","))
+                format!(
+                    "{this}: &{this} [{}]\n",
+                    vec![format!("*{last}"); 8].join(",")
+                )
             })
             .collect::<String>()
     );
@@ -319,7 +434,10 @@ fn settings_of_servicebus() {
         allowed_ports: BTreeSet::new(),
     };
     assert_eq!(bus("enable: true"), Some(expected.clone()));
-    let files = CertificateFiles { cert: "/c.crt".into(), key: "/c.key".into() };
+    let files = CertificateFiles {
+        cert: "/c.crt".into(),
+        key: "/c.key".into(),
+    };
     let text = "enable: true, server: 10.0.0.1, allowNonLoopback: true, port: 9061, timeout: 5, callTimeout: 3, allowedPorts: [8080, 80], \
                 tlsCertFile: /c.crt, tlsPrivateKeyFile: /c.key";
     let expected = ServiceBus {
@@ -340,7 +458,9 @@ fn settings_of_servicebus() {
         ("tlsCertFile: /c.crt", "serviceBus.tlsPrivateKeyFile"),
         ("tlsPrivateKeyFile: /c.key", "serviceBus.tlsCertFile"),
     ] {
-        let told = refused(&format!("modules: {{serviceBus: {{enable: true, {text}}}}}"));
+        let told = refused(&format!(
+            "modules: {{serviceBus: {{enable: true, {text}}}}}"
+        ));
         assert!(told.contains(place), "{place} in {told}");
     }
 }
@@ -363,16 +483,26 @@ fn settings_of_edgemesh() {
         ("lbStrategy: Best", "edgeMesh.lbStrategy"),
         ("serviceFilterMode: None", "edgeMesh.serviceFilterMode"),
         ("nodePortAddresses: [eth0]", "edgeMesh.nodePortAddresses"),
-        ("externalAddresses: [192.0.2.1]", "edgeMesh.externalAddresses"),
-        ("dns: {listenAddress: '0.0.0.0:53'}", "edgeMesh.dns.listenAddress"),
-        ("dns: {listenAddress: '[ff02::1]:53'}", "edgeMesh.dns.listenAddress"),
+        (
+            "externalAddresses: [192.0.2.1]",
+            "edgeMesh.externalAddresses",
+        ),
+        (
+            "dns: {listenAddress: '0.0.0.0:53'}",
+            "edgeMesh.dns.listenAddress",
+        ),
+        (
+            "dns: {listenAddress: '[ff02::1]:53'}",
+            "edgeMesh.dns.listenAddress",
+        ),
     ] {
         let told = refused(&format!("modules: {{edgeMesh: {{enable: true, {text}}}}}"));
         assert!(told.contains(place), "{place} in {told}");
     }
-    let unused =
-        warnings("modules: {edgeMesh: {enable: true, listenInterface: docker0, subNet: 9.251.0.0/16}}")
-            .join("\n");
+    let unused = warnings(
+        "modules: {edgeMesh: {enable: true, listenInterface: docker0, subNet: 9.251.0.0/16}}",
+    )
+    .join("\n");
     for key in ["listenInterface", "subNet"] {
         assert!(
             unused.contains(&format!("modules.edgeMesh.{key}: not used")),
@@ -384,7 +514,10 @@ fn settings_of_edgemesh() {
 #[test]
 fn access_rules_of_the_internal_broker() {
     let access = |text: &str| {
-        config(&format!("modules: {{eventBus: {{mqttMode: 0, {text}}}}}")).event_bus.unwrap().internal_access
+        config(&format!("modules: {{eventBus: {{mqttMode: 0, {text}}}}}"))
+            .event_bus
+            .unwrap()
+            .internal_access
     };
     assert_eq!(access("mqttQOS: 0"), None);
     let rule = |user: Option<&str>, action, filter: &str, allow| mqtt::Rule {
@@ -405,9 +538,11 @@ fn access_rules_of_the_internal_broker() {
     assert_eq!(access(text), Some(expected));
     let wrong = "modules: {eventBus: {internalAccess: {passwordFile: users, rules: [{action: read, filter: 'a/#/b'}]}}}";
     let told = refused(wrong);
-    for place in
-        ["internalAccess.passwordFile", "internalAccess.rules[0].action", "internalAccess.rules[0].filter"]
-    {
+    for place in [
+        "internalAccess.passwordFile",
+        "internalAccess.rules[0].action",
+        "internalAccess.rules[0].filter",
+    ] {
         assert!(told.contains(place), "{place} in {told}");
     }
 }

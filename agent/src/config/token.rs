@@ -22,7 +22,11 @@ const TOKEN_PATH: [&str; 3] = ["modules", "edgeHub", "token"];
 pub(super) fn bootstrap_token(config: &Path) -> Result<Option<String>, Error> {
     let folder = config.parent().unwrap_or(Path::new(""));
     let above = folder.parent().filter(|_| folder.ends_with("config"));
-    for file in [Some(folder), above].into_iter().flatten().map(|folder| folder.join(BOOTSTRAP_FILE)) {
+    for file in [Some(folder), above]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(BOOTSTRAP_FILE))
+    {
         match read_limited(&file) {
             Ok(text) => return Ok(Some(text.trim().to_owned())),
             Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -40,16 +44,27 @@ pub(super) fn bootstrap_token(config: &Path) -> Result<Option<String>, Error> {
 /// `edgeHub: {token: …}`). The file is then unchanged.
 pub fn remove_token(path: &Path) -> Result<(), Error> {
     let text = read_limited(path)?;
-    let mut document = yaml::parse(&text).map_err(|source| Error::Yaml { path: path.to_owned(), source })?;
-    let Some(token) = token_in(&mut document).filter(|token| !is_unset(token)) else { return Ok(()) };
+    let mut document = yaml::parse(&text).map_err(|source| Error::Yaml {
+        path: path.to_owned(),
+        source,
+    })?;
+    let Some(token) = token_in(&mut document).filter(|token| !is_unset(token)) else {
+        return Ok(());
+    };
     *token = Value::String(String::new());
     let wiped = without_token_in_json(&text)
         .or_else(|| without_token(&text))
         .filter(|wiped| yaml::parse(wiped).is_ok_and(|wiped| wiped == document));
     let wiped = wiped.ok_or_else(|| Error::TokenStays(path.to_owned()))?;
     // a link is followed: its target is the configuration
-    let target = fs::canonicalize(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    replace(&target, wiped.as_bytes()).map_err(|source| Error::Write { path: path.to_owned(), source })
+    let target = fs::canonicalize(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    replace(&target, wiped.as_bytes()).map_err(|source| Error::Write {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn is_unset(token: &Value) -> bool {
@@ -72,10 +87,18 @@ fn without_token_in_json(text: &str) -> Option<String> {
     let mut value = serde_json::from_str::<&RawValue>(text).ok()?.get();
     for key in TOKEN_PATH {
         let object: BTreeMap<String, &RawValue> = serde_json::from_str(value).ok()?;
-        value = object.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(key))?.1.get();
+        value = object
+            .into_iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(key))?
+            .1
+            .get();
     }
     let start = value.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
-    Some(format!("{}\"\"{}", text.get(..start)?, text.get(start + value.len()..)?))
+    Some(format!(
+        "{}\"\"{}",
+        text.get(..start)?,
+        text.get(start + value.len()..)?
+    ))
 }
 
 /// Returns the text with the value of the token replaced by `""`, if it has a line of its own.
@@ -85,11 +108,16 @@ fn without_token(text: &str) -> Option<String> {
     for line in text.split_inclusive('\n') {
         let start = offset;
         offset += line.len();
-        let Some((indent, key, value)) = entry(line) else { continue };
+        let Some((indent, key, value)) = entry(line) else {
+            continue;
+        };
         path.retain(|(outer, _)| *outer < indent);
         path.push((indent, key));
         let here = path.len() == TOKEN_PATH.len()
-            && path.iter().zip(TOKEN_PATH).all(|((_, key), wanted)| key.eq_ignore_ascii_case(wanted));
+            && path
+                .iter()
+                .zip(TOKEN_PATH)
+                .all(|((_, key), wanted)| key.eq_ignore_ascii_case(wanted));
         if here {
             return Some(format!(
                 "{}\"\"{}",
@@ -115,26 +143,42 @@ fn entry(line: &str) -> Option<(usize, &str, std::ops::Range<usize>)> {
         return None;
     }
     let start = line.len() - value.len();
-    let length = value.find(" #").and_then(|end| value.get(..end)).unwrap_or(value).trim_end().len();
-    Some((indent, key.trim_end().trim_matches(['"', '\'']), start..start + length))
+    let length = value
+        .find(" #")
+        .and_then(|end| value.get(..end))
+        .unwrap_or(value)
+        .trim_end()
+        .len();
+    Some((
+        indent,
+        key.trim_end().trim_matches(['"', '\'']),
+        start..start + length,
+    ))
 }
 
 fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
     let metadata = fs::metadata(target)?;
     let temporary = PathBuf::from(format!("{}.{}.tmp", target.display(), std::process::id()));
-    let written = write_like(&temporary, content, &metadata).and_then(|()| fs::rename(&temporary, target));
+    let written =
+        write_like(&temporary, content, &metadata).and_then(|()| fs::rename(&temporary, target));
     if written.is_err() {
         // the first error says what is wrong; this one would say the same
         let _ = fs::remove_file(&temporary);
         return written;
     }
-    target.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
+    target
+        .parent()
+        .map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
 }
 
 /// Writes the new file, which only its owner can read until it has the mode of the old one.
 fn write_like(temporary: &Path, content: &[u8], old: &fs::Metadata) -> io::Result<()> {
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(temporary)?;
     file.write_all(content)?;
     let new = file.metadata()?;
     if (new.uid(), new.gid()) != (old.uid(), old.gid()) {

@@ -29,7 +29,10 @@ pub(super) fn is_empty(text: &str) -> bool {
 fn explain(text: &str, error: &serde_saphyr::Error) -> NotYaml {
     if let Some(line) = text.lines().position(indented_by_tab) {
         let message = "a tab stands in the indentation; indent with spaces".to_owned();
-        return NotYaml { position: format!("line {}: ", line + 1), message };
+        return NotYaml {
+            position: format!("line {}: ", line + 1),
+            message,
+        };
     }
     let place = error.location().filter(|place| place.line() > 0);
     let position = place.map(|place| format!("line {} column {}: ", place.line(), place.column()));
@@ -44,11 +47,19 @@ fn plain(message: &str) -> String {
     if message.starts_with("multiple YAML documents") {
         return "a second document begins here; keep one".to_owned();
     }
-    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
-    let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
+    let message = message
+        .rsplit_once(" at line ")
+        .map_or(message, |(message, _)| message);
+    let message = message
+        .split(", set DuplicateKeyPolicy")
+        .next()
+        .unwrap_or(message);
     message.to_owned()
 }
 
 fn indented_by_tab(line: &str) -> bool {
-    line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t') && !line.trim().is_empty()
+    line.chars()
+        .take_while(|c| c.is_whitespace())
+        .any(|c| c == '\t')
+        && !line.trim().is_empty()
 }

@@ -33,11 +33,25 @@ pub(super) async fn run(
     refuse(&store, target, overwrite)?;
     let _lock = app::lock(&config)?;
     let objects = read(&store, seal.clone()).await?;
-    let exported = metamanager::export(&objects, &config.node.name, devicetwin::device_rows, target).await?;
+    let exported =
+        metamanager::export(&objects, &config.node.name, devicetwin::device_rows, target).await?;
     if target == config.database {
-        note(&store, SqliteOptions { seal, ..SqliteOptions::default() }, target).await.with_context(
-            || format!("{} is written, but this could not be noted in {}", target.display(), store.display()),
-        )?;
+        note(
+            &store,
+            SqliteOptions {
+                seal,
+                ..SqliteOptions::default()
+            },
+            target,
+        )
+        .await
+        .with_context(|| {
+            format!(
+                "{} is written, but this could not be noted in {}",
+                target.display(),
+                store.display()
+            )
+        })?;
     }
     report(&exported, target, out)?;
     Ok(ExitCode::SUCCESS)
@@ -45,20 +59,38 @@ pub(super) async fn run(
 
 /// Refuses to write while another process uses either file, or over a file without `--overwrite`.
 fn refuse(store: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
-    if !store.try_exists().with_context(|| format!("{} cannot be read", store.display()))? {
-        bail!("{} does not exist: the agent has not run on this node", store.display());
+    if !store
+        .try_exists()
+        .with_context(|| format!("{} cannot be read", store.display()))?
+    {
+        bail!(
+            "{} does not exist: the agent has not run on this node",
+            store.display()
+        );
     }
     if let Some(pid) = holder(store)? {
-        bail!("process {pid} has {} open; stop the agent first", store.display());
+        bail!(
+            "process {pid} has {} open; stop the agent first",
+            store.display()
+        );
     }
     if same_file(store, target) {
-        bail!("{} is the agent's own database; name another file", target.display());
+        bail!(
+            "{} is the agent's own database; name another file",
+            target.display()
+        );
     }
-    if !target.try_exists().with_context(|| format!("{} cannot be read", target.display()))? {
+    if !target
+        .try_exists()
+        .with_context(|| format!("{} cannot be read", target.display()))?
+    {
         return Ok(());
     }
     if let Some(pid) = holder(target)? {
-        bail!("process {pid} has {} open; stop EdgeCore first", target.display());
+        bail!(
+            "process {pid} has {} open; stop EdgeCore first",
+            target.display()
+        );
     }
     if !overwrite {
         bail!("{} exists; --overwrite replaces it", target.display());
@@ -76,14 +108,20 @@ fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
     let failed = || format!("{} cannot be read", path.display());
     let file = fs::metadata(path).with_context(failed)?;
     let is_it = |descriptor: PathBuf| {
-        fs::metadata(descriptor).is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+        fs::metadata(descriptor)
+            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
     };
     let numbers = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-    let processes =
-        fs::read_dir("/proc").context("/proc cannot be read: who has the file open is not known")?;
-    for pid in processes.filter_map(numbers).filter(|pid: &u32| *pid != std::process::id()) {
+    let processes = fs::read_dir("/proc")
+        .context("/proc cannot be read: who has the file open is not known")?;
+    for pid in processes
+        .filter_map(numbers)
+        .filter(|pid: &u32| *pid != std::process::id())
+    {
         // the process has ended, or belongs to another user
-        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            continue;
+        };
         if descriptors.flatten().any(|entry| is_it(entry.path())) {
             return Ok(Some(pid));
         }
@@ -95,7 +133,10 @@ async fn read(store: &Path, seal: Option<kubeapi::store::Seal>) -> anyhow::Resul
     let mut inspection = Inspection::open(store, seal).await?;
     let health = inspection.check().await?;
     if let Some(fault) = health.faults.first() {
-        bail!("{} is damaged ({fault}); start the agent with the cloud connected first", store.display());
+        bail!(
+            "{} is damaged ({fault}); start the agent with the cloud connected first",
+            store.display()
+        );
     }
     if let Some((object, why)) = health.damaged.first() {
         bail!(
@@ -115,13 +156,20 @@ async fn note(store: &Path, options: SqliteOptions, target: &Path) -> anyhow::Re
 }
 
 fn report(exported: &ExportSummary, target: &Path, out: &mut impl Write) -> io::Result<()> {
-    let written: Vec<String> =
-        exported.written.iter().map(|(table, count)| format!("{table} {count}")).collect();
+    let written: Vec<String> = exported
+        .written
+        .iter()
+        .map(|(table, count)| format!("{table} {count}"))
+        .collect();
     writeln!(out, "{}: rows of {}", target.display(), written.join(", "))?;
     for (what, names) in &exported.skipped {
         let more = names.len().saturating_sub(MAX_NAMED);
         let named: Vec<&str> = names.iter().take(MAX_NAMED).map(String::as_str).collect();
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let more = if more == 0 {
+            String::new()
+        } else {
+            format!(" and {more} more")
+        };
         writeln!(out, "not in it: {what}: {}{more}", named.join(", "))?;
     }
     Ok(())

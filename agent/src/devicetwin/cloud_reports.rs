@@ -31,15 +31,27 @@ pub(super) enum ReportOutcome {
 }
 
 /// Sends a report to the cloud and waits for its confirmation.
-pub(super) async fn report(hub: EdgeHub, id: DeviceId, due: PendingReport) -> (DeviceId, ReportOutcome) {
+pub(super) async fn report(
+    hub: EdgeHub,
+    id: DeviceId,
+    due: PendingReport,
+) -> (DeviceId, ReportOutcome) {
     let (what, content) = match &due {
         PendingReport::Twin(update, _) => ("twin/edge_updated", serde_json::to_value(update)),
         // EdgeCore sends this content as text
-        PendingReport::State(result, _) => ("state/update", serde_json::to_string(result).map(Value::from)),
+        PendingReport::State(result, _) => (
+            "state/update",
+            serde_json::to_string(result).map(Value::from),
+        ),
     };
-    let report =
-        Upstream::Device { path: format!("device/{id}/{what}").into(), update: content.unwrap_or_default() };
-    let told = match hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await {
+    let report = Upstream::Device {
+        path: format!("device/{id}/{what}").into(),
+        update: content.unwrap_or_default(),
+    };
+    let told = match hub
+        .request(report.into_message(unix_millis()), CONFIRM_TIMEOUT)
+        .await
+    {
         Ok(answer) => match Down::from(answer).body {
             Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => {
                 ReportOutcome::Confirmed(due)
@@ -61,8 +73,12 @@ pub(super) async fn report(hub: EdgeHub, id: DeviceId, due: PendingReport) -> (D
 
 /// Asks the cloud for the devices of this node. KubeEdge's cloud never answers; others may, with a message of its own.
 pub(super) async fn request_members(hub: EdgeHub, node: String) {
-    let event = Event { event_id: Message::new_id(), timestamp: unix_millis() };
-    let question = serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
+    let event = Event {
+        event_id: Message::new_id(),
+        timestamp: unix_millis(),
+    };
+    let question =
+        serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
     let message = Upstream::MembershipDetail(question.into()).into_message(unix_millis());
     // the objects say the same; this is for a cloud that only knows memberships
     let _ = hub.request(message, CONFIRM_TIMEOUT).await;

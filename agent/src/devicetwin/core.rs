@@ -14,8 +14,8 @@ use tracing::warn;
 use wire::{
     topic::{DeviceId, DeviceTopic, NodeTopic, Topic},
     twin::{
-        self, BAD_REQUEST, DeviceState, Event, Member, MembershipList, MembershipUpdate, NOT_FOUND, Refusal,
-        StateResult, TOO_LARGE, TwinDelta, TwinDocument, TwinUpdate, Twins,
+        self, BAD_REQUEST, DeviceState, Event, Member, MembershipList, MembershipUpdate, NOT_FOUND,
+        Refusal, StateResult, TOO_LARGE, TwinDelta, TwinDocument, TwinUpdate, Twins,
     },
 };
 
@@ -71,7 +71,10 @@ impl Reminder {
     const MAX_DELAY: i64 = 60_000;
 
     fn after(now: i64) -> Self {
-        Self { at: now + Self::FIRST_DELAY, wait: Self::FIRST_DELAY }
+        Self {
+            at: now + Self::FIRST_DELAY,
+            wait: Self::FIRST_DELAY,
+        }
     }
 
     /// Reports whether the reminder is due. A clock that was set back does not delay it.
@@ -81,7 +84,10 @@ impl Reminder {
 
     fn next(self, now: i64) -> Self {
         let wait = (self.wait * 2).clamp(Self::FIRST_DELAY, Self::MAX_DELAY);
-        Self { at: now + wait, wait }
+        Self {
+            at: now + wait,
+            wait,
+        }
     }
 }
 
@@ -145,7 +151,8 @@ impl Batch {
 
     /// Adds a message to be published; a body that cannot be encoded as JSON is left out.
     fn publish(&mut self, topic: Topic, body: &impl Serialize) {
-        self.publish.extend(serde_json::to_vec(body).ok().map(|body| (topic, body)));
+        self.publish
+            .extend(serde_json::to_vec(body).ok().map(|body| (topic, body)));
     }
 }
 
@@ -169,7 +176,13 @@ impl Core {
             revision: 0,
         };
         for (id, device) in devices {
-            core.put(id, Some(DeviceEntry { device, ..DeviceEntry::default() }));
+            core.put(
+                id,
+                Some(DeviceEntry {
+                    device,
+                    ..DeviceEntry::default()
+                }),
+            );
         }
         core
     }
@@ -223,8 +236,12 @@ impl Core {
         if self.devices.contains_key(id) {
             return Some(id.clone());
         }
-        let same = self.names.get(id.name()).filter(|_| id.namespace().is_none())?;
-        let standard = DeviceId::new("default", id.name()).filter(|standard| same.contains(standard));
+        let same = self
+            .names
+            .get(id.name())
+            .filter(|_| id.namespace().is_none())?;
+        let standard =
+            DeviceId::new("default", id.name()).filter(|standard| same.contains(standard));
         standard.or_else(|| same.first().filter(|_| same.len() == 1).cloned())
     }
 
@@ -236,10 +253,15 @@ impl Core {
         change: impl FnOnce(&mut Device, Rules<'_>) -> T,
     ) -> Option<T> {
         let known = self.devices.get_mut(id)?;
-        batch.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
+        batch
+            .before
+            .entry(id.clone())
+            .or_insert_with(|| Some(known.clone()));
         let model = known.spec.as_deref().and_then(|spec| spec.model.as_ref());
-        let rules =
-            Rules { spec: known.spec.as_deref(), model: model.and_then(|model| self.models.get(model)) };
+        let rules = Rules {
+            spec: known.spec.as_deref(),
+            model: model.and_then(|model| self.models.get(model)),
+        };
         let changed = change(&mut known.device, rules);
         if let Some(spec) = known.spec.as_deref() {
             known.device.keep_local(spec);
@@ -248,8 +270,16 @@ impl Core {
     }
 
     /// Sends mappers the changes of a device.
-    fn notify_mappers(&mut self, batch: &mut Batch, id: &DeviceId, event: &Event, outcome: &Outcome) {
-        let Some(known) = self.devices.get_mut(id) else { return };
+    fn notify_mappers(
+        &mut self,
+        batch: &mut Batch,
+        id: &DeviceId,
+        event: &Event,
+        outcome: &Outcome,
+    ) {
+        let Some(known) = self.devices.get_mut(id) else {
+            return;
+        };
         for property in &outcome.undeclared {
             warn!(
                 device = %id,
@@ -257,23 +287,36 @@ impl Core {
                 "property not in spec.properties of the device; value stored on this node only"
             );
         }
-        batch.past.extend(history_entries(id, &mut known.device, outcome));
+        batch
+            .past
+            .extend(history_entries(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
         let delta = report::delta(&known.device);
         if delta.is_none() {
             self.out_of_sync.remove(id);
         } else if outcome.desired || !self.out_of_sync.contains_key(id) {
-            self.out_of_sync.insert(id.clone(), Reminder::after(event.timestamp));
+            self.out_of_sync
+                .insert(id.clone(), Reminder::after(event.timestamp));
         }
         for device in [Some(id.clone()), bare].into_iter().flatten() {
             let topic = |topic| Topic::Device(device.clone(), topic);
             if !outcome.document.is_empty() {
-                let document = TwinDocument { event: event.clone(), twin: outcome.document.clone() };
+                let document = TwinDocument {
+                    event: event.clone(),
+                    twin: outcome.document.clone(),
+                };
                 batch.publish(topic(DeviceTopic::TwinUpdateDocument), &document);
             }
             if let Some((twin, delta)) = &delta {
-                let event = Event { event_id: (self.new_id)(), timestamp: event.timestamp };
-                let delta = TwinDelta { event, twin: twin.clone(), delta: delta.clone() };
+                let event = Event {
+                    event_id: (self.new_id)(),
+                    timestamp: event.timestamp,
+                };
+                let delta = TwinDelta {
+                    event,
+                    twin: twin.clone(),
+                    delta: delta.clone(),
+                };
                 batch.publish(topic(DeviceTopic::TwinUpdateDelta), &delta);
             }
         }
@@ -293,8 +336,15 @@ impl Core {
     }
 
     fn event(&self, event_id: &str, now: i64) -> Event {
-        let event_id = if event_id.is_empty() { (self.new_id)() } else { event_id.to_owned() };
-        Event { event_id, timestamp: now }
+        let event_id = if event_id.is_empty() {
+            (self.new_id)()
+        } else {
+            event_id.to_owned()
+        };
+        Event {
+            event_id,
+            timestamp: now,
+        }
     }
 }
 
@@ -303,7 +353,9 @@ fn history_entries(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec
     let value = |twin: &Option<twin::Twin>| twin.as_ref()?.actual.as_ref()?.value.clone();
     let mut past = Vec::new();
     for (name, change) in &outcome.document {
-        let Some(property) = device.twins.get_mut(name) else { continue };
+        let Some(property) = device.twins.get_mut(name) else {
+            continue;
+        };
         let (at, current) = (property.actual.at, value(&change.current));
         if current.is_none() && !property.deleted {
             // only the desired value has changed
@@ -312,7 +364,12 @@ fn history_entries(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec
         property.is_noted &= current == value(&change.last);
         if !property.is_noted && at.abs_diff(property.noted) >= MIN_INTERVAL_MILLIS.unsigned_abs() {
             (property.noted, property.is_noted) = (at, true);
-            past.push(HistoryEntry { device: id.clone(), property: name.clone(), value: current, at });
+            past.push(HistoryEntry {
+                device: id.clone(),
+                property: name.clone(),
+                value: current,
+                at,
+            });
         }
     }
     past

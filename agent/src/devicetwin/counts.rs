@@ -19,7 +19,13 @@ pub enum RequestOutcome {
 
 impl RequestOutcome {
     /// All outcomes, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Done, Self::Bad, Self::Unknown, Self::TooLarge, Self::Reported];
+    pub const ALL: [Self; 5] = [
+        Self::Done,
+        Self::Bad,
+        Self::Unknown,
+        Self::TooLarge,
+        Self::Reported,
+    ];
 
     /// Returns the outcome's name in metrics.
     pub fn as_str(self) -> &'static str {

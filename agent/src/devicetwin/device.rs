@@ -90,25 +90,42 @@ impl TwinValue {
 
     /// Sets the value and version of the cloud.
     pub(super) fn adopt(&mut self, value: Option<String>, at: i64, version: Version) {
-        *self = Self { value, at, version, due: false };
+        *self = Self {
+            value,
+            at,
+            version,
+            due: false,
+        };
     }
 
     pub(super) fn on_wire(&self) -> Option<Value> {
         let metadata = Some(ValueMetadata { timestamp: self.at });
-        self.value.clone().map(|value| Value { value: Some(value), metadata })
+        self.value.clone().map(|value| Value {
+            value: Some(value),
+            metadata,
+        })
     }
 
     /// Creates a value of an earlier time, or of a membership.
     pub(super) fn of(value: Option<Value>, version: Option<Version>) -> Self {
         let value = value.unwrap_or_default();
         let at = value.metadata.map_or(0, |metadata| metadata.timestamp);
-        Self { value: value.value, at, version: version.unwrap_or_default(), due: false }
+        Self {
+            value: value.value,
+            at,
+            version: version.unwrap_or_default(),
+            due: false,
+        }
     }
 }
 
 impl Property {
     pub(super) fn new(kind: Kind) -> Self {
-        Self { kind, optional: true, ..Self::default() }
+        Self {
+            kind,
+            optional: true,
+            ..Self::default()
+        }
     }
 
     /// Returns the property without versions, as mappers see it; `None` if it was deleted.
@@ -117,7 +134,9 @@ impl Property {
             expected: self.expected.on_wire(),
             actual: self.actual.on_wire(),
             optional: Some(self.optional),
-            metadata: Some(TypeMetadata { kind: self.kind.as_str().to_owned() }),
+            metadata: Some(TypeMetadata {
+                kind: self.kind.as_str().to_owned(),
+            }),
             ..Twin::default()
         })
     }
@@ -129,13 +148,19 @@ impl Property {
 
     /// Returns the desired value if it is not reached. An empty one means that nothing is desired.
     pub(super) fn delta(&self) -> Option<&str> {
-        let expected = self.expected.value.as_deref().filter(|value| !self.deleted && !value.is_empty())?;
+        let expected = self
+            .expected
+            .value
+            .as_deref()
+            .filter(|value| !self.deleted && !value.is_empty())?;
         (!self.is_as_wanted()).then_some(expected)
     }
 
     /// Reports whether the reported value equals the desired one; numbers are compared as numbers.
     pub(super) fn is_as_wanted(&self) -> bool {
-        let (Some(wanted), Some(found)) = (&self.expected.value, &self.actual.value) else { return false };
+        let (Some(wanted), Some(found)) = (&self.expected.value, &self.actual.value) else {
+            return false;
+        };
         let number = |text: &str| text.parse::<f64>().ok();
         wanted == found
             || match self.kind {
@@ -169,7 +194,9 @@ impl Device {
 
     /// Returns the property of this name, which is created if it does not exist.
     pub(super) fn property(&mut self, name: &str, kind: Kind) -> &mut Property {
-        self.twins.entry(name.to_owned()).or_insert_with(|| Property::new(kind).into())
+        self.twins
+            .entry(name.to_owned())
+            .or_insert_with(|| Property::new(kind).into())
     }
 
     /// Creates a device from a membership.
@@ -177,7 +204,10 @@ impl Device {
         let attributes = member.attributes.iter();
         let twins = member.twin.iter().filter_map(|(name, twin)| {
             let twin = twin.clone()?;
-            let word = twin.metadata.as_ref().map_or("", |metadata| metadata.kind.as_str());
+            let word = twin
+                .metadata
+                .as_ref()
+                .map_or("", |metadata| metadata.kind.as_str());
             if word == DELETED {
                 return None;
             }
@@ -205,6 +235,10 @@ impl Device {
 
     /// Returns the device as the lists of memberships show it.
     pub(super) fn on_wire(&self, id: &DeviceId) -> Member {
-        Member { description: self.description.clone(), state: self.state.clone(), ..Member::new(id.clone()) }
+        Member {
+            description: self.description.clone(),
+            state: self.state.clone(),
+            ..Member::new(id.clone())
+        }
     }
 }

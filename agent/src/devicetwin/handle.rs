@@ -101,21 +101,47 @@ impl Devices {
 #[derive(Debug)]
 pub(super) enum Command {
     /// Sets reported or desired values.
-    Update { device: DeviceId, event: twin::Event, twins: Twins, responder: Responder<Twins> },
+    Update {
+        device: DeviceId,
+        event: twin::Event,
+        twins: Twins,
+        responder: Responder<Twins>,
+    },
     /// Sets values that a mapper has read, with the desired values that it has seen.
-    Report { device: DeviceId, readings: Vec<Reading>, responder: Responder<()> },
+    Report {
+        device: DeviceId,
+        readings: Vec<Reading>,
+        responder: Responder<()>,
+    },
     /// Sets a device's state.
-    State { device: DeviceId, state: String, responder: Responder<()> },
+    State {
+        device: DeviceId,
+        state: String,
+        responder: Responder<()>,
+    },
     /// Queries the twin of a device.
-    Twin { device: DeviceId, responder: Responder<Twins> },
+    Twin {
+        device: DeviceId,
+        responder: Responder<Twins>,
+    },
     /// Queries the desired values of a device.
-    Desired { device: DeviceId, responder: Responder<BTreeMap<String, String>> },
+    Desired {
+        device: DeviceId,
+        responder: Responder<BTreeMap<String, String>>,
+    },
     /// Queries the desired values of all devices.
-    AllDesired { responder: oneshot::Sender<BTreeMap<DeviceId, BTreeMap<String, String>>> },
+    AllDesired {
+        responder: oneshot::Sender<BTreeMap<DeviceId, BTreeMap<String, String>>>,
+    },
     /// Queries the history of a device.
-    History { device: DeviceId, responder: Responder<Vec<HistoryEntry>> },
+    History {
+        device: DeviceId,
+        responder: Responder<Vec<HistoryEntry>>,
+    },
     /// Queries all devices.
-    Members { responder: oneshot::Sender<Vec<Member>> },
+    Members {
+        responder: oneshot::Sender<Vec<Member>>,
+    },
 }
 
 impl Command {
@@ -178,14 +204,20 @@ impl DeviceTwin {
     /// Returns metrics of the devices and of the requests about them.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let (devices, models) = match self.catalogue.borrow().as_deref() {
-            Some(catalogue) => (catalogue.devices.len() as u64, catalogue.models.len() as u64),
+            Some(catalogue) => (
+                catalogue.devices.len() as u64,
+                catalogue.models.len() as u64,
+            ),
             None => (0, 0),
         };
         let mut requests = Metric::counter(
             "devicetwin_requests_total",
             "Requests of mappers about devices and their twins, by how they ended.",
         );
-        for count in RequestOutcome::ALL.into_iter().filter(|count| *count != RequestOutcome::Reported) {
+        for count in RequestOutcome::ALL
+            .into_iter()
+            .filter(|count| *count != RequestOutcome::Reported)
+        {
             requests = requests.with(&[("result", count.as_str())], self.counts.get(count));
         }
         let reports = Metric::counter(
@@ -194,7 +226,11 @@ impl DeviceTwin {
         );
         vec![
             Metric::gauge("devicetwin_devices", "Devices of this node.").of(devices),
-            Metric::gauge("devicetwin_device_models", "Models of devices on this node.").of(models),
+            Metric::gauge(
+                "devicetwin_device_models",
+                "Models of devices on this node.",
+            )
+            .of(models),
             requests,
             reports.of(self.counts.get(RequestOutcome::Reported)),
         ]
@@ -208,7 +244,10 @@ impl DeviceTwin {
     /// Returns a device's object with the current desired values, which may have been set at the edge since.
     pub async fn device(&self, id: &DeviceId) -> Result<Option<Device>, ObjectError> {
         let object = self.objects.get(DeviceObject::Device, id).await?;
-        let Some(mut device) = object.map(|object| typed::<Device>(id, object)).transpose()? else {
+        let Some(mut device) = object
+            .map(|object| typed::<Device>(id, object))
+            .transpose()?
+        else {
             return Ok(None);
         };
         let desired = match self.desired(id).await {
@@ -229,12 +268,20 @@ impl DeviceTwin {
         let models = self.objects.list(DeviceObject::Model).await?.0;
         let devices = self.objects.list(DeviceObject::Device).await?.0;
         let (responder, answer) = oneshot::channel();
-        self.commands.send(Command::AllDesired { responder }).await.map_err(|_| RequestError::ended())?;
+        self.commands
+            .send(Command::AllDesired { responder })
+            .await
+            .map_err(|_| RequestError::ended())?;
         let mut desired = answer.await.map_err(|_| RequestError::ended())?;
         let models = models.iter().filter_map(listed::<DeviceModel>).collect();
         let devices = devices.iter().filter_map(listed::<Device>);
         let is_own = |(_, device): &(DeviceId, Device)| {
-            device.spec.protocol.as_ref().and_then(|it| it.protocol_name.as_deref()) == Some(protocol)
+            device
+                .spec
+                .protocol
+                .as_ref()
+                .and_then(|it| it.protocol_name.as_deref())
+                == Some(protocol)
         };
         let devices = devices.filter(is_own).map(|(id, mut device)| {
             set_desired(&mut device, desired.remove(&id).unwrap_or_default());
@@ -251,64 +298,116 @@ impl DeviceTwin {
 
     /// Stores values that a mapper has read. They are on disk when this returns, and are reported to the cloud later. One
     /// invalid value refuses all of them.
-    pub async fn report(&self, device: &DeviceId, readings: Vec<Reading>) -> Result<(), RequestError> {
-        self.ask(|responder| Command::Report { device: device.clone(), readings, responder }).await
+    pub async fn report(
+        &self,
+        device: &DeviceId,
+        readings: Vec<Reading>,
+    ) -> Result<(), RequestError> {
+        self.ask(|responder| Command::Report {
+            device: device.clone(),
+            readings,
+            responder,
+        })
+        .await
     }
 
     /// Sets a device's state: `online`, `offline`, `ok`, `unknown` or `unhealthy`.
     pub async fn report_state(&self, device: &DeviceId, state: &str) -> Result<(), RequestError> {
-        self.ask(|responder| Command::State { device: device.clone(), state: state.to_owned(), responder })
-            .await
+        self.ask(|responder| Command::State {
+            device: device.clone(),
+            state: state.to_owned(),
+            responder,
+        })
+        .await
     }
 
     /// Sets values at the edge, desired ones too; returns the properties after the change.
     pub async fn update(&self, device: &DeviceId, twins: Twins) -> Result<Twins, RequestError> {
         let event = twin::Event::default();
-        self.ask(|responder| Command::Update { device: device.clone(), event, twins, responder }).await
+        self.ask(|responder| Command::Update {
+            device: device.clone(),
+            event,
+            twins,
+            responder,
+        })
+        .await
     }
 
     /// Returns a device's properties.
     pub async fn twin(&self, device: &DeviceId) -> Result<Twins, RequestError> {
-        self.ask(|responder| Command::Twin { device: device.clone(), responder }).await
+        self.ask(|responder| Command::Twin {
+            device: device.clone(),
+            responder,
+        })
+        .await
     }
 
     /// Returns the desired values of a device by property.
-    pub async fn desired(&self, device: &DeviceId) -> Result<BTreeMap<String, String>, RequestError> {
-        self.ask(|responder| Command::Desired { device: device.clone(), responder }).await
+    pub async fn desired(
+        &self,
+        device: &DeviceId,
+    ) -> Result<BTreeMap<String, String>, RequestError> {
+        self.ask(|responder| Command::Desired {
+            device: device.clone(),
+            responder,
+        })
+        .await
     }
 
     /// Returns the history of a device's values, the oldest first: changes of the last day, each property at most once a
     /// second.
     pub async fn history(&self, device: &DeviceId) -> Result<Vec<HistoryEntry>, RequestError> {
-        self.ask(|responder| Command::History { device: device.clone(), responder }).await
+        self.ask(|responder| Command::History {
+            device: device.clone(),
+            responder,
+        })
+        .await
     }
 
     /// Returns all devices of this node, also those that are only members.
     pub async fn members(&self) -> Result<Vec<Member>, RequestError> {
         let (responder, answer) = oneshot::channel();
-        self.commands.send(Command::Members { responder }).await.map_err(|_| RequestError::ended())?;
+        self.commands
+            .send(Command::Members { responder })
+            .await
+            .map_err(|_| RequestError::ended())?;
         answer.await.map_err(|_| RequestError::ended())
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Responder<T>) -> Command) -> Result<T, RequestError> {
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(Responder<T>) -> Command,
+    ) -> Result<T, RequestError> {
         let (responder, answer) = oneshot::channel();
-        self.commands.send(command(responder)).await.map_err(|_| RequestError::ended())?;
+        self.commands
+            .send(command(responder))
+            .await
+            .map_err(|_| RequestError::ended())?;
         answer.await.unwrap_or_else(|_| Err(RequestError::ended()))
     }
 }
 
 impl RequestError {
     pub(super) fn new(code: u16, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into() }
+        Self {
+            code,
+            reason: reason.into(),
+        }
     }
 
     /// The change could not be written, or an older one is still to be.
     pub(super) fn unwritten() -> Self {
-        Self::new(INTERNAL, "the change could not be written to disk; send it again")
+        Self::new(
+            INTERNAL,
+            "the change could not be written to disk; send it again",
+        )
     }
 
     fn ended() -> Self {
-        Self::new(INTERNAL, "the agent is shutting down; ask again when it runs")
+        Self::new(
+            INTERNAL,
+            "the agent is shutting down; ask again when it runs",
+        )
     }
 }
 
@@ -317,7 +416,10 @@ fn set_desired(device: &mut Device, desired: BTreeMap<String, String>) {
     for (property, value) in desired {
         let named = |it: &&mut crds::devices::DeviceProperty| it.name.as_deref() == Some(&property);
         if let Some(found) = device.spec.properties.iter_mut().find(named) {
-            found.desired.get_or_insert_with(TwinProperty::default).value = value;
+            found
+                .desired
+                .get_or_insert_with(TwinProperty::default)
+                .value = value;
         }
     }
 }
@@ -331,5 +433,8 @@ fn listed<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
 }
 
 fn typed<T: DeserializeOwned>(id: &DeviceId, object: Value) -> Result<T, ObjectError> {
-    serde_json::from_value(object).map_err(|source| ObjectError::Malformed { id: id.clone(), source })
+    serde_json::from_value(object).map_err(|source| ObjectError::Malformed {
+        id: id.clone(),
+        source,
+    })
 }

@@ -51,7 +51,11 @@ impl History {
     pub(super) fn new(written: impl IntoIterator<Item = (u64, i64)>) -> Self {
         let written: VecDeque<_> = written.into_iter().collect();
         let next = written.back().map_or(0, |(number, _)| number + 1);
-        Self { waiting: VecDeque::new(), written, next }
+        Self {
+            waiting: VecDeque::new(),
+            written,
+            next,
+        }
     }
 
     /// Adds entries.
@@ -73,22 +77,39 @@ impl History {
         let is_over = |(place, (_, newest)): &(usize, &(u64, i64))| {
             *place < too_many || *newest < now - RETENTION_MILLIS
         };
-        let over = self.written.iter().enumerate().filter(is_over).map(|(_, (number, _))| *number).collect();
+        let over = self
+            .written
+            .iter()
+            .enumerate()
+            .filter(is_over)
+            .map(|(_, (number, _))| *number)
+            .collect();
         (!entries.is_empty()).then_some((self.next, Chunk { entries }, over))
     }
 
     /// Records that the chunk of [`chunk`](Self::chunk) was written, and the others were removed.
     pub(super) fn written(&mut self, chunk: &Chunk, over: &[u64]) {
-        self.waiting.drain(..chunk.entries.len().min(self.waiting.len()));
+        self.waiting
+            .drain(..chunk.entries.len().min(self.waiting.len()));
         self.written.retain(|(number, _)| !over.contains(number));
-        let newest = chunk.entries.iter().map(|past| past.at).max().unwrap_or_default();
+        let newest = chunk
+            .entries
+            .iter()
+            .map(|past| past.at)
+            .max()
+            .unwrap_or_default();
         self.written.push_back((self.next, newest));
         self.next += 1;
     }
 
     /// Returns the waiting entries of a device.
-    pub(super) fn waiting<'a>(&'a self, device: &'a DeviceId) -> impl Iterator<Item = &'a HistoryEntry> {
-        self.waiting.iter().filter(move |past| past.device == *device)
+    pub(super) fn waiting<'a>(
+        &'a self,
+        device: &'a DeviceId,
+    ) -> impl Iterator<Item = &'a HistoryEntry> {
+        self.waiting
+            .iter()
+            .filter(move |past| past.device == *device)
     }
 }
 
@@ -122,7 +143,10 @@ mod tests {
         assert_eq!(over.last(), Some(&399));
         history.written(&chunk, &over);
         let again = History::new(history.written.iter().copied());
-        assert_eq!(again.next, history.next, "a new start goes on with the numbers");
+        assert_eq!(
+            again.next, history.next,
+            "a new start goes on with the numbers"
+        );
     }
 
     #[test]
@@ -131,8 +155,17 @@ mod tests {
         history.add((0..MAX_UNWRITTEN_ENTRIES as i64 + 7).map(past));
         assert!(history.is_full());
         let (_, chunk, _) = history.chunk(0).unwrap();
-        assert_eq!((chunk.entries.len(), chunk.entries[0].at), (CHUNK_ENTRIES, 7));
-        assert_eq!(history.waiting(&DeviceId::parse("d").unwrap()).count(), MAX_UNWRITTEN_ENTRIES);
-        assert_eq!(history.waiting(&DeviceId::parse("other").unwrap()).count(), 0);
+        assert_eq!(
+            (chunk.entries.len(), chunk.entries[0].at),
+            (CHUNK_ENTRIES, 7)
+        );
+        assert_eq!(
+            history.waiting(&DeviceId::parse("d").unwrap()).count(),
+            MAX_UNWRITTEN_ENTRIES
+        );
+        assert_eq!(
+            history.waiting(&DeviceId::parse("other").unwrap()).count(),
+            0
+        );
     }
 }

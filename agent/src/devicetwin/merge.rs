@@ -31,7 +31,13 @@ pub(super) struct Outcome {
 
 impl Outcome {
     fn changed(&mut self, name: &str, last: Option<Twin>, property: &Property) {
-        self.document.insert(name.to_owned(), Change { last, current: property.on_wire() });
+        self.document.insert(
+            name.to_owned(),
+            Change {
+                last,
+                current: property.on_wire(),
+            },
+        );
     }
 }
 
@@ -42,7 +48,12 @@ fn refused(why: String) -> RequestError {
 /// The validated change of one property.
 enum PropertyChange<'a> {
     Delete,
-    Set { kind: Kind, optional: Option<bool>, expected: Option<&'a str>, actual: Option<&'a str> },
+    Set {
+        kind: Kind,
+        optional: Option<bool>,
+        expected: Option<&'a str>,
+        actual: Option<&'a str>,
+    },
 }
 
 /// Applies an update of a mapper, all of it or nothing.
@@ -54,18 +65,34 @@ pub(super) fn update(
 ) -> Result<Outcome, RequestError> {
     let mut changes = Vec::with_capacity(twins.len());
     for (name, twin) in twins {
-        changes.push((name, validate(device, rules, name, twin.as_ref()).map_err(refused)?));
+        changes.push((
+            name,
+            validate(device, rules, name, twin.as_ref()).map_err(refused)?,
+        ));
     }
-    let new = changes.iter().filter(|(name, _)| !device.twins.contains_key(*name)).count();
+    let new = changes
+        .iter()
+        .filter(|(name, _)| !device.twins.contains_key(*name))
+        .count();
     if device.twins.len() + new > MAX_PROPERTIES {
-        return Err(refused(format!("a device has at most {MAX_PROPERTIES} properties")));
+        return Err(refused(format!(
+            "a device has at most {MAX_PROPERTIES} properties"
+        )));
     }
     let mut outcome = Outcome::default();
     for (name, changes) in changes {
         match changes {
             PropertyChange::Delete => delete(device, name, now, &mut outcome),
-            PropertyChange::Set { kind, optional, expected, actual } => {
-                let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
+            PropertyChange::Set {
+                kind,
+                optional,
+                expected,
+                actual,
+            } => {
+                let is_new = device
+                    .twins
+                    .get(name)
+                    .is_none_or(|property| property.deleted);
                 outcome
                     .undeclared
                     .extend(Some(name.clone()).filter(|name| is_new && rules.is_undeclared(name)));
@@ -106,13 +133,17 @@ fn validate<'a>(
 ) -> Result<PropertyChange<'a>, String> {
     rules.name(name)?;
     let found = device.twins.get(name).filter(|property| !property.deleted);
-    let word = twin.and_then(|twin| twin.metadata.as_ref()).map(|metadata| metadata.kind.as_str());
+    let word = twin
+        .and_then(|twin| twin.metadata.as_ref())
+        .map(|metadata| metadata.kind.as_str());
     let Some(twin) = twin.filter(|_| word != Some(DELETED)) else {
         return match found {
-            _ if rules.declares(name) => {
-                Err(format!("{name} is declared by the device and cannot be deleted"))
-            }
-            None => Err(format!("{name} cannot be deleted: there is no such property")),
+            _ if rules.declares(name) => Err(format!(
+                "{name} is declared by the device and cannot be deleted"
+            )),
+            None => Err(format!(
+                "{name} cannot be deleted: there is no such property"
+            )),
             Some(property) if !property.optional => {
                 Err(format!("{name} cannot be deleted: it is not optional"))
             }
@@ -135,7 +166,10 @@ fn validate<'a>(
     let value = |side: &'a Option<wire::twin::Value>, which: &str| match side {
         None => Ok(None),
         Some(side) => {
-            let value = side.value.as_deref().ok_or_else(|| format!("the {which} of {name} has no value"))?;
+            let value = side
+                .value
+                .as_deref()
+                .ok_or_else(|| format!("the {which} of {name} has no value"))?;
             rules.value(name, value, kind).map(|()| Some(value))
         }
     };
@@ -152,7 +186,9 @@ fn validate<'a>(
 }
 
 fn delete(device: &mut Device, name: &str, now: i64, outcome: &mut Outcome) {
-    let Some(property) = device.twins.get_mut(name) else { return };
+    let Some(property) = device.twins.get_mut(name) else {
+        return;
+    };
     let last = property.on_wire();
     outcome.desired |= property.expected.value.is_some();
     property.deleted = true;
@@ -170,23 +206,54 @@ pub(super) fn read(
     readings: &[Reading],
     now: i64,
 ) -> Result<Outcome, RequestError> {
-    for Reading { property, value, observed, .. } in readings {
+    for Reading {
+        property,
+        value,
+        observed,
+        ..
+    } in readings
+    {
         rules.name(property).map_err(refused)?;
-        let found = device.twins.get(property).filter(|property| !property.deleted);
-        let kind = rules.kind(property).or(found.map(|property| property.kind)).unwrap_or_default();
-        for value in value.iter().chain(observed.iter().filter(|value| !value.is_empty())) {
+        let found = device
+            .twins
+            .get(property)
+            .filter(|property| !property.deleted);
+        let kind = rules
+            .kind(property)
+            .or(found.map(|property| property.kind))
+            .unwrap_or_default();
+        for value in value
+            .iter()
+            .chain(observed.iter().filter(|value| !value.is_empty()))
+        {
             rules.value(property, value, kind).map_err(refused)?;
         }
     }
-    let new = readings.iter().filter(|reading| !device.twins.contains_key(&reading.property)).count();
+    let new = readings
+        .iter()
+        .filter(|reading| !device.twins.contains_key(&reading.property))
+        .count();
     if device.twins.len() + new > MAX_PROPERTIES {
-        return Err(refused(format!("a device has at most {MAX_PROPERTIES} properties")));
+        return Err(refused(format!(
+            "a device has at most {MAX_PROPERTIES} properties"
+        )));
     }
     let mut outcome = Outcome::default();
-    for Reading { property: name, value, at, observed } in readings {
+    for Reading {
+        property: name,
+        value,
+        at,
+        observed,
+    } in readings
+    {
         let kind = rules.kind(name);
-        let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
-        outcome.undeclared.extend(Some(name.clone()).filter(|name| is_new && rules.is_undeclared(name)));
+        let is_new = device
+            .twins
+            .get(name)
+            .is_none_or(|property| property.deleted);
+        outcome
+            .undeclared
+            .extend(Some(name.clone()).filter(|name| is_new && rules.is_undeclared(name)));
         let property = device.property(name, kind.unwrap_or_default());
         let last = property.on_wire().filter(|_| !is_new);
         property.deleted = false;
@@ -220,10 +287,14 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
     let mut outcome = Outcome::default();
     for (name, twin) in twins {
         let Some(twin) = twin else { continue };
-        let word = twin.metadata.as_ref().map_or("", |metadata| metadata.kind.as_str());
+        let word = twin
+            .metadata
+            .as_ref()
+            .map_or("", |metadata| metadata.kind.as_str());
         let is_deleted = word == DELETED;
         if rules.name(name).is_err()
-            || !device.twins.contains_key(name) && (is_deleted || device.twins.len() >= MAX_PROPERTIES)
+            || !device.twins.contains_key(name)
+                && (is_deleted || device.twins.len() >= MAX_PROPERTIES)
         {
             continue;
         }
@@ -234,10 +305,18 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
         let before = property.clone();
         let fits = |value: &Option<wire::twin::Value>| {
             let value = value.as_ref().and_then(|value| value.value.as_deref());
-            value.is_none_or(|value| rules.value(name, value, kind.unwrap_or(before.kind)).is_ok())
+            value.is_none_or(|value| {
+                rules
+                    .value(name, value, kind.unwrap_or(before.kind))
+                    .is_ok()
+            })
         };
         let sides = [
-            (&mut property.expected, &twin.expected, twin.expected_version),
+            (
+                &mut property.expected,
+                &twin.expected,
+                twin.expected_version,
+            ),
             (&mut property.actual, &twin.actual, twin.actual_version),
         ];
         let mut adopted = false;
@@ -266,7 +345,9 @@ fn sync_value(
     version: Option<Version>,
     now: i64,
 ) -> bool {
-    let Some(version) = version.filter(|_| value.is_some() || is_deleted) else { return false };
+    let Some(version) = version.filter(|_| value.is_some() || is_deleted) else {
+        return false;
+    };
     // a repetition
     if version == side.version && side.value.is_some() {
         return false;
@@ -275,7 +356,10 @@ fn sync_value(
         side.due = true;
         return false;
     }
-    let value = value.clone().filter(|_| !is_deleted).and_then(|value| value.value);
+    let value = value
+        .clone()
+        .filter(|_| !is_deleted)
+        .and_then(|value| value.value);
     side.adopt(value, now, version);
     true
 }
@@ -299,21 +383,31 @@ pub(super) fn apply_spec(
         .filter(|(name, property)| property.wanted.is_some() && !spec.has(name))
         .map(|(name, _)| name.clone())
         .collect();
-    let wishes = spec.properties.iter().map(|(name, wish)| (name, wish.as_ref()));
+    let wishes = spec
+        .properties
+        .iter()
+        .map(|(name, wish)| (name, wish.as_ref()));
     for (name, wish) in wishes.chain(gone.iter().map(|name| (name, None))) {
         let found = device.twins.get(name);
         if found.and_then(|property| property.wanted.as_ref()) == wish {
             continue;
         }
-        let kind = rules.kind(name).or(found.map(|property| property.kind)).unwrap_or_default();
+        let kind = rules
+            .kind(name)
+            .or(found.map(|property| property.kind))
+            .unwrap_or_default();
         if let Some(wish) = wish
-            && let Err(why) = rules.value(name, wish, kind).and_then(|()| rules.writable(name))
+            && let Err(why) = rules
+                .value(name, wish, kind)
+                .and_then(|()| rules.writable(name))
         {
             faults.push(why);
             continue;
         }
         let property = device.property(name, kind);
-        let last = property.on_wire().filter(|twin| twin.expected.is_some() || twin.actual.is_some());
+        let last = property
+            .on_wire()
+            .filter(|twin| twin.expected.is_some() || twin.actual.is_some());
         (property.deleted, property.kind) = (false, kind);
         let before = property.wanted.take();
         property.wanted = wish.cloned();
@@ -322,7 +416,10 @@ pub(super) fn apply_spec(
             continue;
         }
         let version = property.expected.version;
-        let version = Version { cloud: version.cloud.saturating_add(1), edge: version.edge };
+        let version = Version {
+            cloud: version.cloud.saturating_add(1),
+            edge: version.edge,
+        };
         property.expected.adopt(wish.cloned(), now, version);
         property.observed = None;
         outcome.desired = true;

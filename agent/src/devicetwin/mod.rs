@@ -74,11 +74,24 @@ pub struct Config {
 
 /// Builds DeviceTwin; [`Task::run`] reads what is stored.
 pub fn new(config: Config) -> (DeviceTwin, Task) {
-    let Config { node_name, store, objects, messages, hub, bus, requests } = config;
+    let Config {
+        node_name,
+        store,
+        objects,
+        messages,
+        hub,
+        bus,
+        requests,
+    } = config;
     let (commands, inbox) = mpsc::channel(MAX_QUEUED_COMMANDS);
     let (catalogue, newest) = watch::channel(None);
     let counts = Arc::new(RequestCounts::default());
-    let handle = DeviceTwin { commands, catalogue: newest, objects: objects.clone(), counts: counts.clone() };
+    let handle = DeviceTwin {
+        commands,
+        catalogue: newest,
+        objects: objects.clone(),
+        counts: counts.clone(),
+    };
     let task = Task {
         store: DeviceStore::new(store),
         objects: Objects::new(objects),

@@ -19,7 +19,11 @@ const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum ObservedObjects {
     /// All objects. Models come first, because they restrict values.
-    All { models: Vec<Object>, devices: Vec<Object>, damaged: Unreadable },
+    All {
+        models: Vec<Object>,
+        devices: Vec<Object>,
+        damaged: Unreadable,
+    },
     /// One object has changed.
     One(DeviceObject, Box<Event>),
 }
@@ -97,15 +101,28 @@ fn list(source: DeviceObjects, wait: Duration) -> Listing {
         let (devices, devices_at) = source.list(DeviceObject::Device).await?;
         let of_models = source.watch(DeviceObject::Model, models_at)?;
         let of_devices = source.watch(DeviceObject::Device, devices_at)?;
-        let damaged = (source.damaged(DeviceObject::Model), source.damaged(DeviceObject::Device));
-        Ok((ObservedObjects::All { models, devices, damaged }, of_models, of_devices))
+        let damaged = (
+            source.damaged(DeviceObject::Model),
+            source.damaged(DeviceObject::Device),
+        );
+        Ok((
+            ObservedObjects::All {
+                models,
+                devices,
+                damaged,
+            },
+            of_models,
+            of_devices,
+        ))
     };
     Box::pin(listing)
 }
 
 impl fmt::Debug for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Objects").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Objects")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 
@@ -113,13 +130,18 @@ impl ObservedObjects {
     /// Applies the objects to the devices.
     pub(super) fn apply(&self, core: &mut Core, batch: &mut Batch, now: i64) {
         match self {
-            Self::All { models, devices, damaged } => {
+            Self::All {
+                models,
+                devices,
+                damaged,
+            } => {
                 for object in models {
                     if let Some((id, model)) = read::<DeviceModel>(object) {
                         core.model(batch, &id, Some(&model), now);
                     }
                 }
-                let all = |objects: &[Object]| objects.iter().filter_map(id).collect::<BTreeSet<_>>();
+                let all =
+                    |objects: &[Object]| objects.iter().filter_map(id).collect::<BTreeSet<_>>();
                 for object in devices {
                     if let Some((id, device)) = read::<Device>(object) {
                         core.object(batch, &id, Some(&device), now);
@@ -178,11 +200,16 @@ mod tests {
     async fn a_list_completes_although_its_future_is_dropped_between_polls() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a.db");
-        let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await.unwrap().store;
+        let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default())
+            .await
+            .unwrap()
+            .store;
         let source = DeviceObjects::of(store);
         let device = DeviceId::new("default", "d").unwrap();
         let object = json!({"metadata": {"namespace": "default", "name": "d"}, "spec": {}});
-        source.put(DeviceObject::Device, &device, Some(object)).await;
+        source
+            .put(DeviceObject::Device, &device, Some(object))
+            .await;
         let mut objects = Objects::new(source);
         let passing = async {
             loop {
@@ -208,7 +235,9 @@ mod tests {
         let id = |name: &str| DeviceId::new("default", name).unwrap();
         for name in ["one", "two"] {
             let object = json!({"metadata": {"namespace": "default", "name": name}, "spec": {}});
-            source.put(DeviceObject::Device, &id(name), Some(object)).await;
+            source
+                .put(DeviceObject::Device, &id(name), Some(object))
+                .await;
         }
         drop(source);
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
@@ -216,8 +245,16 @@ mod tests {
         let cut = "UPDATE objects SET value = x'7b' WHERE name = 'one'";
         sqlx::raw_sql(cut).execute(&mut hand).await.unwrap();
         let mut objects = Objects::new(DeviceObjects::of(SqliteStore::open(&file).await.unwrap()));
-        let ObservedObjects::All { devices, damaged, .. } = objects.next().await else { panic!("all first") };
-        assert_eq!(devices.iter().filter_map(super::id).collect::<Vec<_>>(), [id("two")]);
+        let ObservedObjects::All {
+            devices, damaged, ..
+        } = objects.next().await
+        else {
+            panic!("all first")
+        };
+        assert_eq!(
+            devices.iter().filter_map(super::id).collect::<Vec<_>>(),
+            [id("two")]
+        );
         assert_eq!(damaged.1, BTreeSet::from([id("one")]));
     }
 }

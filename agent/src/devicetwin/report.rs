@@ -8,33 +8,60 @@ use super::device::{Device, TwinValue};
 
 /// Returns the properties whose reported value differs from the desired one.
 pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)> {
-    let differing =
-        || device.twins.iter().filter_map(|(name, property)| Some((name, property, property.delta()?)));
-    let delta: BTreeMap<String, String> =
-        differing().map(|(name, _, value)| (name.clone(), value.to_owned())).collect();
-    let twins = differing().map(|(name, property, _)| (name.clone(), property.on_wire())).collect();
+    let differing = || {
+        device
+            .twins
+            .iter()
+            .filter_map(|(name, property)| Some((name, property, property.delta()?)))
+    };
+    let delta: BTreeMap<String, String> = differing()
+        .map(|(name, _, value)| (name.clone(), value.to_owned()))
+        .collect();
+    let twins = differing()
+        .map(|(name, property, _)| (name.clone(), property.on_wire()))
+        .collect();
     (!delta.is_empty()).then_some((twins, delta))
 }
 
 /// Returns what the cloud has not confirmed, and what its confirmation will confirm.
 pub(super) fn report(device: &Device) -> Option<(Twins, ReportedTwins)> {
-    let mut told = ReportedTwins { uid: device.uid.clone(), twins: BTreeMap::new() };
+    let mut told = ReportedTwins {
+        uid: device.uid.clone(),
+        twins: BTreeMap::new(),
+    };
     let mut twins = Twins::new();
-    for (name, property) in device.twins.iter().filter(|(_, property)| property.is_due()) {
+    for (name, property) in device
+        .twins
+        .iter()
+        .filter(|(_, property)| property.is_due())
+    {
         let (expected, actual) = (&property.expected, &property.actual);
         let seen = property.observed.clone().or_else(|| expected.value.clone());
-        let seen = TwinValue { value: seen, ..expected.clone() }.on_wire();
-        let word = if property.deleted { DELETED } else { property.kind.as_str() };
+        let seen = TwinValue {
+            value: seen,
+            ..expected.clone()
+        }
+        .on_wire();
+        let word = if property.deleted {
+            DELETED
+        } else {
+            property.kind.as_str()
+        };
         let twin = Twin {
             expected: seen.filter(|_| expected.due),
             actual: actual.on_wire().filter(|_| actual.due),
             optional: Some(property.optional),
-            metadata: Some(TypeMetadata { kind: word.to_owned() }),
+            metadata: Some(TypeMetadata {
+                kind: word.to_owned(),
+            }),
             expected_version: expected.due.then_some(expected.version),
             actual_version: actual.due.then_some(actual.version),
         };
         twins.insert(name.clone(), Some(twin));
-        told.twins.insert(name.clone(), (expected.version, property.observed.clone(), actual.version));
+        told.twins.insert(
+            name.clone(),
+            (expected.version, property.observed.clone(), actual.version),
+        );
     }
     (!twins.is_empty()).then_some((twins, told))
 }
@@ -53,7 +80,9 @@ pub(super) fn confirmed(device: &mut Device, told: &ReportedTwins) {
         return;
     }
     for (name, (expected, observed, actual)) in &told.twins {
-        let Some(property) = device.twins.get_mut(name) else { continue };
+        let Some(property) = device.twins.get_mut(name) else {
+            continue;
+        };
         if property.expected.version == *expected && property.observed == *observed {
             property.expected.due = false;
         }

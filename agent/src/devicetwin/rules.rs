@@ -41,7 +41,10 @@ impl Kind {
             ("stream", Kind::String),
             ("enum", Kind::String),
         ];
-        WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, kind)| *kind)
+        WORDS
+            .iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(text))
+            .map(|(_, kind)| *kind)
     }
 
     pub(super) fn as_str(self) -> &'static str {
@@ -80,16 +83,23 @@ pub(super) struct Model(BTreeMap<String, Rule>);
 impl Model {
     /// Reads the rules of a DeviceModel.
     pub(super) fn of(spec: &DeviceModelSpec) -> Self {
-        let rules =
-            spec.properties.iter().filter_map(|property| Some((property.name.clone()?, rule(property))));
+        let rules = spec
+            .properties
+            .iter()
+            .filter_map(|property| Some((property.name.clone()?, rule(property))));
         Self(rules.collect())
     }
 }
 
 fn rule(property: &ModelProperty) -> Rule {
     // a bound that is no number does not count
-    let bound =
-        |text: &Option<String>| text.as_ref()?.trim().parse().ok().filter(|number: &f64| number.is_finite());
+    let bound = |text: &Option<String>| {
+        text.as_ref()?
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+    };
     let kind = property.kind.map(Kind::of);
     let is_number = matches!(kind, Some(Kind::Int | Kind::Integer | Kind::Float));
     Rule {
@@ -118,18 +128,33 @@ pub(super) struct Spec {
 impl Spec {
     /// Reads the spec of a device in this namespace.
     pub(super) fn of(namespace: &str, spec: &DeviceSpec) -> Self {
-        let model = spec.device_model_ref.as_ref().map(|model| model.name.as_str());
+        let model = spec
+            .device_model_ref
+            .as_ref()
+            .map(|model| model.name.as_str());
         let properties = spec.properties.iter().filter_map(|property| {
-            let wanted = property.desired.as_ref().map(|desired| desired.value.clone());
+            let wanted = property
+                .desired
+                .as_ref()
+                .map(|desired| desired.value.clone());
             // an empty value is how the custom resource says that nothing is desired
-            Some((property.name.clone()?, wanted.filter(|value| !value.is_empty())))
+            Some((
+                property.name.clone()?,
+                wanted.filter(|value| !value.is_empty()),
+            ))
         });
-        let local = spec.properties.iter().filter(|property| property.report_to_cloud == Some(false));
+        let local = spec
+            .properties
+            .iter()
+            .filter(|property| property.report_to_cloud == Some(false));
         // the last one of a name counts
         let properties: BTreeMap<_, _> = properties.collect();
         Self {
             model: model.and_then(|model| DeviceId::new(namespace, model)),
-            protocol: spec.protocol.as_ref().and_then(|protocol| protocol.protocol_name.clone()),
+            protocol: spec
+                .protocol
+                .as_ref()
+                .and_then(|protocol| protocol.protocol_name.clone()),
             properties: properties.into_iter().collect(),
             local: local.filter_map(|property| property.name.clone()).collect(),
             is_state_local: spec
@@ -146,7 +171,9 @@ impl Spec {
 
     /// Reports whether the object has a property of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.properties.binary_search_by(|(own, _)| own.as_str().cmp(name)).is_ok()
+        self.properties
+            .binary_search_by(|(own, _)| own.as_str().cmp(name))
+            .is_ok()
     }
 }
 
@@ -179,13 +206,16 @@ impl Rules<'_> {
                 "the name of a property has 1 to {MAX_NAME} letters, digits and -_.,:/@#, and {name:.40?} has not"
             ));
         }
-        let anything_goes = self.model.is_none() && self.spec.is_none_or(|spec| spec.properties.is_empty());
+        let anything_goes =
+            self.model.is_none() && self.spec.is_none_or(|spec| spec.properties.is_empty());
         if anything_goes || self.declares(name) {
             return Ok(());
         }
         let model = self.spec.and_then(|spec| spec.model.as_ref());
-        let whose = model
-            .map_or_else(|| "the device".to_owned(), |model| format!("the device and its model {model}"));
+        let whose = model.map_or_else(
+            || "the device".to_owned(),
+            |model| format!("the device and its model {model}"),
+        );
         Err(format!("{name} is no property of {whose}"))
     }
 
@@ -204,20 +234,40 @@ impl Rules<'_> {
         }
         let number = match kind {
             Kind::Int | Kind::Integer => value.parse::<i64>().ok().map(|number| number as f64),
-            Kind::Float => value.parse::<f64>().ok().filter(|number| number.is_finite()),
+            Kind::Float => value
+                .parse::<f64>()
+                .ok()
+                .filter(|number| number.is_finite()),
             Kind::Boolean => return is_boolean(name, value),
             Kind::String => return self.text(name, value),
         };
         let number = number.ok_or_else(|| {
-            let finite = if kind == Kind::Float { " a finite number" } else { "" };
-            format!("{name} is of type {}, and {value:.40?} is not{finite}", kind.as_str())
+            let finite = if kind == Kind::Float {
+                " a finite number"
+            } else {
+                ""
+            };
+            format!(
+                "{name} is of type {}, and {value:.40?} is not{finite}",
+                kind.as_str()
+            )
         })?;
         let rule = self.rule(name);
-        if let Some(minimum) = rule.and_then(|rule| rule.minimum).filter(|minimum| number < *minimum) {
-            return Err(format!("{name} is at least {minimum} by the device's model, and {value} is less"));
+        if let Some(minimum) = rule
+            .and_then(|rule| rule.minimum)
+            .filter(|minimum| number < *minimum)
+        {
+            return Err(format!(
+                "{name} is at least {minimum} by the device's model, and {value} is less"
+            ));
         }
-        if let Some(maximum) = rule.and_then(|rule| rule.maximum).filter(|maximum| number > *maximum) {
-            return Err(format!("{name} is at most {maximum} by the device's model, and {value} is more"));
+        if let Some(maximum) = rule
+            .and_then(|rule| rule.maximum)
+            .filter(|maximum| number > *maximum)
+        {
+            return Err(format!(
+                "{name} is at most {maximum} by the device's model, and {value} is more"
+            ));
         }
         Ok(())
     }
@@ -226,7 +276,9 @@ impl Rules<'_> {
     fn text(&self, name: &str, value: &str) -> Result<(), String> {
         if self.declares(name) {
             return match value.chars().any(char::is_control) {
-                true => Err(format!("{name} is text without control characters, and {value:.40?} has some")),
+                true => Err(format!(
+                    "{name} is text without control characters, and {value:.40?} has some"
+                )),
                 false => Ok(()),
             };
         }
@@ -241,17 +293,24 @@ impl Rules<'_> {
     /// Checks that a value of the property can be desired.
     pub(super) fn writable(&self, name: &str) -> Result<(), String> {
         match self.rule(name) {
-            Some(rule) if rule.read_only => Err(format!("{name} is read-only by the device's model")),
+            Some(rule) if rule.read_only => {
+                Err(format!("{name} is read-only by the device's model"))
+            }
             _ => Ok(()),
         }
     }
 }
 
 fn is_boolean(name: &str, value: &str) -> Result<(), String> {
-    if ["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+    if ["true", "false"]
+        .iter()
+        .any(|word| value.eq_ignore_ascii_case(word))
+    {
         return Ok(());
     }
-    Err(format!("{name} is of type boolean, and {value:.40?} is neither true nor false"))
+    Err(format!(
+        "{name} is of type boolean, and {value:.40?} is neither true nor false"
+    ))
 }
 
 fn is_plain(c: char) -> bool {

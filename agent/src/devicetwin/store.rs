@@ -60,9 +60,19 @@ impl DeviceStore {
     pub(super) async fn chunks(&self) -> Result<Vec<(u64, i64)>, StoreError> {
         let mut chunks = Vec::new();
         for object in self.list(&Resource::new(HISTORY_GROUP, "chunks")).await? {
-            let Ok(number) = object.key.name.parse() else { continue };
+            let Ok(number) = object.key.name.parse() else {
+                continue;
+            };
             let chunk: Chunk = serde_json::from_value(object.value()?).unwrap_or_default();
-            chunks.push((number, chunk.entries.iter().map(|past| past.at).max().unwrap_or_default()));
+            chunks.push((
+                number,
+                chunk
+                    .entries
+                    .iter()
+                    .map(|past| past.at)
+                    .max()
+                    .unwrap_or_default(),
+            ));
         }
         Ok(chunks)
     }
@@ -76,7 +86,11 @@ impl DeviceStore {
     ) -> Result<(), StoreError> {
         let mut value = serde_json::to_value(chunk).unwrap_or_default();
         value["metadata"] = json!({});
-        let mut writes = vec![Write { key: chunk_key(number), expect: Expect::Anything, value: Some(value) }];
+        let mut writes = vec![Write {
+            key: chunk_key(number),
+            expect: Expect::Anything,
+            value: Some(value),
+        }];
         writes.extend(over.iter().map(|number| Write {
             key: chunk_key(*number),
             expect: Expect::Anything,
@@ -90,7 +104,12 @@ impl DeviceStore {
         let mut history = Vec::new();
         for object in self.list(&Resource::new(HISTORY_GROUP, "chunks")).await? {
             let chunk: Chunk = serde_json::from_value(object.value()?).unwrap_or_default();
-            history.extend(chunk.entries.into_iter().filter(|past| past.device == *device));
+            history.extend(
+                chunk
+                    .entries
+                    .into_iter()
+                    .filter(|past| past.device == *device),
+            );
         }
         Ok(history)
     }
@@ -109,7 +128,10 @@ impl DeviceStore {
         if writes.is_empty() {
             return Ok(());
         }
-        let removes = writes.iter().any(|write| write.value.is_none()).then(|| writes.clone());
+        let removes = writes
+            .iter()
+            .any(|write| write.value.is_none())
+            .then(|| writes.clone());
         match (self.0.commit(writes).await, removes) {
             // the device was created and removed between two writes: there is nothing to remove
             (Err(StoreError::Missing(_)), Some(writes)) => self.write_one_by_one(writes).await,
@@ -128,7 +150,10 @@ impl DeviceStore {
     }
 
     async fn list(&self, resource: &Resource) -> Result<Vec<Object>, StoreError> {
-        let scope = Scope { resource: resource.clone(), namespace: None };
+        let scope = Scope {
+            resource: resource.clone(),
+            namespace: None,
+        };
         Ok(self.0.list(&scope, &Page::default()).await?.items)
     }
 
@@ -138,8 +163,15 @@ impl DeviceStore {
         let mut writes = Vec::new();
         for table in TABLES {
             for object in self.list(&Resource::new(EDGECORE_GROUP, table)).await? {
-                rows.add(table, object.value()?.get("row").cloned().unwrap_or_default());
-                writes.push(Write { key: object.key, expect: Expect::Anything, value: None });
+                rows.add(
+                    table,
+                    object.value()?.get("row").cloned().unwrap_or_default(),
+                );
+                writes.push(Write {
+                    key: object.key,
+                    expect: Expect::Anything,
+                    value: None,
+                });
             }
         }
         if writes.is_empty() {
@@ -157,28 +189,45 @@ impl DeviceStore {
             }
         }
         self.0.commit(writes).await?;
-        info!(devices = devices.len(), "the devices of EdgeCore's database are taken over");
+        info!(
+            devices = devices.len(),
+            "the devices of EdgeCore's database are taken over"
+        );
         Ok(())
     }
 }
 
 fn key(id: &DeviceId) -> Key {
-    Key::new(Resource::new(GROUP, "devices"), id.namespace().unwrap_or_default(), id.name())
+    Key::new(
+        Resource::new(GROUP, "devices"),
+        id.namespace().unwrap_or_default(),
+        id.name(),
+    )
 }
 
 /// Returns the key of a chunk; names sort as their numbers.
 fn chunk_key(number: u64) -> Key {
-    Key::new(Resource::new(HISTORY_GROUP, "chunks"), "", format!("{number:020}"))
+    Key::new(
+        Resource::new(HISTORY_GROUP, "chunks"),
+        "",
+        format!("{number:020}"),
+    )
 }
 
 fn write(id: &DeviceId, device: Option<&Device>) -> Write {
     let value = device.map(|device| json!({"metadata": {}, "id": id, "device": device}));
-    Write { key: key(id), expect: Expect::Anything, value }
+    Write {
+        key: key(id),
+        expect: Expect::Anything,
+        value,
+    }
 }
 
 /// Parses a text that holds JSON, as EdgeCore stores it; null if it is none.
 fn inner(text: &Value) -> Value {
-    text.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    text.as_str()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

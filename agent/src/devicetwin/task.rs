@@ -60,14 +60,17 @@ pub struct Task {
 
 impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Task").field("node", &self.node).finish_non_exhaustive()
+        f.debug_struct("Task")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
     }
 }
 
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await;
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown)
+            .await;
     }
 
     /// Runs until `shutdown`. The future may be dropped at any point and the method called again: it starts with what is
@@ -96,14 +99,23 @@ impl Task {
             () = worker.work() => {}
         }
         // messages about a batch that is being written would not be sent after a restart
-        if timeout(SHUTDOWN_TIMEOUT, worker.write_remaining()).await.is_err() {
-            warn!("failed to write all device messages in time; unacknowledged messages are sent again");
+        if timeout(SHUTDOWN_TIMEOUT, worker.write_remaining())
+            .await
+            .is_err()
+        {
+            warn!(
+                "failed to write all device messages in time; unacknowledged messages are sent again"
+            );
         }
     }
 }
 
 impl Part for Task {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Box::pin(self.run_restartable(&heartbeat, shutdown)).await;
         Ok(())
     }
@@ -114,10 +126,16 @@ async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
     loop {
         match tokio::try_join!(store.load(), store.chunks()) {
             Ok((devices, chunks)) => {
-                return (Core::new(node, devices, Message::new_id), History::new(chunks));
+                return (
+                    Core::new(node, devices, Message::new_id),
+                    History::new(chunks),
+                );
             }
             Err(failure) => {
-                error!(error = &failure as &dyn std::error::Error, "failed to read stored devices; retrying");
+                error!(
+                    error = &failure as &dyn std::error::Error,
+                    "failed to read stored devices; retrying"
+                );
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
         }
@@ -145,13 +163,18 @@ impl Worker<'_> {
         let mut link = self.task.hub.link();
         link.mark_changed();
         let mut online = false;
-        let (mut under_way, mut resting, mut member_requests) =
-            (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
+        let (mut under_way, mut resting, mut member_requests) = (
+            FuturesUnordered::new(),
+            FuturesUnordered::new(),
+            FuturesUnordered::new(),
+        );
         let (mut busy, mut notes) = (BTreeSet::new(), ticker(CONFIRMED_WRITE_INTERVAL));
         loop {
             self.start().await;
             while online && under_way.len() < MAX_CONCURRENT_REPORTS {
-                let Some((id, due)) = self.next_due(&busy) else { break };
+                let Some((id, due)) = self.next_due(&busy) else {
+                    break;
+                };
                 busy.insert(id.clone());
                 under_way.push(report(self.task.hub.clone(), id, due));
             }
@@ -231,7 +254,10 @@ impl Worker<'_> {
 
     /// Returns a device that is not in `busy`, and its report, which has only what is on disk.
     fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<(DeviceId, PendingReport)> {
-        let writing = self.committing.as_ref().map(|commit| &commit.gathered.batch);
+        let writing = self
+            .committing
+            .as_ref()
+            .map(|commit| &commit.gathered.batch);
         let unwritten: Vec<&Batch> = writing.into_iter().chain([&self.gathering.batch]).collect();
         loop {
             let id = self.core.next_due(busy)?;
@@ -250,7 +276,10 @@ impl Worker<'_> {
 
     /// Writes the cloud's confirmations. A lost one is only reported once more, so they need not be written at once.
     async fn write_confirmed(&mut self) {
-        let devices = self.confirmed.iter().filter_map(|id| Some((id, Some(self.core.device(id)?))));
+        let devices = self
+            .confirmed
+            .iter()
+            .filter_map(|id| Some((id, Some(self.core.device(id)?))));
         match self.task.store.write(devices).await {
             Ok(()) => self.confirmed.clear(),
             Err(failure) => {
@@ -266,7 +295,10 @@ impl Worker<'_> {
     async fn write_history(&mut self) {
         while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
-                warn!(error = &failure as &dyn std::error::Error, "failed to write the history of devices");
+                warn!(
+                    error = &failure as &dyn std::error::Error,
+                    "failed to write the history of devices"
+                );
                 return;
             }
             self.history.written(&chunk, &over);

@@ -11,20 +11,41 @@ const HOLD_UPGRADE: &str = "edge.kubeedge.io/hold-upgrade";
 
 /// Returns a message for each annotation or label of the pod that an EdgeCore may act on and this agent does not.
 pub(crate) fn without_effect(pod: &Pod) -> Vec<String> {
-    let annotations = pod.metadata.annotations.iter().flatten().map(|(name, _)| ("annotation", name));
+    let annotations = pod
+        .metadata
+        .annotations
+        .iter()
+        .flatten()
+        .map(|(name, _)| ("annotation", name));
     // other labels only select
-    let labels = pod.metadata.labels.iter().flatten().map(|(name, _)| ("label", name));
+    let labels = pod
+        .metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(name, _)| ("label", name));
     let labels = labels.filter(|(_, name)| *name == HOLD_UPGRADE);
-    let unhandled = annotations.chain(labels).filter(|(_, name)| is_unhandled(name));
+    let unhandled = annotations
+        .chain(labels)
+        .filter(|(_, name)| is_unhandled(name));
     unhandled
-        .map(|(kind, name)| format!("{kind} {name} has no effect on this node: {}", consequence(name)))
+        .map(|(kind, name)| {
+            format!(
+                "{kind} {name} has no effect on this node: {}",
+                consequence(name)
+            )
+        })
         .collect()
 }
 
 fn is_unhandled(name: &str) -> bool {
-    let Some((domain, _)) = name.split_once('/') else { return false };
-    let is_kubeedges =
-        domain == DOMAIN || domain.strip_suffix(DOMAIN).is_some_and(|rest| rest.ends_with('.'));
+    let Some((domain, _)) = name.split_once('/') else {
+        return false;
+    };
+    let is_kubeedges = domain == DOMAIN
+        || domain
+            .strip_suffix(DOMAIN)
+            .is_some_and(|rest| rest.ends_with('.'));
     is_kubeedges && !HANDLED.contains(&domain)
 }
 
@@ -47,7 +68,8 @@ mod tests {
         let found = |metadata| without_effect(&pod(metadata));
         let held = found(json!({"annotations": {"edge.kubeedge.io/hold-upgrade": "true"}}));
         assert!(
-            held.len() == 1 && held[0].contains("annotation edge.kubeedge.io/hold-upgrade has no effect"),
+            held.len() == 1
+                && held[0].contains("annotation edge.kubeedge.io/hold-upgrade has no effect"),
             "{held:?}"
         );
         for metadata in [

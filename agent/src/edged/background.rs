@@ -13,7 +13,10 @@ pub(crate) struct Background {
 impl Background {
     /// Creates a spawner whose tasks are cancelled with `shutdown`.
     pub(crate) fn new(shutdown: CancellationToken) -> Self {
-        Self { tracker: TaskTracker::new(), shutdown }
+        Self {
+            tracker: TaskTracker::new(),
+            shutdown,
+        }
     }
 
     /// Spawns `work` as a task. Its result is `None` if EdgeD ended before it.
@@ -21,7 +24,9 @@ impl Background {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<Option<T>> {
-        self.tracker.spawn(crate::rt::in_span(self.shutdown.clone().run_until_cancelled_owned(work)))
+        self.tracker.spawn(crate::rt::in_span(
+            self.shutdown.clone().run_until_cancelled_owned(work),
+        ))
     }
 
     /// Waits for the end of all tasks. Running tasks may spawn more until then.

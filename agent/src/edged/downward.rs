@@ -52,7 +52,10 @@ pub(crate) enum Error {
 }
 
 /// Returns the value of a field as text.
-pub(crate) fn field(downward: &Downward<'_>, selector: &ObjectFieldSelector) -> Result<String, Error> {
+pub(crate) fn field(
+    downward: &Downward<'_>,
+    selector: &ObjectFieldSelector,
+) -> Result<String, Error> {
     let (meta, spec) = (&downward.pod.metadata, downward.pod.spec.as_ref());
     let path = selector.field_path.as_str();
     Ok(match path {
@@ -62,9 +65,9 @@ pub(crate) fn field(downward: &Downward<'_>, selector: &ObjectFieldSelector) -> 
         "metadata.labels" => lines(meta.labels.iter().flatten()),
         "metadata.annotations" => lines(meta.annotations.iter().flatten()),
         "spec.nodeName" => spec.and_then(|s| s.node_name.clone()).unwrap_or_default(),
-        "spec.serviceAccountName" => {
-            spec.and_then(|s| s.service_account_name.clone()).unwrap_or_else(|| "default".into())
-        }
+        "spec.serviceAccountName" => spec
+            .and_then(|s| s.service_account_name.clone())
+            .unwrap_or_else(|| "default".into()),
         "status.hostIP" => downward.host_ips.first().cloned().unwrap_or_default(),
         "status.hostIPs" => downward.host_ips.join(","),
         "status.podIP" => downward.pod_ips.first().cloned().unwrap_or_default(),
@@ -72,8 +75,15 @@ pub(crate) fn field(downward: &Downward<'_>, selector: &ObjectFieldSelector) -> 
         other => {
             let (map, key) =
                 subscript(other).ok_or_else(|| Error::Field(other.chars().take(256).collect()))?;
-            let map = if map == "metadata.labels" { &meta.labels } else { &meta.annotations };
-            map.as_ref().and_then(|m| m.get(key)).cloned().unwrap_or_default()
+            let map = if map == "metadata.labels" {
+                &meta.labels
+            } else {
+                &meta.annotations
+            };
+            map.as_ref()
+                .and_then(|m| m.get(key))
+                .cloned()
+                .unwrap_or_default()
         }
     })
 }
@@ -86,7 +96,10 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
 }
 
 fn lines<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    pairs.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
+    pairs
+        .map(|(key, value)| format!("{key}={}", quoted(value)))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Quotes text as Go's `%q` does.
@@ -115,7 +128,10 @@ pub(crate) fn resource(
     own: Option<&Container>,
     selector: &ResourceFieldSelector,
 ) -> Result<String, Error> {
-    let named = selector.container_name.as_deref().filter(|name| !name.is_empty());
+    let named = selector
+        .container_name
+        .as_deref()
+        .filter(|name| !name.is_empty());
     let container = match (named, own) {
         (Some(name), _) => specs::containers_of(downward.pod)
             .find(|container| container.name == name)
@@ -127,8 +143,14 @@ pub(crate) fn resource(
     let (kind, name) = selector.resource.split_once('.').ok_or_else(no_resource)?;
     let set = container.resources.as_ref();
     let value = match kind {
-        "limits" => set.and_then(|r| r.limits.as_ref()).and_then(|l| l.get(name)).cloned(),
-        "requests" => set.and_then(|r| r.requests.as_ref()).and_then(|l| l.get(name)).cloned(),
+        "limits" => set
+            .and_then(|r| r.limits.as_ref())
+            .and_then(|l| l.get(name))
+            .cloned(),
+        "requests" => set
+            .and_then(|r| r.requests.as_ref())
+            .and_then(|l| l.get(name))
+            .cloned(),
         _ => return Err(no_resource()),
     };
     let value = match (value, kind) {
@@ -137,7 +159,11 @@ pub(crate) fn resource(
         (None, _) => downward.allocatable.of(name).ok_or_else(no_resource)?,
     };
     let one = Quantity("1".into());
-    let divisor = selector.divisor.as_ref().filter(|d| !d.0.is_empty()).unwrap_or(&one);
+    let divisor = selector
+        .divisor
+        .as_ref()
+        .filter(|d| !d.0.is_empty())
+        .unwrap_or(&one);
     quantity::divided(&value, divisor)
         .map(|number| number.to_string())
         .ok_or_else(|| Error::Quantity(selector.resource.clone()))
@@ -171,12 +197,29 @@ mod tests {
     #[test]
     fn fields_and_resources_are_formatted() {
         let pod = pod();
-        let (host_ips, pod_ips) =
-            (vec!["10.0.0.1".to_owned()], vec!["10.1.0.2".to_owned(), "fd00::2".to_owned()]);
-        let allocatable = Allocatable { cpu_millis: 2000, memory: 1 << 30, storage: 1 << 33 };
-        let downward = Downward { pod: &pod, host_ips: &host_ips, pod_ips: &pod_ips, allocatable };
+        let (host_ips, pod_ips) = (
+            vec!["10.0.0.1".to_owned()],
+            vec!["10.1.0.2".to_owned(), "fd00::2".to_owned()],
+        );
+        let allocatable = Allocatable {
+            cpu_millis: 2000,
+            memory: 1 << 30,
+            storage: 1 << 33,
+        };
+        let downward = Downward {
+            pod: &pod,
+            host_ips: &host_ips,
+            pod_ips: &pod_ips,
+            allocatable,
+        };
         let get = |path: &str| {
-            field(&downward, &ObjectFieldSelector { field_path: path.into(), ..Default::default() })
+            field(
+                &downward,
+                &ObjectFieldSelector {
+                    field_path: path.into(),
+                    ..Default::default()
+                },
+            )
         };
         assert_eq!(get("metadata.labels").unwrap(), r#"app="x\"y""#);
         assert_eq!(get("metadata.annotations['a/b']").unwrap(), "c");
@@ -198,6 +241,9 @@ mod tests {
         assert_eq!(of("limits.cpu", "").unwrap(), "1");
         assert_eq!(of("limits.memory", "1Mi").unwrap(), "1024");
         assert_eq!(of("requests.memory", "1Mi").unwrap(), "64");
-        assert_eq!(of("limits.gpu", "1"), Err(Error::Resource("limits.gpu".into())));
+        assert_eq!(
+            of("limits.gpu", "1"),
+            Err(Error::Resource("limits.gpu".into()))
+        );
     }
 }

@@ -39,7 +39,9 @@ impl Environment {
 
     /// Returns names and values in the order of definition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.order.iter().filter_map(|name| Some((name.as_str(), self.values.get(name)?.as_str())))
+        self.order
+            .iter()
+            .filter_map(|name| Some((name.as_str(), self.values.get(name)?.as_str())))
     }
 
     /// Replaces each defined `$(NAME)` by its value and `$$` by `$`. References to undefined names stay.
@@ -63,7 +65,9 @@ impl Environment {
             if let Some(after) = rest.strip_prefix('$') {
                 out.push('$');
                 rest = after;
-            } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
+            } else if let Some((name, after)) =
+                rest.strip_prefix('(').and_then(|r| r.split_once(')'))
+            {
                 match self.values.get(name) {
                     Some(value) => out.push_str(value),
                     None => {
@@ -94,15 +98,22 @@ pub(crate) fn build(
     }
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
-        let config_map =
-            from.config_map_ref.as_ref().map(|r| (Reference::ConfigMap(r.name.clone()), r.optional));
-        let secret = from.secret_ref.as_ref().map(|r| (Reference::Secret(r.name.clone()), r.optional));
+        let config_map = from
+            .config_map_ref
+            .as_ref()
+            .map(|r| (Reference::ConfigMap(r.name.clone()), r.optional));
+        let secret = from
+            .secret_ref
+            .as_ref()
+            .map(|r| (Reference::Secret(r.name.clone()), r.optional));
         for (reference, optional) in config_map.into_iter().chain(secret) {
             let data = objects.data(&reference, optional.unwrap_or(false))?;
             for (key, value) in data.iter().flat_map(|data| data.iter()) {
                 let name = format!("{prefix}{key}");
                 // As in the kubelet, keys that are not valid variable names are left out.
-                if let (true, Ok(value)) = (is_variable_name(&name), String::from_utf8(value.clone())) {
+                if let (true, Ok(value)) =
+                    (is_variable_name(&name), String::from_utf8(value.clone()))
+                {
                     environment.set(name, value);
                 }
             }
@@ -119,7 +130,12 @@ pub(crate) fn build(
 /// Returns the variables with literal values, the only ones that commands of probes and hooks may refer to.
 pub(crate) fn literals(container: &Container) -> Environment {
     let mut environment = Environment::default();
-    for variable in container.env.iter().flatten().filter(|variable| variable.value_from.is_none()) {
+    for variable in container
+        .env
+        .iter()
+        .flatten()
+        .filter(|variable| variable.value_from.is_none())
+    {
         let value = environment.expand(variable.value.as_deref().unwrap_or_default());
         environment.set(variable.name.clone(), value);
     }
@@ -135,13 +151,19 @@ fn value(
     so_far: &Environment,
 ) -> Result<Option<String>, Error> {
     let Some(source) = &variable.value_from else {
-        return Ok(Some(so_far.expand(variable.value.as_deref().unwrap_or_default())));
+        return Ok(Some(
+            so_far.expand(variable.value.as_deref().unwrap_or_default()),
+        ));
     };
     if let Some(selector) = &source.field_ref {
         return Ok(Some(downward::field(downward, selector)?));
     }
     if let Some(selector) = &source.resource_field_ref {
-        return Ok(Some(downward::resource(downward, Some(container), selector)?));
+        return Ok(Some(downward::resource(
+            downward,
+            Some(container),
+            selector,
+        )?));
     }
     if let Some(s) = &source.config_map_key_ref {
         let optional = s.optional.unwrap_or(false);
@@ -156,5 +178,8 @@ fn value(
 
 /// Reports whether `name` is a valid variable name: printable ASCII without `=`, as in Kubernetes 1.32.
 fn is_variable_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
 }

@@ -49,9 +49,15 @@ pub(super) fn name((namespace, pod): (&str, &str), container: &str, id: &str) ->
 
 /// Removes dangling links to logs of pods. Blocks on the disk.
 pub(super) fn remove_dangling(dirs: &Dirs) {
-    for entry in fs::read_dir(dirs.log_links()).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(dirs.log_links())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let path = entry.path();
-        let Ok(target) = fs::read_link(&path) else { continue };
+        let Ok(target) = fs::read_link(&path) else {
+            continue;
+        };
         if target.starts_with(&dirs.logs) && !target.exists() {
             // A link that cannot be removed is tried again next time.
             let _ = fs::remove_file(path);
@@ -74,7 +80,11 @@ mod tests {
         symlink(logs.join("here"), links.join("alive")).unwrap();
         symlink(logs.join("gone"), links.join("dead")).unwrap();
         symlink(dir.path().join("elsewhere"), links.join("foreign")).unwrap();
-        let dirs = Dirs { root: dir.path().into(), logs, secrets_in_memory: false };
+        let dirs = Dirs {
+            root: dir.path().into(),
+            logs,
+            secrets_in_memory: false,
+        };
         create(&dirs, "new", &dirs.logs.join("here")).unwrap();
         create(&dirs, "new", &dirs.logs.join("here")).unwrap();
         create(&dirs, "none", &dirs.logs.join("not-yet")).unwrap();

@@ -86,7 +86,9 @@ pub(crate) use self::{
 pub use self::{
     convert::{MASKED_PATHS, READONLY_PATHS},
     node::AddressSource,
-    pod_network::{CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line},
+    pod_network::{
+        CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line,
+    },
     pressure::{Observation, Reading, Signals},
     runtime_info::SIMULATED_RUNTIME,
     static_pods::StaticPods,
@@ -360,7 +362,8 @@ impl Edged {
 
 /// Creates the directories and all parts. Nothing runs before [`Task::run`].
 pub fn new(config: Config) -> Result<(Edged, Task), Error> {
-    if !component::is_component(&config.node_name) || config.node_name.bytes().any(|b| b.is_ascii_uppercase())
+    if !component::is_component(&config.node_name)
+        || config.node_name.bytes().any(|b| b.is_ascii_uppercase())
     {
         return Err(Error::NodeName(config.node_name));
     }
@@ -369,17 +372,38 @@ pub fn new(config: Config) -> Result<(Edged, Task), Error> {
         logs: config.log_dir.clone(),
         secrets_in_memory: config.secrets_in_memory,
     };
-    for (path, purpose) in [(dirs.pods(), "the pods' volumes"), (dirs.logs.clone(), "the pods' logs")] {
-        std::fs::create_dir_all(&path).map_err(|source| Error::Directory { path, purpose, source })?;
+    for (path, purpose) in [
+        (dirs.pods(), "the pods' volumes"),
+        (dirs.logs.clone(), "the pods' logs"),
+    ] {
+        std::fs::create_dir_all(&path).map_err(|source| Error::Directory {
+            path,
+            purpose,
+            source,
+        })?;
     }
     // other users of the machine must not read pods' files
     let private = std::fs::set_permissions(dirs.pods(), Permissions::from_mode(PODS_MODE));
-    private.map_err(|source| Error::Directory { path: dirs.pods(), purpose: "the pods' volumes", source })?;
+    private.map_err(|source| Error::Directory {
+        path: dirs.pods(),
+        purpose: "the pods' volumes",
+        source,
+    })?;
     let (sender, progress) = watch::channel(Progress::default());
     let (parts, api) = watch::channel(None);
     Ok((
-        Edged { progress, api: KubeletApi::new(api) },
-        Task::new(config, dirs, Publishers { progress: sender, api: parts }),
+        Edged {
+            progress,
+            api: KubeletApi::new(api),
+        },
+        Task::new(
+            config,
+            dirs,
+            Publishers {
+                progress: sender,
+                api: parts,
+            },
+        ),
     ))
 }
 

@@ -24,7 +24,8 @@ pub(crate) const TERMINATION_GRACE_PERIOD: &str = "io.kubernetes.pod.termination
 /// Annotation: path in the container to which its termination message is written.
 pub(crate) const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 /// Annotation: whether the message may be taken from the log, `terminationMessagePolicy`.
-pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
+pub(crate) const TERMINATION_MESSAGE_POLICY: &str =
+    "io.kubernetes.container.terminationMessagePolicy";
 /// Annotation: how many restarts in a row led to this container, from which the crash-loop back-off follows. Stored with the
 /// container so that an agent that restarts knows the back-off.
 pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
@@ -69,7 +70,9 @@ impl Dirs {
 
     /// Returns the directory of a volume, in the kubelet's layout.
     pub(crate) fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
-        self.volumes(uid).join(format!("kubernetes.io~{plugin}")).join(name)
+        self.volumes(uid)
+            .join(format!("kubernetes.io~{plugin}"))
+            .join(name)
     }
 
     /// Returns the path of the pod's `/etc/hosts`.
@@ -79,7 +82,10 @@ impl Dirs {
 
     /// Returns the path of a container's termination message. `name` must be [`is_component`].
     pub(crate) fn termination_message(&self, uid: &str, name: &str, attempt: u32) -> PathBuf {
-        self.pod(uid).join("containers").join(name).join(attempt.to_string())
+        self.pod(uid)
+            .join("containers")
+            .join(name)
+            .join(attempt.to_string())
     }
 
     /// Returns the directory of seccomp profiles of type `Localhost`, which the node's administrator provides.
@@ -117,7 +123,9 @@ pub(crate) fn pod_of_logs(directory: &str) -> Option<(&str, &str, &str)> {
 pub(crate) fn is_below(path: &Path) -> bool {
     use std::path::Component;
     !path.as_os_str().is_empty()
-        && path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        && path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 #[cfg(test)]
@@ -129,9 +137,17 @@ mod tests {
         let uid = "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11";
         let hash = "0123456789abcdef0123456789abcdef";
         for uid in [uid, hash] {
-            assert_eq!(pod_of_logs(&format!("shop_web-0_{uid}")), Some(("shop", "web-0", uid)));
+            assert_eq!(
+                pod_of_logs(&format!("shop_web-0_{uid}")),
+                Some(("shop", "web-0", uid))
+            );
         }
-        for other in ["syslog", "a_b_c", &format!("a_b_c_{uid}"), &format!("web_{uid}")] {
+        for other in [
+            "syslog",
+            "a_b_c",
+            &format!("a_b_c_{uid}"),
+            &format!("web_{uid}"),
+        ] {
             assert_eq!(pod_of_logs(other), None, "{other}");
         }
     }

@@ -118,7 +118,12 @@ pub(crate) enum HealthFailure {
 
 impl Default for Health {
     fn default() -> Self {
-        Self { starting: false, started: true, ready: true, failure: None }
+        Self {
+            starting: false,
+            started: true,
+            ready: true,
+            failure: None,
+        }
     }
 }
 
@@ -151,11 +156,17 @@ pub(crate) enum State {
 
 impl ListedItem {
     pub(crate) fn sandbox(id: String, ready: bool) -> Self {
-        Self { id, state: if ready { "ready" } else { "not ready" } }
+        Self {
+            id,
+            state: if ready { "ready" } else { "not ready" },
+        }
     }
 
     pub(crate) fn container(id: String, state: cri::ContainerState) -> Self {
-        Self { id, state: state.as_str_name() }
+        Self {
+            id,
+            state: state.as_str_name(),
+        }
     }
 
     /// Reports whether the item has this id.
@@ -166,7 +177,8 @@ impl ListedItem {
     /// Reports whether the item is a container that has exited and was running in the list `before`.
     pub(crate) fn has_exited_since(&self, before: &BTreeSet<Self>) -> bool {
         let running = || Self::container(self.id.clone(), cri::ContainerState::ContainerRunning);
-        self.state == cri::ContainerState::ContainerExited.as_str_name() && before.contains(&running())
+        self.state == cri::ContainerState::ContainerExited.as_str_name()
+            && before.contains(&running())
     }
 }
 
@@ -189,12 +201,22 @@ impl Container {
 
     /// Reports whether the container has exited without having run: its start failed.
     pub(crate) fn never_ran(&self) -> bool {
-        matches!(self.state, State::Exited { started_at: None, .. })
+        matches!(
+            self.state,
+            State::Exited {
+                started_at: None,
+                ..
+            }
+        )
     }
 
     /// Returns the exit code of a container that has exited.
     pub(crate) fn exit_code(&self) -> Option<i32> {
-        if let State::Exited { exit_code, .. } = self.state { Some(exit_code) } else { None }
+        if let State::Exited { exit_code, .. } = self.state {
+            Some(exit_code)
+        } else {
+            None
+        }
     }
 }
 
@@ -203,14 +225,22 @@ impl ObservedPod {
     pub(crate) fn new(mut sandboxes: Vec<Sandbox>, mut containers: Vec<Container>) -> Self {
         sandboxes.sort_by_key(|sandbox| Reverse((sandbox.attempt, sandbox.created_at)));
         containers.sort_by_key(|container| Reverse((container.attempt, container.created_at)));
-        Self { sandboxes, containers }
+        Self {
+            sandboxes,
+            containers,
+        }
     }
 
     /// Returns all sandboxes and containers as list items.
     pub(crate) fn items(&self) -> BTreeSet<ListedItem> {
-        let sandboxes = self.sandboxes.iter().map(|one| ListedItem::sandbox(one.id.clone(), one.ready));
-        let containers =
-            self.containers.iter().map(|one| ListedItem::container(one.id.clone(), one.state.as_cri()));
+        let sandboxes = self
+            .sandboxes
+            .iter()
+            .map(|one| ListedItem::sandbox(one.id.clone(), one.ready));
+        let containers = self
+            .containers
+            .iter()
+            .map(|one| ListedItem::container(one.id.clone(), one.state.as_cri()));
         sandboxes.chain(containers).collect()
     }
 
@@ -220,32 +250,48 @@ impl ObservedPod {
     }
 
     /// Returns all containers of a name, newest first.
-    pub(crate) fn containers_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
-        self.containers.iter().filter(move |container| container.name == name)
+    pub(crate) fn containers_named<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Container> {
+        self.containers
+            .iter()
+            .filter(move |container| container.name == name)
     }
 
     /// Returns the IP addresses of the ready sandbox.
     pub(crate) fn ips(&self) -> &[String] {
-        self.ready_sandbox().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default()
+        self.ready_sandbox()
+            .map(|sandbox| sandbox.ips.as_slice())
+            .unwrap_or_default()
     }
 
     /// Returns when to observe again a container that was killed just now: some runtimes learn a moment later that it was killed
     /// for lack of memory, and send no event.
     pub(crate) fn recheck_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let ends = self.containers.iter().filter_map(|container| match &container.state {
-            State::Exited { exit_code: SIGKILL_EXIT_CODE, finished_at, reason, .. }
-                if reason != "OOMKilled" =>
-            {
-                Some(timestamps::after(*finished_at, EXIT_REASON_DELAY))
-            }
-            _ => None,
-        });
-        ends.filter(|at| *at > now && *at <= timestamps::after(now, EXIT_REASON_DELAY)).min()
+        let ends = self
+            .containers
+            .iter()
+            .filter_map(|container| match &container.state {
+                State::Exited {
+                    exit_code: SIGKILL_EXIT_CODE,
+                    finished_at,
+                    reason,
+                    ..
+                } if reason != "OOMKilled" => {
+                    Some(timestamps::after(*finished_at, EXIT_REASON_DELAY))
+                }
+                _ => None,
+            });
+        ends.filter(|at| *at > now && *at <= timestamps::after(now, EXIT_REASON_DELAY))
+            .min()
     }
 
     /// Returns the newest container of a name.
     pub(crate) fn latest(&self, name: &str) -> Option<&Container> {
-        self.containers.iter().find(|container| container.name == name)
+        self.containers
+            .iter()
+            .find(|container| container.name == name)
     }
 }
 
@@ -295,7 +341,17 @@ mod tests {
         };
         assert_eq!(settles(SIGKILL_EXIT_CODE, "Error", 11), Some(12));
         assert_eq!(settles(SIGKILL_EXIT_CODE, "Error", 12), None, "late enough");
-        assert_eq!(settles(SIGKILL_EXIT_CODE, "Error", 0), None, "the clock was set back");
-        assert_eq!((settles(SIGKILL_EXIT_CODE, "OOMKilled", 11), settles(1, "Error", 11)), (None, None));
+        assert_eq!(
+            settles(SIGKILL_EXIT_CODE, "Error", 0),
+            None,
+            "the clock was set back"
+        );
+        assert_eq!(
+            (
+                settles(SIGKILL_EXIT_CODE, "OOMKilled", 11),
+                settles(1, "Error", 11)
+            ),
+            (None, None)
+        );
     }
 }

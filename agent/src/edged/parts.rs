@@ -76,7 +76,12 @@ pub(super) struct Channels {
 impl Parts {
     /// Reads the machine's properties and creates the shared parts. Nothing runs yet.
     pub(super) fn new(config: Config, dirs: Dirs, channels: Channels) -> Self {
-        let Channels { pods, events, triggers, shutdown } = channels;
+        let Channels {
+            pods,
+            events,
+            triggers,
+            shutdown,
+        } = channels;
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone())
             .with_network(config.pod_network.clone());
         let machine = Machine::read(&dirs.root);
@@ -187,7 +192,8 @@ impl Parts {
     }
 
     fn image_puller(&self) -> ImagePuller {
-        let permits = |most: u32| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)));
+        let permits =
+            |most: u32| Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)));
         ImagePuller {
             client: self.config.client.clone(),
             runtime: self.runtime.clone(),
@@ -316,7 +322,12 @@ impl Parts {
             version: config.node.kubelet_version.clone(),
             settings: config.settings.clone(),
             reader: pods.clone(),
-            stats: Stats::new(self.runtime.clone(), self.dirs.clone(), node_name, pods.clone()),
+            stats: Stats::new(
+                self.runtime.clone(),
+                self.dirs.clone(),
+                node_name,
+                pods.clone(),
+            ),
             metrics: self.metrics.clone(),
             probes: self.probes.clone(),
             runtime: self.runtime.clone(),

@@ -63,7 +63,9 @@ pub(super) async fn run(deps: Deps, relist: Duration) {
     let (runtime, mut wait) = (&deps.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
-        let Some(stream) = relist_until_subscribed(stream, relister.relist()).await else { return };
+        let Some(stream) = relist_until_subscribed(stream, relister.relist()).await else {
+            return;
+        };
         let ended = forward_events(stream, &deps).await;
         deps.orphaned.notify_one();
         if matches!(ended, FollowEnd::Receiver) {
@@ -84,7 +86,10 @@ where
         match subscribe_once().await {
             Ok(stream) => return stream,
             Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "no events: lists are compared"
+                );
             }
         }
         wait = RESUBSCRIBE_DELAY;
@@ -109,7 +114,10 @@ enum FollowEnd {
     Receiver,
 }
 
-async fn forward_events(mut stream: tonic::Streaming<cri::ContainerEventResponse>, deps: &Deps) -> FollowEnd {
+async fn forward_events(
+    mut stream: tonic::Streaming<cri::ContainerEventResponse>,
+    deps: &Deps,
+) -> FollowEnd {
     let triggers = &deps.triggers;
     // The stream does not contain what happened before it began.
     if triggers.send(Trigger::All).await.is_err() {
@@ -124,7 +132,9 @@ async fn forward_events(mut stream: tonic::Streaming<cri::ContainerEventResponse
                 return FollowEnd::Stream;
             }
         };
-        let Some(pod) = owner(event, &deps.pod_cache, &deps.pods.state()) else { continue };
+        let Some(pod) = owner(event, &deps.pod_cache, &deps.pods.state()) else {
+            continue;
+        };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
             return FollowEnd::Receiver;
         }
@@ -141,15 +151,23 @@ fn owner(
     if let Some(metadata) = event.pod_sandbox_status.and_then(|status| status.metadata) {
         return Some(ObjectRef::new(&metadata.name).within(&metadata.namespace));
     }
-    let labels = event.containers_statuses.into_iter().map(|status| status.labels);
+    let labels = event
+        .containers_statuses
+        .into_iter()
+        .map(|status| status.labels);
     let mut named = labels.filter_map(|labels| {
-        Some((labels.get(names::POD_NAME)?.clone(), labels.get(names::POD_NAMESPACE)?.clone()))
+        Some((
+            labels.get(names::POD_NAME)?.clone(),
+            labels.get(names::POD_NAMESPACE)?.clone(),
+        ))
     });
     if let Some((name, namespace)) = named.next() {
         return Some(ObjectRef::new(&name).within(&namespace));
     }
     let uid = pod_cache.owner(&event.container_id)?;
-    let pod = pods.iter().find(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;
+    let pod = pods
+        .iter()
+        .find(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;
     Some(ObjectRef::from_obj(pod.as_ref()))
 }
 
@@ -199,7 +217,9 @@ impl Relister<'_> {
                 Ok((mut now, watched)) => {
                     let took = begun.elapsed();
                     self.deps.metrics.relisted(took);
-                    self.deps.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
+                    self.deps
+                        .pod_cache
+                        .listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let comparison = Comparison {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
@@ -217,7 +237,8 @@ impl Relister<'_> {
                         self.deps.orphaned.notify_one();
                     }
                     self.watched = self.groups.set_pods(&watched);
-                    self.relist_interval.after_comparison(comparison, took, Instant::now())
+                    self.relist_interval
+                        .after_comparison(comparison, took, Instant::now())
                 }
                 Err(error) => {
                     self.log_unreachable(&error);
@@ -243,10 +264,17 @@ impl Relister<'_> {
     fn log_unreachable(&mut self, error: &CallError) {
         self.unreachable = true;
         if !error.is_unreachable() {
-            return tracing::debug!(error = error as &dyn std::error::Error, "the runtime is not listed");
+            return tracing::debug!(
+                error = error as &dyn std::error::Error,
+                "the runtime is not listed"
+            );
         }
         if let Some(times) = self.faults.count("away", now()) {
-            tracing::warn!(times, error = error.message(), "container runtime not responding; all pods wait");
+            tracing::warn!(
+                times,
+                error = error.message(),
+                "container runtime not responding; all pods wait"
+            );
         }
     }
 
@@ -260,11 +288,17 @@ impl Relister<'_> {
 /// Lists all sandboxes and containers, and returns with them the pods whose control groups can be watched: those with a ready
 /// sandbox.
 async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<WatchedPod>), CallError> {
-    let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
-    let ready = sandboxes.iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
+    let (sandboxes, containers) =
+        tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+    let ready = sandboxes
+        .iter()
+        .filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
     let watched = ready.filter_map(|one| {
         let uid = one.labels.get(names::POD_UID)?.clone();
-        Some(WatchedPod { uid, sandbox_id: one.id.clone() })
+        Some(WatchedPod {
+            uid,
+            sandbox_id: one.id.clone(),
+        })
     });
     let watched = watched.collect();
     let sandboxes = sandboxes.into_iter().map(|sandbox| {
@@ -277,11 +311,19 @@ async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<WatchedPod>),
     });
     let mut snapshot = Snapshot::new();
     for (mut labels, item) in sandboxes.chain(containers) {
-        if let (Some(namespace), Some(name)) =
-            (labels.remove(names::POD_NAMESPACE), labels.remove(names::POD_NAME))
-        {
+        if let (Some(namespace), Some(name)) = (
+            labels.remove(names::POD_NAMESPACE),
+            labels.remove(names::POD_NAME),
+        ) {
             let uid = labels.remove(names::POD_UID).unwrap_or_default();
-            snapshot.entry(Owner { namespace, name, uid }).or_default().insert(item);
+            snapshot
+                .entry(Owner {
+                    namespace,
+                    name,
+                    uid,
+                })
+                .or_default()
+                .insert(item);
         }
     }
     Ok((snapshot, watched))
@@ -290,7 +332,8 @@ async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<WatchedPod>),
 /// Reports whether a running container has exited since the last list.
 fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
     now.iter().any(|(owner, items)| {
-        last.get(owner).is_some_and(|before| items.iter().any(|item| item.has_exited_since(before)))
+        last.get(owner)
+            .is_some_and(|before| items.iter().any(|item| item.has_exited_since(before)))
     })
 }
 
@@ -300,16 +343,19 @@ fn changed_pods(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<Ob
     let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
     let changed = owners.into_iter().filter(|owner| {
         let items = now.get(*owner);
-        last.get(*owner) != items && !items.is_some_and(|items| pod_cache.has_observed(&owner.uid, items))
+        last.get(*owner) != items
+            && !items.is_some_and(|items| pod_cache.has_observed(&owner.uid, items))
     });
-    changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
+    changed
+        .map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace))
+        .collect()
 }
 
 /// Keeps the last items of pods that are being synced, so that they are compared again next time.
 fn defer_syncing(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
     let owners = last.keys().chain(now.keys());
-    let syncing =
-        owners.filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_syncing(&owner.uid));
+    let syncing = owners
+        .filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_syncing(&owner.uid));
     for owner in syncing.cloned().collect::<BTreeSet<_>>() {
         match last.get(&owner) {
             Some(before) => now.insert(owner, before.clone()),
@@ -326,20 +372,33 @@ mod tests {
     async fn a_list_that_takes_longer_than_a_subscription_ends_all_the_same() {
         let refused = || std::future::ready(Err::<(), _>(std::fmt::Error));
         let list = tokio::time::sleep(RESUBSCRIBE_DELAY * 3);
-        assert_eq!(relist_until_subscribed(subscribe(Duration::ZERO, refused), list).await, None);
+        assert_eq!(
+            relist_until_subscribed(subscribe(Duration::ZERO, refused), list).await,
+            None
+        );
     }
 
     fn snapshot(all: &[(&str, &str, cri::ContainerState)]) -> Snapshot {
         let mut snapshot = Snapshot::new();
         for (name, id, state) in all {
-            let owner = Owner { namespace: "ns".into(), name: (*name).into(), uid: format!("uid of {name}") };
-            snapshot.entry(owner).or_default().insert(ListedItem::container((*id).to_owned(), *state));
+            let owner = Owner {
+                namespace: "ns".into(),
+                name: (*name).into(),
+                uid: format!("uid of {name}"),
+            };
+            snapshot
+                .entry(owner)
+                .or_default()
+                .insert(ListedItem::container((*id).to_owned(), *state));
         }
         snapshot
     }
 
     fn names(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<String> {
-        changed_pods(last, now, pod_cache).into_iter().map(|pod| pod.name).collect()
+        changed_pods(last, now, pod_cache)
+            .into_iter()
+            .map(|pod| pod.name)
+            .collect()
     }
 
     #[test]
@@ -359,22 +418,33 @@ mod tests {
             running("more", "5"),
             ("new", "6", ContainerCreated),
         ]);
-        assert_eq!(names(&last, &now, &PodCache::default()), ["ended", "gone", "more", "new"]);
+        assert_eq!(
+            names(&last, &now, &PodCache::default()),
+            ["ended", "gone", "more", "new"]
+        );
     }
 
     #[test]
     fn a_pod_that_is_synced_is_compared_again_next_time() {
         let running = |name, id| (name, id, cri::ContainerState::ContainerRunning);
         let last = snapshot(&[running("old", "1"), running("same", "3")]);
-        let listed = snapshot(&[running("old", "2"), running("new", "4"), running("same", "3")]);
+        let listed = snapshot(&[
+            running("old", "2"),
+            running("new", "4"),
+            running("same", "3"),
+        ]);
         let pod_cache = PodCache::default();
         let hold = |syncing| {
-            ["new", "old", "same"].map(|name| pod_cache.set_syncing(&format!("uid of {name}"), syncing))
+            ["new", "old", "same"]
+                .map(|name| pod_cache.set_syncing(&format!("uid of {name}"), syncing))
         };
         hold(true);
         let mut now = listed.clone();
         defer_syncing(&last, &mut now, &pod_cache);
-        assert_eq!((changed_pods(&last, &now, &pod_cache), &now), (vec![], &last));
+        assert_eq!(
+            (changed_pods(&last, &now, &pod_cache), &now),
+            (vec![], &last)
+        );
         hold(false);
         // What its own sync has seen meanwhile is no news.
         let new = listed.iter().filter(|(owner, _)| owner.name == "new");
@@ -385,8 +455,7 @@ mod tests {
     #[test]
     fn event_without_sandbox_status_finds_its_pod() {
         let pod = |name: &str| -> Arc<Pod> {
-            let metadata =
-                serde_json::json!({"name": name, "namespace": "ns", "uid": format!("uid of {name}")});
+            let metadata = serde_json::json!({"name": name, "namespace": "ns", "uid": format!("uid of {name}")});
             Arc::new(serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap())
         };
         let pod_cache = PodCache::default();
@@ -394,14 +463,27 @@ mod tests {
             pod_cache.observed(&owner.uid, items);
         }
         let pods = [pod("db"), pod("web")];
-        let name = |event: cri::ContainerEventResponse| owner(event, &pod_cache, &pods).map(|pod| pod.name);
-        let bare = |id: &str| cri::ContainerEventResponse { container_id: id.into(), ..Default::default() };
+        let name = |event: cri::ContainerEventResponse| {
+            owner(event, &pod_cache, &pods).map(|pod| pod.name)
+        };
+        let bare = |id: &str| cri::ContainerEventResponse {
+            container_id: id.into(),
+            ..Default::default()
+        };
         assert_eq!(name(bare("1")).as_deref(), Some("web"));
         assert_eq!(name(bare("2")), None, "nobody's");
         let labels = [(names::POD_NAME, "job"), (names::POD_NAMESPACE, "ns")];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let status = cri::ContainerStatus { labels, ..Default::default() };
-        let event = cri::ContainerEventResponse { containers_statuses: vec![status], ..bare("2") };
+        let labels = labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        let status = cri::ContainerStatus {
+            labels,
+            ..Default::default()
+        };
+        let event = cri::ContainerEventResponse {
+            containers_statuses: vec![status],
+            ..bare("2")
+        };
         assert_eq!(name(event).as_deref(), Some("job"));
     }
 
@@ -425,7 +507,10 @@ mod tests {
     fn already_observed_changes_trigger_nothing() {
         use cri::ContainerState::{ContainerExited, ContainerRunning};
         let pod_cache = PodCache::default();
-        let started = snapshot(&[("web", "1", ContainerRunning), ("db", "2", ContainerRunning)]);
+        let started = snapshot(&[
+            ("web", "1", ContainerRunning),
+            ("db", "2", ContainerRunning),
+        ]);
         for (owner, items) in &started {
             pod_cache.observed(&owner.uid, items.clone());
         }

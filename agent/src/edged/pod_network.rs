@@ -31,7 +31,11 @@ pub trait PodNetwork: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As those of [`TcpStream::connect`]: `ConnectionRefused` where nobody listens.
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>>;
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Connection>>>;
 }
 
 /// The network of this machine.
@@ -39,7 +43,11 @@ pub trait PodNetwork: fmt::Debug + Send + Sync {
 pub(crate) struct MachineNetwork;
 
 impl PodNetwork for MachineNetwork {
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
         Box::pin(async move {
             let stream = TcpStream::connect((host, port)).await?;
             Ok(Box::new(stream) as Box<dyn Connection>)
@@ -85,11 +93,16 @@ impl RuntimeNetwork {
     /// Returns the network for an endpoint such as `unix:///run/containerd/containerd.sock`.
     pub fn of(endpoint: &str) -> Self {
         let cri = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
-        Self { socket: pod_socket(Path::new(cri)), has_socket: AtomicBool::new(false) }
+        Self {
+            socket: pod_socket(Path::new(cri)),
+            has_socket: AtomicBool::new(false),
+        }
     }
 
     async fn ask(mut stream: UnixStream, host: &str, port: u16) -> io::Result<Box<dyn Connection>> {
-        stream.write_all(format!("{host} {port}\n").as_bytes()).await?;
+        stream
+            .write_all(format!("{host} {port}\n").as_bytes())
+            .await?;
         match read_line(&mut stream).await?.as_str() {
             CONNECTED => Ok(Box::new(stream)),
             REFUSED => Err(io::ErrorKind::ConnectionRefused.into()),
@@ -99,7 +112,11 @@ impl RuntimeNetwork {
 }
 
 impl PodNetwork for RuntimeNetwork {
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
         Box::pin(async move {
             match UnixStream::connect(&self.socket).await {
                 Ok(stream) => {

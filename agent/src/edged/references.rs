@@ -94,9 +94,10 @@ impl Objects {
             Some(Fetched::Found(data)) => Ok(Some(data)),
             Some(Fetched::Missing) | None if optional => Ok(None),
             Some(Fetched::Missing) | None => Err(ReferenceError::Missing(reference.clone())),
-            Some(Fetched::Unavailable(why)) => {
-                Err(ReferenceError::Unavailable { reference: reference.clone(), why: why.clone() })
-            }
+            Some(Fetched::Unavailable(why)) => Err(ReferenceError::Unavailable {
+                reference: reference.clone(),
+                why: why.clone(),
+            }),
         }
     }
 
@@ -107,54 +108,113 @@ impl Objects {
         key: &str,
         optional: bool,
     ) -> Result<Option<String>, ReferenceError> {
-        let Some(data) = self.data(reference, optional)? else { return Ok(None) };
-        let unmet = |make: fn(Reference, String) -> ReferenceError| make(reference.clone(), key.to_owned());
+        let Some(data) = self.data(reference, optional)? else {
+            return Ok(None);
+        };
+        let unmet =
+            |make: fn(Reference, String) -> ReferenceError| make(reference.clone(), key.to_owned());
         match data.get(key) {
             Some(bytes) => String::from_utf8(bytes.clone())
                 .map(Some)
                 .map_err(|_| unmet(|reference, key| ReferenceError::Binary { reference, key })),
             None if optional => Ok(None),
-            None => Err(unmet(|reference, key| ReferenceError::Key { reference, key })),
+            None => Err(unmet(|reference, key| ReferenceError::Key {
+                reference,
+                key,
+            })),
         }
     }
 }
 
 /// Returns a ConfigMap's text and binary keys.
 pub(crate) fn config_map_data(map: ConfigMap) -> Data {
-    let text = map.data.into_iter().flatten().map(|(key, value)| (key, value.into_bytes()));
-    let binary = map.binary_data.into_iter().flatten().map(|(key, value)| (key, value.0));
+    let text = map
+        .data
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.into_bytes()));
+    let binary = map
+        .binary_data
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.0));
     Arc::new(text.chain(binary).collect())
 }
 
 /// Returns a Secret's keys.
 pub(crate) fn secret_data(secret: Secret) -> Data {
-    let text = secret.string_data.into_iter().flatten().map(|(key, value)| (key, value.into_bytes()));
-    Arc::new(secret.data.into_iter().flatten().map(|(key, value)| (key, value.0)).chain(text).collect())
+    let text = secret
+        .string_data
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.into_bytes()));
+    Arc::new(
+        secret
+            .data
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key, value.0))
+            .chain(text)
+            .collect(),
+    )
 }
 
 /// Returns the objects to which the container's environment refers.
 pub(crate) fn of_env(container: &Container) -> BTreeSet<Reference> {
     let mut all = BTreeSet::new();
     for from in container.env_from.iter().flatten() {
-        all.extend(from.config_map_ref.iter().map(|r| Reference::ConfigMap(r.name.clone())));
-        all.extend(from.secret_ref.iter().map(|r| Reference::Secret(r.name.clone())));
+        all.extend(
+            from.config_map_ref
+                .iter()
+                .map(|r| Reference::ConfigMap(r.name.clone())),
+        );
+        all.extend(
+            from.secret_ref
+                .iter()
+                .map(|r| Reference::Secret(r.name.clone())),
+        );
     }
-    for source in container.env.iter().flatten().filter_map(|env| env.value_from.as_ref()) {
-        all.extend(source.config_map_key_ref.iter().map(|r| Reference::ConfigMap(r.name.clone())));
-        all.extend(source.secret_key_ref.iter().map(|r| Reference::Secret(r.name.clone())));
+    for source in container
+        .env
+        .iter()
+        .flatten()
+        .filter_map(|env| env.value_from.as_ref())
+    {
+        all.extend(
+            source
+                .config_map_key_ref
+                .iter()
+                .map(|r| Reference::ConfigMap(r.name.clone())),
+        );
+        all.extend(
+            source
+                .secret_key_ref
+                .iter()
+                .map(|r| Reference::Secret(r.name.clone())),
+        );
     }
     all
 }
 
 /// Returns the objects to which the volume refers.
 pub(crate) fn of_volume(volume: &Volume) -> BTreeSet<Reference> {
-    let Some(source) = VolumeSource::of(volume) else { return BTreeSet::new() };
+    let Some(source) = VolumeSource::of(volume) else {
+        return BTreeSet::new();
+    };
     match source {
         VolumeSource::ConfigMap(source) => [Reference::ConfigMap(source.name.clone())].into(),
-        VolumeSource::Secret(source) => {
-            source.secret_name.clone().map(Reference::Secret).into_iter().collect()
-        }
-        VolumeSource::Projected(source) => source.sources.iter().flatten().flat_map(of_projection).collect(),
+        VolumeSource::Secret(source) => source
+            .secret_name
+            .clone()
+            .map(Reference::Secret)
+            .into_iter()
+            .collect(),
+        VolumeSource::Projected(source) => source
+            .sources
+            .iter()
+            .flatten()
+            .flat_map(of_projection)
+            .collect(),
         VolumeSource::HostPath(_)
         | VolumeSource::PersistentVolumeClaim(_)
         | VolumeSource::EmptyDir(_)
@@ -163,20 +223,36 @@ pub(crate) fn of_volume(volume: &Volume) -> BTreeSet<Reference> {
 }
 
 fn of_projection(source: &VolumeProjection) -> impl Iterator<Item = Reference> {
-    let config_map = source.config_map.iter().map(|s| Reference::ConfigMap(s.name.clone()));
-    config_map.chain(source.secret.iter().map(|s| Reference::Secret(s.name.clone())))
+    let config_map = source
+        .config_map
+        .iter()
+        .map(|s| Reference::ConfigMap(s.name.clone()));
+    config_map.chain(
+        source
+            .secret
+            .iter()
+            .map(|s| Reference::Secret(s.name.clone())),
+    )
 }
 
 /// Returns the Secrets with which the pod's images are pulled.
 pub(crate) fn of_image_pulls(pod: &Pod) -> BTreeSet<Reference> {
-    let secrets = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
-    secrets.map(|secret| Reference::Secret(secret.name.clone())).collect()
+    let secrets = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.image_pull_secrets.iter().flatten());
+    secrets
+        .map(|secret| Reference::Secret(secret.name.clone()))
+        .collect()
 }
 
 /// Reports whether the pod refers to the object.
 pub(crate) fn uses(pod: &Pod, reference: &Reference) -> bool {
     let Some(spec) = &pod.spec else { return false };
-    spec.volumes.iter().flatten().any(|volume| of_volume(volume).contains(reference))
+    spec.volumes
+        .iter()
+        .flatten()
+        .any(|volume| of_volume(volume).contains(reference))
         || specs::containers(spec).any(|container| of_env(container).contains(reference))
         || of_image_pulls(pod).contains(reference)
 }

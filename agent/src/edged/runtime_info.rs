@@ -49,32 +49,52 @@ pub(crate) enum RuntimeInfoError {
 impl From<CallError> for RuntimeInfoError {
     fn from(error: CallError) -> Self {
         let message = error.message().to_owned();
-        if error.is_unimplemented() { Self::Unimplemented(message) } else { Self::NoAnswer(message) }
+        if error.is_unimplemented() {
+            Self::Unimplemented(message)
+        } else {
+            Self::NoAnswer(message)
+        }
     }
 }
 
 /// Asks the runtime behind `channel` for its name, version and state.
 pub(crate) async fn runtime_info(channel: Channel) -> Result<RuntimeInfo, RuntimeInfoError> {
-    let late = |_| RuntimeInfoError::NoAnswer(format!("no answer within {} s", RUNTIME_TIMEOUT.as_secs()));
-    timeout(RUNTIME_TIMEOUT, request_info(Runtime::new(channel, None))).await.map_err(late)?
+    let late =
+        |_| RuntimeInfoError::NoAnswer(format!("no answer within {} s", RUNTIME_TIMEOUT.as_secs()));
+    timeout(RUNTIME_TIMEOUT, request_info(Runtime::new(channel, None)))
+        .await
+        .map_err(late)?
 }
 
 async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError> {
     let version = runtime.version().await?;
     let status = runtime.verbose_status().await?;
     let reported = runtime.cgroup_driver().await?;
-    let driver = reported.or_else(|| configured_driver(status.info.get("config").map_or("", String::as_str)));
-    let conditions = status.status.into_iter().flat_map(|status| status.conditions);
+    let driver = reported
+        .or_else(|| configured_driver(status.info.get("config").map_or("", String::as_str)));
+    let conditions = status
+        .status
+        .into_iter()
+        .flat_map(|status| status.conditions);
     let mut broken = conditions.filter(|one| one.r#type == "NetworkReady" && !one.status);
     let network = broken.next().map(|one| one.message);
     let sandboxes = runtime.sandboxes(None).await?.into_iter();
-    let pods = sandboxes.filter(|one| one.labels.contains_key(names::POD_UID)).map(|sandbox| {
-        let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
-        format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME))
-    });
+    let pods = sandboxes
+        .filter(|one| one.labels.contains_key(names::POD_UID))
+        .map(|sandbox| {
+            let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
+            format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME))
+        });
     let (name, version) = (version.runtime_name, version.runtime_version);
     let images = image_root(&runtime).await;
-    Ok(RuntimeInfo { name, version, driver, network, pods: pods.collect(), images })
+    Ok(RuntimeInfo {
+        name,
+        version,
+        driver,
+        network,
+        pods: pods.collect(),
+        images,
+    })
 }
 
 /// Returns the cgroup driver from containerd's own configuration, which versions before 2.0 report only there.
@@ -82,9 +102,18 @@ fn configured_driver(config: &str) -> Option<CgroupDriver> {
     let config: serde_json::Value = serde_json::from_str(config).ok()?;
     let containerd = config.get("containerd")?;
     let default = containerd.get("defaultRuntimeName")?.as_str()?;
-    let by_systemd = containerd.get("runtimes")?.get(default)?.pointer("/options/SystemdCgroup");
-    let by_systemd = by_systemd.and_then(serde_json::Value::as_bool).unwrap_or(false);
-    Some(if by_systemd { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs })
+    let by_systemd = containerd
+        .get("runtimes")?
+        .get(default)?
+        .pointer("/options/SystemdCgroup");
+    let by_systemd = by_systemd
+        .and_then(serde_json::Value::as_bool)
+        .unwrap_or(false);
+    Some(if by_systemd {
+        CgroupDriver::Systemd
+    } else {
+        CgroupDriver::Cgroupfs
+    })
 }
 
 #[cfg(test)]
@@ -98,8 +127,14 @@ mod tests {
                 r#"{{"containerd": {{"defaultRuntimeName": "runc", "runtimes": {{"runc": {{"options": {options}}}}}}}}}"#
             ))
         };
-        assert_eq!(of(r#"{"SystemdCgroup": true}"#), Some(CgroupDriver::Systemd));
-        assert_eq!(of(r#"{"SystemdCgroup": false}"#), Some(CgroupDriver::Cgroupfs));
+        assert_eq!(
+            of(r#"{"SystemdCgroup": true}"#),
+            Some(CgroupDriver::Systemd)
+        );
+        assert_eq!(
+            of(r#"{"SystemdCgroup": false}"#),
+            Some(CgroupDriver::Cgroupfs)
+        );
         assert_eq!(of("null"), Some(CgroupDriver::Cgroupfs));
         for other in ["", "{}", "[]", r#"{"containerd": {}}"#] {
             assert_eq!(configured_driver(other), None, "{other}");

@@ -14,18 +14,28 @@ pub(crate) fn variables<'a>(services: impl Iterator<Item = &'a Service>) -> Vec<
 
 fn of_service(service: &Service) -> Vec<(String, String)> {
     let spec = service.spec.as_ref();
-    let ip = spec.and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default();
-    let ports = spec.and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
-    let ([first, ..], false) = (ports, matches!(ip, "" | "None")) else { return Vec::new() };
+    let ip = spec
+        .and_then(|spec| spec.cluster_ip.as_deref())
+        .unwrap_or_default();
+    let ports = spec
+        .and_then(|spec| spec.ports.as_deref())
+        .unwrap_or_default();
+    let ([first, ..], false) = (ports, matches!(ip, "" | "None")) else {
+        return Vec::new();
+    };
     let name = variable_name(service.metadata.name.as_deref().unwrap_or_default());
     let mut all = vec![
         (format!("{name}_SERVICE_HOST"), ip.to_owned()),
         (format!("{name}_SERVICE_PORT"), first.port.to_string()),
     ];
-    let named =
-        ports.iter().filter_map(|port| Some((port.name.as_deref().filter(|n| !n.is_empty())?, port.port)));
+    let named = ports
+        .iter()
+        .filter_map(|port| Some((port.name.as_deref().filter(|n| !n.is_empty())?, port.port)));
     all.extend(named.map(|(port_name, port)| {
-        (format!("{name}_SERVICE_PORT_{}", variable_name(port_name)), port.to_string())
+        (
+            format!("{name}_SERVICE_PORT_{}", variable_name(port_name)),
+            port.to_string(),
+        )
     }));
     all.push((format!("{name}_PORT"), url(ip, first)));
     for port in ports {
@@ -46,7 +56,11 @@ fn protocol(port: &ServicePort) -> &str {
 }
 
 fn url(ip: &str, port: &ServicePort) -> String {
-    let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
+    let host = if ip.contains(':') {
+        format!("[{ip}]")
+    } else {
+        ip.to_owned()
+    };
     format!("{}://{host}:{}", protocol(port).to_lowercase(), port.port)
 }
 
@@ -69,8 +83,10 @@ mod tests {
             {"metadata": {"name": "external"}, "spec": {"ports": [{"port": 1}]}}
         ]))
         .unwrap();
-        let lines: Vec<String> =
-            variables(services.iter()).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let lines: Vec<String> = variables(services.iter())
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         assert_eq!(
             lines,
             [

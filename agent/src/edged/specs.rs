@@ -5,7 +5,9 @@ pub(crate) use kubeapi::resources::is_sidecar;
 
 /// Returns the app containers of a specification, then its init containers and sidecars.
 pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
-    spec.containers.iter().chain(spec.init_containers.iter().flatten())
+    spec.containers
+        .iter()
+        .chain(spec.init_containers.iter().flatten())
 }
 
 /// Returns the containers of a pod in the same order; none if it has no specification.
@@ -15,6 +17,9 @@ pub(crate) fn containers_of(pod: &Pod) -> impl Iterator<Item = &Container> {
 
 /// Reports whether the pod's phase is final: `Succeeded` or `Failed`.
 pub(crate) fn is_terminal(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -25,14 +25,26 @@ struct CheckedStore {
 impl Storage {
     /// Checks this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self(Some(Arc::new(CheckedStore { store, last_success: Mutex::default() })))
+        Self(Some(Arc::new(CheckedStore {
+            store,
+            last_success: Mutex::default(),
+        })))
     }
 
     /// Returns how many stored objects cannot be read, and the keys of the first `named` of them.
     pub(super) fn damaged(&self, named: usize) -> (usize, Vec<String>) {
-        let Some(checked) = &self.0 else { return (0, Vec::new()) };
+        let Some(checked) = &self.0 else {
+            return (0, Vec::new());
+        };
         let damaged = checked.store.damaged().now();
-        (damaged.len(), damaged.keys().take(named).map(ToString::to_string).collect())
+        (
+            damaged.len(),
+            damaged
+                .keys()
+                .take(named)
+                .map(ToString::to_string)
+                .collect(),
+        )
     }
 
     /// Returns the error if the store cannot be written. Not answering within `deadline` is an error too.
@@ -52,8 +64,12 @@ impl Storage {
                 Err(error) => Some(error.to_string()),
             }
         };
-        let late =
-            || Some(format!("it does not take a write within {} s: check the disk", deadline.as_secs()));
+        let late = || {
+            Some(format!(
+                "it does not take a write within {} s: check the disk",
+                deadline.as_secs()
+            ))
+        };
         timeout(deadline, check).await.unwrap_or_else(|_| late())
     }
 }
@@ -77,7 +93,10 @@ pub(super) mod tests {
 
     impl FullDisk {
         pub(in crate::edged) fn new() -> Arc<Self> {
-            Arc::new(Self { store: MemoryStore::new(), is_full: true.into() })
+            Arc::new(Self {
+                store: MemoryStore::new(),
+                is_full: true.into(),
+            })
         }
     }
 
@@ -127,11 +146,18 @@ pub(super) mod tests {
         let storage = Storage::new(disk.clone());
         let deadline = Duration::from_secs(5);
         let why = storage.write_error(deadline).await.unwrap();
-        assert_eq!(why, "store agent.db: cannot write; free some space on its disk");
+        assert_eq!(
+            why,
+            "store agent.db: cannot write; free some space on its disk"
+        );
         disk.is_full.store(false, Ordering::Relaxed);
         assert_eq!(storage.write_error(deadline).await, None);
         disk.is_full.store(true, Ordering::Relaxed);
-        assert_eq!(storage.write_error(deadline).await, None, "it took a write just now");
+        assert_eq!(
+            storage.write_error(deadline).await,
+            None,
+            "it took a write just now"
+        );
         assert_eq!(Storage::default().write_error(deadline).await, None);
     }
 }

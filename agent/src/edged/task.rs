@@ -49,7 +49,12 @@ pub struct Task {
 impl Task {
     pub(super) fn new(config: Config, dirs: Dirs, publishers: Publishers) -> Self {
         let Publishers { progress, api } = publishers;
-        Self { config, dirs, progress: Arc::new(progress), api }
+        Self {
+            config,
+            dirs,
+            progress: Arc::new(progress),
+            api,
+        }
     }
 
     /// Runs pods until `shutdown`. Containers keep running after that; the next run finds them by their labels.
@@ -61,7 +66,11 @@ impl Task {
     }
 
     /// Does the same as [`Task::run`], but can be dropped at any time and called again: containers keep running.
-    async fn run_restartable(&self, heart: &Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
+    async fn run_restartable(
+        &self,
+        heart: &Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
         let (config, progress) = (&self.config, &self.progress);
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let (recorder, events) = recorder(config);
@@ -117,7 +126,11 @@ impl Task {
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let (pages, address) = (parts.pages(), self.config.server);
         let (pods, runtime) = (parts.pods.clone(), parts.runtime.clone());
-        self.api.send_replace(Some(Arc::new(api::Deps { pods, runtime, pages: pages.clone() })));
+        self.api.send_replace(Some(Arc::new(api::Deps {
+            pods,
+            runtime,
+            pages: pages.clone(),
+        })));
         async move {
             match address {
                 Some(address) => Ok(server::run(address, pages, shutdown).await?),
@@ -128,7 +141,11 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heart: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Ok(Box::pin(self.run_restartable(&heart, shutdown)).await?)
     }
 }
@@ -151,7 +168,14 @@ async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heartbeat) {
 /// Returns the recorder of events, disabled if they are not reported, and the queue of events to write.
 fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<PendingEvent>) {
     let (recorder, events) = events::recorder();
-    (if config.report_events { recorder } else { Recorder::disabled() }, events)
+    (
+        if config.report_events {
+            recorder
+        } else {
+            Recorder::disabled()
+        },
+        events,
+    )
 }
 
 /// Writes events; normal ones wait while sandboxes are being created.
@@ -165,7 +189,12 @@ fn write_events(
         let sandbox_limit = sandbox_limit.clone();
         async move { sandbox_limit.wait_for_room().await }
     };
-    events::run(config.client.clone(), config.node_name.clone(), events, wait_for_room)
+    events::run(
+        config.client.clone(),
+        config.node_name.clone(),
+        events,
+        wait_for_room,
+    )
 }
 
 async fn static_pods(config: &Config, parts: &Parts) {

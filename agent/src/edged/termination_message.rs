@@ -52,7 +52,10 @@ pub(crate) fn read(files: &TerminationMessageFiles, exit_code: i32) -> String {
 /// effects, and a link could lead to a file that is not the container's.
 fn open(path: &Path, follow: OFlag) -> io::Result<File> {
     let itself = (OFlag::O_PATH | follow).bits();
-    let itself = OpenOptions::new().read(true).custom_flags(itself).open(path)?;
+    let itself = OpenOptions::new()
+        .read(true)
+        .custom_flags(itself)
+        .open(path)?;
     if !itself.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
     }
@@ -61,7 +64,9 @@ fn open(path: &Path, follow: OFlag) -> io::Result<File> {
 
 fn head(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    open(path, OFlag::O_NOFOLLOW)?.take(MAX_MESSAGE_BYTES as u64).read_to_end(&mut bytes)?;
+    open(path, OFlag::O_NOFOLLOW)?
+        .take(MAX_MESSAGE_BYTES as u64)
+        .read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -74,7 +79,11 @@ fn tail(path: &Path) -> io::Result<String> {
     file.take(MAX_LOG_READ_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     // The first line may be incomplete.
-    let whole = if start == 0 { &text } else { text.split_once('\n').map_or("", |(_, rest)| rest) };
+    let whole = if start == 0 {
+        &text
+    } else {
+        text.split_once('\n').map_or("", |(_, rest)| rest)
+    };
     Ok(whole.to_owned())
 }
 
@@ -84,7 +93,9 @@ fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     for line in &lines[lines.len().saturating_sub(MAX_LOG_LINES)..] {
         let mut parts = line.splitn(4, ' ');
-        let (Some(tag), Some(own)) = (parts.nth(2), parts.next()) else { continue };
+        let (Some(tag), Some(own)) = (parts.nth(2), parts.next()) else {
+            continue;
+        };
         text.push_str(own);
         if !tag.starts_with('P') {
             text.push('\n');
@@ -102,13 +113,29 @@ mod tests {
     fn log_is_used_only_after_a_failure_without_message() {
         let dir = tempfile::tempdir().unwrap();
         let (file, log) = (dir.path().join("words"), dir.path().join("0.log"));
-        std::fs::write(&log, "t stdout F one\nt stderr P tw\nt stderr F o\nt stdout F \nbroken\n").unwrap();
-        let files = TerminationMessageFiles { file: file.clone(), log: Some(log) };
+        std::fs::write(
+            &log,
+            "t stdout F one\nt stderr P tw\nt stderr F o\nt stdout F \nbroken\n",
+        )
+        .unwrap();
+        let files = TerminationMessageFiles {
+            file: file.clone(),
+            log: Some(log),
+        };
         assert_eq!(read(&files, 1), "one\ntwo\n\n");
         assert_eq!(read(&files, 0), "");
         std::fs::write(&file, "x".repeat(5000)).unwrap();
         assert_eq!(read(&files, 1).len(), 4096);
-        assert_eq!(read(&TerminationMessageFiles { file: dir.path().join("none"), log: None }, 1), "");
+        assert_eq!(
+            read(
+                &TerminationMessageFiles {
+                    file: dir.path().join("none"),
+                    log: None
+                },
+                1
+            ),
+            ""
+        );
     }
 
     #[test]
@@ -121,9 +148,14 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
         let read = |file| read(&TerminationMessageFiles { file, log: None }, 1);
         assert_eq!(read(place("file")), "words");
-        for other in
-            [place("fifo"), place("link"), place("socket"), "/dev/zero".into(), "/dev/tty".into(), place("")]
-        {
+        for other in [
+            place("fifo"),
+            place("link"),
+            place("socket"),
+            "/dev/zero".into(),
+            "/dev/tty".into(),
+            place(""),
+        ] {
             assert_eq!(read(other.clone()), "", "{}", other.display());
         }
         let (file, log) = (place("none"), Some(place("fifo")));
@@ -139,13 +171,19 @@ mod tests {
 
     #[test]
     fn containers_of_a_pod_share_the_message_limit() {
-        assert_eq!([0, 1, 3, 4, 12].map(max_message_bytes), [4096, 4096, 4096, 3072, 1024]);
+        assert_eq!(
+            [0, 1, 3, 4, 12].map(max_message_bytes),
+            [4096, 4096, 4096, 3072, 1024]
+        );
         let joined = |message: &str, termination_message: &str| {
             let mut message = message.to_owned();
             append(&mut message, termination_message, 12);
             message
         };
-        assert_eq!((joined("killed", ""), joined("", "bye")), ("killed".to_owned(), "bye".to_owned()));
+        assert_eq!(
+            (joined("killed", ""), joined("", "bye")),
+            ("killed".to_owned(), "bye".to_owned())
+        );
         assert_eq!(joined("killed", "bye"), "killed: bye");
         assert_eq!(joined("killed", &"é".repeat(1000)).len(), 1024);
     }

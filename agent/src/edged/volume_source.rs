@@ -63,7 +63,9 @@ impl<'a> VolumeSource<'a> {
             vsphere_volume: _,
         } = volume;
         None.or(host_path.as_ref().map(Self::HostPath))
-            .or(persistent_volume_claim.as_ref().map(Self::PersistentVolumeClaim))
+            .or(persistent_volume_claim
+                .as_ref()
+                .map(Self::PersistentVolumeClaim))
             .or(empty_dir.as_ref().map(Self::EmptyDir))
             .or(config_map.as_ref().map(Self::ConfigMap))
             .or(secret.as_ref().map(Self::Secret))
@@ -141,14 +143,24 @@ impl<'a> VolumeSource<'a> {
     pub(crate) fn mount_options(self) -> MountOptions {
         match self {
             // The node's own paths keep the label that they have.
-            Self::HostPath(_) => MountOptions { read_only: false, relabel: false },
-            Self::PersistentVolumeClaim(source) => {
-                MountOptions { read_only: source.read_only == Some(true), relabel: false }
-            }
-            Self::EmptyDir(_) => MountOptions { read_only: false, relabel: true },
+            Self::HostPath(_) => MountOptions {
+                read_only: false,
+                relabel: false,
+            },
+            Self::PersistentVolumeClaim(source) => MountOptions {
+                read_only: source.read_only == Some(true),
+                relabel: false,
+            },
+            Self::EmptyDir(_) => MountOptions {
+                read_only: false,
+                relabel: true,
+            },
             // Content of API objects is written by the agent only; a container's changes would be lost.
             Self::ConfigMap(_) | Self::Secret(_) | Self::DownwardApi(_) | Self::Projected(_) => {
-                MountOptions { read_only: true, relabel: true }
+                MountOptions {
+                    read_only: true,
+                    relabel: true,
+                }
             }
         }
     }
@@ -165,10 +177,15 @@ pub(crate) struct MountOptions {
 
 /// Reports whether an `emptyDir` is in memory, or on any medium other than the node's disk.
 pub(crate) fn is_in_memory(source: &EmptyDirVolumeSource) -> bool {
-    source.medium.as_deref().is_some_and(|medium| !medium.is_empty())
+    source
+        .medium
+        .as_deref()
+        .is_some_and(|medium| !medium.is_empty())
 }
 
 /// Returns the volumes of the pod.
 pub(crate) fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
-    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
+    pod.spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten())
 }

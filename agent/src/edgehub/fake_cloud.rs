@@ -6,7 +6,9 @@ use limits::Rate;
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
-use super::{EdgeHub, INBOX_CAPACITY, Inbound, Link, queue::Queue, traffic::Traffic, waiters::Waiters};
+use super::{
+    EdgeHub, INBOX_CAPACITY, Inbound, Link, queue::Queue, traffic::Traffic, waiters::Waiters,
+};
 
 /// The other end of the connection.
 #[derive(Debug)]
@@ -30,7 +32,17 @@ pub(crate) fn fake_cloud() -> (EdgeHub, Inbound, FakeCloud) {
         traffic: Traffic::default(),
         inbox: inbox.downgrade(),
     };
-    (hub, Inbound(inbound), FakeCloud { queue, waiters, link, inbox, connections: 0 })
+    (
+        hub,
+        Inbound(inbound),
+        FakeCloud {
+            queue,
+            waiters,
+            link,
+            inbox,
+            connections: 0,
+        },
+    )
 }
 
 impl FakeCloud {

@@ -49,7 +49,10 @@ impl CutMessages {
     /// Takes the note about the data message with this number, if it was cut.
     pub(super) fn take(&self, number: u64) -> Option<CutMessage> {
         let mut all = self.0.lock();
-        all.front().is_some_and(|cut| cut.number == number).then(|| all.pop_front()).flatten()
+        all.front()
+            .is_some_and(|cut| cut.number == number)
+            .then(|| all.pop_front())
+            .flatten()
     }
 }
 
@@ -66,7 +69,10 @@ impl MessageLimits {
     /// Returns the limits for messages of at most `accepted` bytes.
     pub(super) fn of(accepted: usize) -> Self {
         let accepted = u64::try_from(accepted).unwrap_or(u64::MAX);
-        Self { accepted, skipped: accepted.saturating_mul(4) }
+        Self {
+            accepted,
+            skipped: accepted.saturating_mul(4),
+        }
     }
 }
 
@@ -113,12 +119,22 @@ impl FrameFilter {
     /// Makes a filter for a stream that begins with frames.
     pub(super) fn new(limits: MessageLimits, cut: CutMessages) -> Self {
         let place = Place::Header(Vec::new());
-        Self { limits, cut, place, begun: 0, passed: 0, is_dropping: false }
+        Self {
+            limits,
+            cut,
+            place,
+            begun: 0,
+            passed: 0,
+            is_dropping: false,
+        }
     }
 
     /// Makes a filter for a stream that begins with the response to an upgrade.
     pub(super) fn after_response(limits: MessageLimits, cut: CutMessages) -> Self {
-        Self { place: Place::Response(Vec::new()), ..Self::new(limits, cut) }
+        Self {
+            place: Place::Response(Vec::new()),
+            ..Self::new(limits, cut)
+        }
     }
 
     /// Takes the next bytes of the stream, and appends what passes to `out`.
@@ -201,14 +217,22 @@ impl FrameFilter {
             return self.pass_frame(&header, length, out);
         }
         self.is_dropping = true;
-        let cut = CutMessage { size, is_text: opcode == 1, number: self.begun - 1 };
+        let cut = CutMessage {
+            size,
+            is_text: opcode == 1,
+            number: self.begun - 1,
+        };
         self.cut.0.lock().push_back(cut);
         if opcode == 0 {
             // an empty last frame ends what has passed
             out.extend_from_slice(&[FIN, 0]);
             self.place = after(length, Place::Dropped(length));
         } else {
-            let frame = CutFrame { prefix: Vec::new(), suffix: VecDeque::new(), left: length };
+            let frame = CutFrame {
+                prefix: Vec::new(),
+                suffix: VecDeque::new(),
+                left: length,
+            };
             self.place = Place::Cut(frame);
         }
     }
@@ -221,11 +245,15 @@ impl FrameFilter {
 
 impl CutFrame {
     fn add(&mut self, part: &[u8]) {
-        let room = PREFIX_BYTES.saturating_sub(self.prefix.len()).min(part.len());
+        let room = PREFIX_BYTES
+            .saturating_sub(self.prefix.len())
+            .min(part.len());
         let (prefix, rest) = part.split_at(room);
         self.prefix.extend_from_slice(prefix);
-        self.suffix.extend(&rest[rest.len().saturating_sub(SUFFIX_BYTES)..]);
-        self.suffix.drain(..self.suffix.len().saturating_sub(SUFFIX_BYTES));
+        self.suffix
+            .extend(&rest[rest.len().saturating_sub(SUFFIX_BYTES)..]);
+        self.suffix
+            .drain(..self.suffix.len().saturating_sub(SUFFIX_BYTES));
     }
 
     /// Writes a frame of what is left. A cut message is longer than 125 bytes, and what is left of it shorter than 64 KiB.
@@ -244,17 +272,24 @@ fn after_response(head: &[u8]) -> Option<Place> {
     if is_refused || head.len() > MAX_HEAD_BYTES {
         return Some(Place::Open);
     }
-    head.ends_with(END_OF_HEAD).then(|| Place::Header(Vec::new()))
+    head.ends_with(END_OF_HEAD)
+        .then(|| Place::Header(Vec::new()))
 }
 
 /// Returns the place after a header: an empty payload is over at once.
 fn after(length: u64, place: Place) -> Place {
-    if length == 0 { Place::Header(Vec::new()) } else { place }
+    if length == 0 {
+        Place::Header(Vec::new())
+    } else {
+        place
+    }
 }
 
 /// Splits off the bytes that belong to a payload of which `left` bytes are to come.
 fn split<'a>(input: &'a [u8], left: &mut u64) -> (&'a [u8], &'a [u8]) {
-    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+    let length = usize::try_from(*left)
+        .unwrap_or(usize::MAX)
+        .min(input.len());
     *left -= length as u64;
     input.split_at(length)
 }
@@ -264,7 +299,10 @@ fn payload_length(header: &[u8]) -> Option<u64> {
     let second = *header.get(1)?;
     let mask = if second & 0x80 == 0 { 0 } else { 4 };
     let (length, end) = match second & 0x7f {
-        126 => (u64::from(u16::from_be_bytes(header.get(2..4)?.try_into().ok()?)), 4),
+        126 => (
+            u64::from(u16::from_be_bytes(header.get(2..4)?.try_into().ok()?)),
+            4,
+        ),
         127 => (u64::from_be_bytes(header.get(2..10)?.try_into().ok()?), 10),
         length => (u64::from(length), 2),
     };
@@ -283,7 +321,12 @@ pub(super) struct Filtered<S> {
 
 impl<S> Filtered<S> {
     pub(super) fn new(stream: S, filter: FrameFilter) -> Self {
-        Self { stream, filter, ready: Vec::new(), read: 0 }
+        Self {
+            stream,
+            filter,
+            ready: Vec::new(),
+            read: 0,
+        }
     }
 }
 
@@ -293,7 +336,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Filtered<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, filter, ready, read } = self.get_mut();
+        let Self {
+            stream,
+            filter,
+            ready,
+            read,
+        } = self.get_mut();
         while ready.len() == *read {
             ready.clear();
             *read = 0;
@@ -314,7 +362,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Filtered<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Filtered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buffer)
     }
 

@@ -6,7 +6,8 @@ use tokio::sync::{mpsc, watch};
 use wire::Message;
 
 use super::{
-    lanes::Offered, queue::Queue as Lanes, traffic::Traffic, unreachable::Unreachable, waiters::Waiters,
+    lanes::Offered, queue::Queue as Lanes, traffic::Traffic, unreachable::Unreachable,
+    waiters::Waiters,
 };
 use crate::rt::{Metric, Queue};
 
@@ -65,13 +66,19 @@ impl EdgeHub {
     /// Returns the metrics of the connection.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let name = "edgehub_connected";
-        let connected = Metric::gauge(name, "Whether the node is connected to the cloud (1) or not (0).");
+        let connected = Metric::gauge(
+            name,
+            "Whether the node is connected to the cloud (1) or not (0).",
+        );
         let name = "edgehub_connections_total";
         let connections = Metric::counter(
             name,
             "Connections to the cloud since the start; all but the first are reconnects.",
         );
-        vec![connected.of(self.is_up().into()), connections.of(self.traffic.connections())]
+        vec![
+            connected.of(self.is_up().into()),
+            connections.of(self.traffic.connections()),
+        ]
     }
 
     /// Sends without waiting for an answer; waits for space if too many messages wait already.
@@ -104,10 +111,16 @@ impl EdgeHub {
     }
 
     /// Sends and waits for the answer.
-    pub async fn request(&self, message: Message, timeout: Duration) -> Result<Message, Unreachable> {
+    pub async fn request(
+        &self,
+        message: Message,
+        timeout: Duration,
+    ) -> Result<Message, Unreachable> {
         let waiting = self.waiters.register(&message.header.msg_id);
         self.send(message).await?;
-        tokio::time::timeout(timeout, waiting).await.unwrap_or(Err(Unreachable::Timeout(timeout)))
+        tokio::time::timeout(timeout, waiting)
+            .await
+            .unwrap_or(Err(Unreachable::Timeout(timeout)))
     }
 
     /// Queues the message, or returns it if there is no space.
@@ -124,6 +137,10 @@ impl EdgeHub {
             Offered::Full(message) => Some(message),
         };
         // the queue may have been emptied for the end of the connection before: the next connection starts by emptying it
-        if self.is_up() { Ok(full) } else { Err(Unreachable::Offline) }
+        if self.is_up() {
+            Ok(full)
+        } else {
+            Err(Unreachable::Offline)
+        }
     }
 }

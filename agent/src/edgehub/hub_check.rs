@@ -33,13 +33,19 @@ pub(crate) enum HubCheckError {
 /// Requests a session of the first configured server without a certificate: a CloudHub refuses that before it reads the
 /// request. `ca` is the cloud's CA.
 pub(crate) async fn check_hub(config: &Config, ca: &[u8]) -> Result<(), HubCheckError> {
-    let Some(server) = config.servers.first() else { return Ok(()) };
+    let Some(server) = config.servers.first() else {
+        return Ok(());
+    };
     let unreachable = |error| HubCheckError::Unreachable(server.clone(), error);
     let verifier = enroll::verifier(ca).map_err(|error| unreachable(io::Error::other(error)))?;
     let name = ServerName::try_from(server.host.clone())
         .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let tcp = tcp::connect(server, &config.proxy).await.map_err(unreachable)?;
-    let tls = ClientConfig::builder().with_webpki_verifier(verifier).with_no_client_auth();
+    let tcp = tcp::connect(server, &config.proxy)
+        .await
+        .map_err(unreachable)?;
+    let tls = ClientConfig::builder()
+        .with_webpki_verifier(verifier)
+        .with_no_client_auth();
     // before TLS 1.3, the refusal ends the handshake
     let mut stream = match TlsConnector::from(Arc::new(tls)).connect(name, tcp).await {
         Ok(stream) => stream,
@@ -55,7 +61,9 @@ pub(crate) async fn check_hub(config: &Config, ca: &[u8]) -> Result<(), HubCheck
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = [0; MAX_STATUS_LINE];
     // an alert or the end of the connection: the server has not read the request
-    let Ok(length @ 1..) = stream.read(&mut answer).await else { return Ok(()) };
+    let Ok(length @ 1..) = stream.read(&mut answer).await else {
+        return Ok(());
+    };
     let text = String::from_utf8_lossy(&answer[..length]);
     Err(HubCheckError::OtherService(
         server.clone(),

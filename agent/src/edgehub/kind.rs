@@ -63,27 +63,36 @@ impl Kind {
         let route = &message.route;
         match route.operation {
             Operation::Keepalive => return Self::Keepalive,
-            Operation::Response if message.content.as_str() == Some("OK") => return Self::Acknowledgement,
+            Operation::Response if message.content.as_str() == Some("OK") => {
+                return Self::Acknowledgement;
+            }
             _ => {}
         }
         if matches!(route.source, Source::Twin | Source::DeviceController) {
             return Self::Device;
         }
-        route.resource.as_object().map_or(Self::Other, |object| Self::of_type(&object.kind))
+        route
+            .resource
+            .as_object()
+            .map_or(Self::Other, |object| Self::of_type(&object.kind))
     }
 
     fn of_type(kind: &ResourceType) -> Self {
         use ResourceType as Type;
         match kind {
             Type::Lease => Self::Lease,
-            Type::Node | Type::NodePatch | Type::NodeStatus | Type::CertificateSigningRequest => Self::Node,
+            Type::Node | Type::NodePatch | Type::NodeStatus | Type::CertificateSigningRequest => {
+                Self::Node
+            }
             Type::Pod | Type::PodList | Type::PodPatch | Type::PodStatus => Self::Pod,
-            Type::ConfigMap | Type::Secret | Type::ServiceAccountToken | Type::ServiceAccountAccess => {
-                Self::Configuration
-            }
-            Type::PersistentVolume | Type::PersistentVolumeClaim | Type::VolumeAttachment | Type::Volume => {
-                Self::Storage
-            }
+            Type::ConfigMap
+            | Type::Secret
+            | Type::ServiceAccountToken
+            | Type::ServiceAccountAccess => Self::Configuration,
+            Type::PersistentVolume
+            | Type::PersistentVolumeClaim
+            | Type::VolumeAttachment
+            | Type::Volume => Self::Storage,
             Type::Event => Self::Event,
             Type::Device | Type::DeviceModel | Type::DeviceMapper => Self::Device,
             Type::RuleStatus | Type::Rule | Type::RuleEndpoint | Type::Other(_) => Self::Other,
@@ -107,12 +116,21 @@ mod tests {
         for (message, kind) in [
             (Upstream::keepalive().into_message(1), Kind::Keepalive),
             (put(ResourceType::Lease), Kind::Lease),
-            (Upstream::node_patch("n", String::new()).into_message(1), Kind::Node),
-            (Upstream::pod_patch("ns", "p", String::new()).into_message(1), Kind::Pod),
+            (
+                Upstream::node_patch("n", String::new()).into_message(1),
+                Kind::Node,
+            ),
+            (
+                Upstream::pod_patch("ns", "p", String::new()).into_message(1),
+                Kind::Pod,
+            ),
             (query(ResourceType::Secret), Kind::Configuration),
             (query(ResourceType::PersistentVolume), Kind::Storage),
             (put(ResourceType::Event), Kind::Event),
-            (Upstream::MembershipDetail(json!("")).into_message(1), Kind::Device),
+            (
+                Upstream::MembershipDetail(json!("")).into_message(1),
+                Kind::Device,
+            ),
             (Upstream::RootCa(Value::Null).into_message(1), Kind::Other),
         ] {
             assert_eq!(Kind::of(&message), kind, "{message:?}");
@@ -121,6 +139,11 @@ mod tests {
 
     #[test]
     fn numbers_follow_the_list() {
-        assert!(Kind::ALL.iter().enumerate().all(|(number, kind)| *kind as usize == number));
+        assert!(
+            Kind::ALL
+                .iter()
+                .enumerate()
+                .all(|(number, kind)| *kind as usize == number)
+        );
     }
 }

@@ -48,7 +48,13 @@ pub(super) struct Liveness {
 impl Liveness {
     /// Starts for a new connection, which silence of `silence_limit` ends.
     pub(super) fn new(silence_limit: Duration, now: Instant) -> Self {
-        Self { heard: now, pinged: None, slowest_answer: Duration::ZERO, silence_limit, is_extended: false }
+        Self {
+            heard: now,
+            pinged: None,
+            slowest_answer: Duration::ZERO,
+            silence_limit,
+            is_extended: false,
+        }
     }
 
     /// Nothing was read until now: the silence before does not count.
@@ -60,7 +66,10 @@ impl Liveness {
     /// Returns the action for what was received.
     pub(super) fn check(&mut self, heard: LastReceived, now: Instant) -> LivenessAction {
         if let Some(pinged) = self.pinged.take_if(|pinged| heard.first >= *pinged) {
-            self.slowest_answer = heard.first.duration_since(pinged).max(self.slowest_answer * 7 / 8);
+            self.slowest_answer = heard
+                .first
+                .duration_since(pinged)
+                .max(self.slowest_answer * 7 / 8);
             self.is_extended = false;
         }
         self.heard = self.heard.max(heard.last);
@@ -73,8 +82,8 @@ impl Liveness {
             return LivenessAction::Ping;
         };
         // a ping that was sent late, because the processor was busy, has its whole time, too
-        let dead =
-            (self.heard + self.silence_limit()).max(pinged + self.silence_limit().saturating_sub(PING_AFTER));
+        let dead = (self.heard + self.silence_limit())
+            .max(pinged + self.silence_limit().saturating_sub(PING_AFTER));
         if now < dead {
             return LivenessAction::Wait(dead);
         }
@@ -89,7 +98,10 @@ impl Liveness {
     /// Reports whether to ping now, because there is reason to doubt the connection. The answer has the same time as after
     /// silence.
     pub(super) fn ping_early(&mut self, now: Instant) -> bool {
-        if self.pinged.is_some_and(|pinged| now < pinged + MIN_PING_INTERVAL) {
+        if self
+            .pinged
+            .is_some_and(|pinged| now < pinged + MIN_PING_INTERVAL)
+        {
             return false;
         }
         self.pinged.get_or_insert(now);
@@ -128,8 +140,11 @@ impl SilenceLimit {
 
     /// Records the end of a connection, by silence or otherwise, after `lasted`.
     pub(super) fn ended(&mut self, silent: bool, lasted: Duration) {
-        self.0 =
-            if silent && lasted < Self::STABLE_PERIOD { (self.0 * 2).min(Self::MAX) } else { Self::DEFAULT };
+        self.0 = if silent && lasted < Self::STABLE_PERIOD {
+            (self.0 * 2).min(Self::MAX)
+        } else {
+            Self::DEFAULT
+        };
     }
 }
 

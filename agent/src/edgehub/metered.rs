@@ -33,8 +33,17 @@ struct ActivityState {
 
 impl Meter {
     pub(super) fn new(traffic: Traffic, now: Instant) -> Self {
-        let heard = LastReceived { first: now, last: now };
-        Self { traffic, signs: Arc::new(Mutex::new(ActivityState { heard, is_answer_expected: false })) }
+        let heard = LastReceived {
+            first: now,
+            last: now,
+        };
+        Self {
+            traffic,
+            signs: Arc::new(Mutex::new(ActivityState {
+                heard,
+                is_answer_expected: false,
+            })),
+        }
     }
 
     /// Returns when the other end was alive: it has sent bytes, or has taken some after the send buffer was full. Counting
@@ -67,7 +76,11 @@ pub(super) struct Metered<S> {
 
 impl<S> Metered<S> {
     pub(super) fn new(stream: S, meter: Meter) -> Self {
-        Self { stream, meter, blocked: false }
+        Self {
+            stream,
+            meter,
+            blocked: false,
+        }
     }
 }
 
@@ -89,7 +102,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buffer);
         if let Poll::Ready(Ok(written)) = &polled {
             self.meter.traffic.raw(Direction::Up, *written);

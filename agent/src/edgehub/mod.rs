@@ -126,5 +126,15 @@ pub fn new(config: Config) -> (EdgeHub, Inbound, Task) {
     };
     let inbox = endpoints.inbox.downgrade();
     let task = Task::new(config, endpoints, state);
-    (EdgeHub { queue, waiters, link, traffic, inbox }, Inbound(inbound), task)
+    (
+        EdgeHub {
+            queue,
+            waiters,
+            link,
+            traffic,
+            inbox,
+        },
+        Inbound(inbound),
+        task,
+    )
 }

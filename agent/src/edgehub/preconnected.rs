@@ -47,24 +47,37 @@ impl Preconnected {
             let transport = self.transport(stream).await;
             let begun = now();
             self.task.begin(self.task.endpoints.traffic.connected());
-            let Task { config, endpoints, .. } = &self.task;
+            let Task {
+                config, endpoints, ..
+            } = &self.task;
             let heartbeat = Heartbeat::unmonitored();
             let (shutdown, heartbeat) = (&shutdown, &heartbeat);
-            let session =
-                Session { config, endpoints, silence_limit: silence_limit.get(), shutdown, heartbeat };
+            let session = Session {
+                config,
+                endpoints,
+                silence_limit: silence_limit.get(),
+                shutdown,
+                heartbeat,
+            };
             let ended = session::run(session, transport, &mut network).await;
             self.task.end(true);
-            silence_limit.ended(matches!(ended, SessionEnd::Silent), now().duration_since(begun));
+            silence_limit.ended(
+                matches!(ended, SessionEnd::Silent),
+                now().duration_since(begun),
+            );
             debug!(error = &ended as &dyn std::error::Error, "disconnected");
         }
     }
 
     async fn transport(&self, stream: DuplexStream) -> Transport {
         let meter = Meter::new(self.task.endpoints.traffic.clone(), now());
-        let (limits_of_messages, cut) =
-            (MessageLimits::of(self.task.config.max_message), CutMessages::default());
+        let (limits_of_messages, cut) = (
+            MessageLimits::of(self.task.config.max_message),
+            CutMessages::default(),
+        );
         let filter = FrameFilter::new(limits_of_messages, cut.clone());
-        let stream: Box<dyn Stream> = Box::new(Filtered::new(Metered::new(stream, meter.clone()), filter));
+        let stream: Box<dyn Stream> =
+            Box::new(Filtered::new(Metered::new(stream, meter.clone()), filter));
         let limits = limits(self.task.config.max_message);
         Transport::websocket(
             WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await,

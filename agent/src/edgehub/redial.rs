@@ -99,9 +99,17 @@ impl Redial {
     /// Records why the last connection failed or ended.
     pub(crate) fn record_cause(&mut self, cause: Cause) {
         self.is_cloud_outage = matches!(cause, Cause::Cloud | Cause::Refused);
-        self.refusals = if cause == Cause::Refused { self.refusals.saturating_add(1) } else { 0 };
+        self.refusals = if cause == Cause::Refused {
+            self.refusals.saturating_add(1)
+        } else {
+            0
+        };
         self.is_name_conflict = cause == Cause::NameConflict;
-        self.name_conflicts = if self.is_name_conflict { self.name_conflicts.saturating_add(1) } else { 0 };
+        self.name_conflicts = if self.is_name_conflict {
+            self.name_conflicts.saturating_add(1)
+        } else {
+            0
+        };
     }
 
     /// Returns the wait before the next dial, for `unit` drawn uniformly from 0.0..1.0.
@@ -110,19 +118,28 @@ impl Redial {
             let longest = NAME_CONFLICT_BACKOFF
                 .saturating_mul(2_u32.saturating_pow(self.name_conflicts.saturating_sub(1)));
             // never at once: two agents that replaced each other would both be useless
-            return longest.min(MAX_NAME_CONFLICT_BACKOFF).mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0));
+            return longest
+                .min(MAX_NAME_CONFLICT_BACKOFF)
+                .mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0));
         }
         if let Some(more) = self.refusals.checked_sub(MAX_QUICK_REFUSALS) {
-            let longest =
-                CLOUD_OUTAGE_MIN_SPREAD.saturating_mul(2_u32.saturating_pow(more)).min(MAX_REFUSED_BACKOFF);
+            let longest = CLOUD_OUTAGE_MIN_SPREAD
+                .saturating_mul(2_u32.saturating_pow(more))
+                .min(MAX_REFUSED_BACKOFF);
             return longest.mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0));
         }
         let away = now.duration_since(self.since);
         let ceiling = if self.is_cloud_outage {
-            (away / OUTAGE_DIVISOR).max(CLOUD_OUTAGE_MIN_SPREAD).min(MAX_BACKOFF)
+            (away / OUTAGE_DIVISOR)
+                .max(CLOUD_OUTAGE_MIN_SPREAD)
+                .min(MAX_BACKOFF)
         } else {
-            let longest = (away / OUTAGE_DIVISOR).max(SHORT_OUTAGE_MAX_BACKOFF).min(MAX_BACKOFF);
-            INITIAL_BACKOFF.saturating_mul(2_u32.saturating_pow(self.tries)).min(longest)
+            let longest = (away / OUTAGE_DIVISOR)
+                .max(SHORT_OUTAGE_MAX_BACKOFF)
+                .min(MAX_BACKOFF);
+            INITIAL_BACKOFF
+                .saturating_mul(2_u32.saturating_pow(self.tries))
+                .min(longest)
         };
         self.tries = self.tries.saturating_add(1);
         ceiling.mul_f64(unit.clamp(0.0, 1.0))
@@ -137,9 +154,21 @@ mod tests {
     fn waits_grow_with_the_outage() {
         let start = Instant::now();
         let mut redial = Redial::new(start);
-        let mut wait = |seconds| redial.wait(1.0, start + Duration::from_secs(seconds)).as_millis();
-        let table =
-            [(0, 100), (0, 200), (1, 400), (2, 400), (25, 400), (64, 1000), (320, 5000), (6400, 10_000)];
+        let mut wait = |seconds| {
+            redial
+                .wait(1.0, start + Duration::from_secs(seconds))
+                .as_millis()
+        };
+        let table = [
+            (0, 100),
+            (0, 200),
+            (1, 400),
+            (2, 400),
+            (25, 400),
+            (64, 1000),
+            (320, 5000),
+            (6400, 10_000),
+        ];
         for (seconds, milliseconds) in table {
             assert_eq!(wait(seconds), milliseconds, "after {seconds} s");
         }
@@ -154,10 +183,16 @@ mod tests {
             redial.record_cause(Cause::Refused);
             waits.push(redial.wait(1.0, start).as_secs());
         }
-        assert!(waits[..11].iter().all(|wait| *wait <= 1), "as a cloud that restarts: {waits:?}");
+        assert!(
+            waits[..11].iter().all(|wait| *wait <= 1),
+            "as a cloud that restarts: {waits:?}"
+        );
         assert_eq!(waits[11..], [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         redial.record_cause(Cause::Network);
-        assert!(redial.wait(1.0, start) <= SHORT_OUTAGE_MAX_BACKOFF, "another reason begins anew");
+        assert!(
+            redial.wait(1.0, start) <= SHORT_OUTAGE_MAX_BACKOFF,
+            "another reason begins anew"
+        );
     }
 
     /// Cuts a thousand nodes off at one instant; the cloud is back after `outage`. Returns when each of them finds it, in ms.
@@ -181,8 +216,13 @@ mod tests {
             assert_eq!(late, 0, "{outage} ms: {:?}", found.iter().max());
             // twenty slots of the time in which they may come: each would hold 50, were there not more short waits
             let mut slots = [0_u32; 20];
-            found.iter().for_each(|after| slots[(after * 20 / (longest + 1)) as usize] += 1);
-            assert!(slots.iter().all(|slot| *slot < 250), "{outage} ms: {slots:?}");
+            found
+                .iter()
+                .for_each(|after| slots[(after * 20 / (longest + 1)) as usize] += 1);
+            assert!(
+                slots.iter().all(|slot| *slot < 250),
+                "{outage} ms: {slots:?}"
+            );
             let busy = slots.iter().filter(|slot| **slot > 0).count();
             assert!(busy >= 15, "{outage} ms: {slots:?}");
         }
@@ -197,7 +237,10 @@ mod tests {
             slots[(wait.as_micros() / 10_000).min(9) as usize] += 1;
         }
         // 100 each, plus or minus six standard deviations
-        assert!(slots.iter().all(|slot| (43..=157).contains(slot)), "{slots:?}");
+        assert!(
+            slots.iter().all(|slot| (43..=157).contains(slot)),
+            "{slots:?}"
+        );
     }
 
     #[test]
@@ -211,10 +254,16 @@ mod tests {
             slots[(wait.as_millis() / 250).min(3) as usize] += 1;
         }
         // 250 each, plus or minus six standard deviations
-        assert!(slots.iter().all(|slot| (168..=332).contains(slot)), "{slots:?}");
+        assert!(
+            slots.iter().all(|slot| (168..=332).contains(slot)),
+            "{slots:?}"
+        );
         let mut redial = Redial::new(now);
         redial.record_cause(Cause::Cloud);
-        assert_eq!(redial.wait(1.0, now + Duration::from_secs(128)), Duration::from_secs(2));
+        assert_eq!(
+            redial.wait(1.0, now + Duration::from_secs(128)),
+            Duration::from_secs(2)
+        );
         redial.reset();
         assert_eq!(redial.wait(1.0, now), INITIAL_BACKOFF, "another network");
     }
@@ -231,7 +280,10 @@ mod tests {
         assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 300]);
         assert_eq!(wait(0.0), 150);
         redial.record_cause(Cause::Network);
-        assert!(redial.wait(1.0, now) <= SHORT_OUTAGE_MAX_BACKOFF, "the other one has gone");
+        assert!(
+            redial.wait(1.0, now) <= SHORT_OUTAGE_MAX_BACKOFF,
+            "the other one has gone"
+        );
     }
 
     #[test]
@@ -243,9 +295,17 @@ mod tests {
             redial.wait(1.0, at(0));
         }
         redial.ended(at(640), at(641), false);
-        assert_eq!(redial.wait(1.0, at(641)).as_secs(), 10, "one second is not long");
+        assert_eq!(
+            redial.wait(1.0, at(641)).as_secs(),
+            10,
+            "one second is not long"
+        );
         redial.ended(at(642), at(643), true);
-        assert_eq!(redial.wait(1.0, at(643)), SHORT_OUTAGE_MAX_BACKOFF, "the cloud is there");
+        assert_eq!(
+            redial.wait(1.0, at(643)),
+            SHORT_OUTAGE_MAX_BACKOFF,
+            "the cloud is there"
+        );
         redial.ended(at(650), at(652), false);
         assert_eq!(redial.wait(1.0, at(652)), INITIAL_BACKOFF);
         redial.reset();

@@ -62,9 +62,22 @@ pub(super) async fn run(
     transport: Transport,
     network: &mut NetworkChanges,
 ) -> SessionEnd {
-    let Session { config, endpoints, silence_limit, shutdown, heartbeat } = session;
-    let Transport { mut reader, mut writer, meter } = transport;
-    let signals = Signals { ping: Notify::new(), listening: watch::Sender::new(true) };
+    let Session {
+        config,
+        endpoints,
+        silence_limit,
+        shutdown,
+        heartbeat,
+    } = session;
+    let Transport {
+        mut reader,
+        mut writer,
+        meter,
+    } = transport;
+    let signals = Signals {
+        ping: Notify::new(),
+        listening: watch::Sender::new(true),
+    };
     let ended = tokio::select! {
         // received data is handled before the connection is declared dead
         biased;
@@ -95,7 +108,9 @@ async fn read(
             Err(_) => {
                 let _rest = heartbeat.idle();
                 signals.listening.send_replace(false);
-                let Ok(place) = endpoints.inbox.reserve().await else { return SessionEnd::Shutdown };
+                let Ok(place) = endpoints.inbox.reserve().await else {
+                    return SessionEnd::Shutdown;
+                };
                 signals.listening.send_replace(true);
                 place
             }
@@ -112,7 +127,9 @@ async fn read(
                 }
                 Err(ended) => return ended,
             };
-            endpoints.traffic.message(Direction::Down, Kind::of(&message), size);
+            endpoints
+                .traffic
+                .message(Direction::Down, Kind::of(&message), size);
             let message = if message.header.parent_msg_id.is_empty() {
                 message
             } else {
@@ -131,7 +148,9 @@ async fn read(
 /// Rejects a message that is larger than this agent accepts, and goes on with the next. It is acknowledged if the cloud waits for that:
 /// it would otherwise come again for ever, and the protocol has no other answer.
 fn reject(config: &Config, queue: &Queue, TooLarge { size, head }: TooLarge) {
-    let resource = head.as_ref().map_or("unknown", |head| head.route.resource.as_str());
+    let resource = head
+        .as_ref()
+        .map_or("unknown", |head| head.route.resource.as_str());
     warn!(
         resource = printable_short(resource),
         bytes = size,
@@ -170,10 +189,14 @@ async fn write(
         heartbeat.beat_for(config.write_deadline);
         let written = match &message {
             None => writer.ping(config.write_deadline).await,
-            Some(message) => {
-                writer.send(message, config.max_message, config.write_deadline).await.map(|sent| match sent {
+            Some(message) => writer
+                .send(message, config.max_message, config.write_deadline)
+                .await
+                .map(|sent| match sent {
                     Sent::Written(size) => {
-                        endpoints.traffic.message(Direction::Up, Kind::of(message), size);
+                        endpoints
+                            .traffic
+                            .message(Direction::Up, Kind::of(message), size);
                         endpoints.waiters.written(&message.header.msg_id);
                     }
                     Sent::TooLarge(bytes) => warn!(
@@ -182,8 +205,7 @@ async fn write(
                         limit = config.max_message,
                         "failed to send message: it is larger than the cloud accepts"
                     ),
-                })
-            }
+                }),
         };
         if let Err(ended) = written {
             return ended;
@@ -198,7 +220,9 @@ async fn watch_liveness(
     signals: &Signals,
     network: &mut NetworkChanges,
 ) {
-    let Some(meter) = meter else { return std::future::pending().await };
+    let Some(meter) = meter else {
+        return std::future::pending().await;
+    };
     let mut listening = signals.listening.subscribe();
     let mut liveness = Liveness::new(silence_limit, now());
     loop {

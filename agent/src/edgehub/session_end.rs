@@ -17,7 +17,9 @@ pub(super) enum SessionEnd {
     TakenOver(String),
     #[error("the cloud has not been heard of for too long; the link is dead")]
     Silent,
-    #[error("the connection ended without a close; the cloud was stopped, or something between ended it")]
+    #[error(
+        "the connection ended without a close; the cloud was stopped, or something between ended it"
+    )]
     Lost,
     #[error("the socket failed")]
     Socket(#[source] Box<tungstenite::Error>),

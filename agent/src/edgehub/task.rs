@@ -38,7 +38,11 @@ pub struct Task {
 
 impl Task {
     pub(super) fn new(config: Config, endpoints: Endpoints, link: watch::Sender<Link>) -> Self {
-        Self { config, endpoints, link }
+        Self {
+            config,
+            endpoints,
+            link,
+        }
     }
 
     /// Announces a new connection.
@@ -59,11 +63,16 @@ impl Task {
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown)
+            .await
     }
 
     /// Runs until `shutdown`. The future may be dropped at any point and the method called again.
-    async fn run_restartable(&self, heartbeat: &Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
+    async fn run_restartable(
+        &self,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
         if *self.link.borrow() != Link::Down {
             // the connection ended with the future that was dropped
             self.end(true);
@@ -87,7 +96,11 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Ok(self.run_restartable(&heartbeat, shutdown).await?)
     }
 }
@@ -104,7 +117,9 @@ struct Connector<'a> {
 
 impl Connector<'_> {
     async fn run(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
-        let Some(mut identity) = self.identity(shutdown).await? else { return Ok(()) };
+        let Some(mut identity) = self.identity(shutdown).await? else {
+            return Ok(());
+        };
         let mut renewal = Renewal::new(&identity);
         let mut ready = None;
         while !shutdown.is_cancelled() {
@@ -127,7 +142,9 @@ impl Connector<'_> {
                     }
                 }
             };
-            if let Some((renewed, dialled)) = self.serve(dialled, &identity, &mut renewal, shutdown).await {
+            if let Some((renewed, dialled)) =
+                self.serve(dialled, &identity, &mut renewal, shutdown).await
+            {
                 identity = renewed;
                 renewal = Renewal::new(&identity);
                 ready = Some(dialled);
@@ -184,7 +201,9 @@ impl Connector<'_> {
         renewal: &mut Renewal,
         shutdown: &CancellationToken,
     ) -> Option<(Identity, CloudConnection)> {
-        let Task { config, endpoints, .. } = self.task;
+        let Task {
+            config, endpoints, ..
+        } = self.task;
         if self.redial.take_outage() {
             warn!(cloud = %server, "connected to CloudHub again");
         } else {
@@ -195,9 +214,17 @@ impl Connector<'_> {
         let dialling = AtomicBool::new(false);
         let silence_limit = self.silence_limit.get();
         let received = endpoints.traffic.received();
-        let session = Session { config, endpoints, silence_limit, shutdown, heartbeat: self.heartbeat };
+        let session = Session {
+            config,
+            endpoints,
+            silence_limit,
+            shutdown,
+            heartbeat: self.heartbeat,
+        };
         let (dialler, network) = (&mut self.dialler, self.network.clone());
-        let mut renewing = pin!(renew(config, identity, renewal, dialler, network, &dialling));
+        let mut renewing = pin!(renew(
+            config, identity, renewal, dialler, network, &dialling
+        ));
         let (ended, renewed) = tokio::select! {
             // cancel-safe: what is not acknowledged is sent again
             ended = session::run(session, transport, &mut self.network) => (ended, None),
@@ -212,11 +239,19 @@ impl Connector<'_> {
             renewed => renewed,
         };
         self.task.end(renewed.is_none());
-        self.silence_limit.ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
-        self.redial.ended(begun, Instant::now(), endpoints.traffic.received() > received);
+        self.silence_limit
+            .ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
+        self.redial.ended(
+            begun,
+            Instant::now(),
+            endpoints.traffic.received() > received,
+        );
         self.redial.record_cause(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
-            warn!(error = &ended as &dyn std::error::Error, "connection to CloudHub lost");
+            warn!(
+                error = &ended as &dyn std::error::Error,
+                "connection to CloudHub lost"
+            );
             self.redial.record_outage();
         }
         renewed
@@ -225,7 +260,10 @@ impl Connector<'_> {
 
 /// Returns the identity of this run of the agent, by which the cloud distinguishes agents of the same name.
 fn new_instance() -> Instance {
-    let (id, started) = (uuid::Uuid::new_v4().to_string(), jiff::Timestamp::now().round(jiff::Unit::Second));
+    let (id, started) = (
+        uuid::Uuid::new_v4().to_string(),
+        jiff::Timestamp::now().round(jiff::Unit::Second),
+    );
     let started = started.map_or_else(|_| "unknown".to_owned(), |started| started.to_string());
     Instance::new(&id, &started).unwrap_or_default()
 }
@@ -253,7 +291,9 @@ async fn renew(
                 log_renewal(enroll::keep(config, &renewed));
                 return (renewed, dialled);
             }
-            Err(_) => warn!("failed to connect with the new certificate; old certificate stays in use"),
+            Err(_) => {
+                warn!("failed to connect with the new certificate; old certificate stays in use")
+            }
         }
     }
 }

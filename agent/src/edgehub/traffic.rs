@@ -62,17 +62,30 @@ impl Traffic {
         let of = |direction: Direction| {
             Kind::ALL.into_iter().map(move |kind| {
                 let counter = &self.0.flows[direction as usize][kind as usize];
-                let (messages, bytes) =
-                    (counter.messages.load(Ordering::Relaxed), counter.bytes.load(Ordering::Relaxed));
-                Flow { kind, direction, messages, bytes }
+                let (messages, bytes) = (
+                    counter.messages.load(Ordering::Relaxed),
+                    counter.bytes.load(Ordering::Relaxed),
+                );
+                Flow {
+                    kind,
+                    direction,
+                    messages,
+                    bytes,
+                }
             })
         };
-        of(Direction::Up).chain(of(Direction::Down)).filter(|flow| flow.messages > 0).collect()
+        of(Direction::Up)
+            .chain(of(Direction::Down))
+            .filter(|flow| flow.messages > 0)
+            .collect()
     }
 
     /// Returns the bytes on the sockets so far.
     pub fn octets(&self) -> Octets {
-        Octets { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
+        Octets {
+            up: self.0.up.load(Ordering::Relaxed),
+            down: self.0.down.load(Ordering::Relaxed),
+        }
     }
 
     /// Counts a new connection; returns the number of connections.
@@ -88,7 +101,9 @@ impl Traffic {
     /// Returns the number of messages received from the cloud.
     pub(super) fn received(&self) -> u64 {
         let down = &self.0.flows[Direction::Down as usize];
-        down.iter().map(|counter| counter.messages.load(Ordering::Relaxed)).sum()
+        down.iter()
+            .map(|counter| counter.messages.load(Ordering::Relaxed))
+            .sum()
     }
 
     pub(super) fn message(&self, direction: Direction, kind: Kind, bytes: usize) {
@@ -117,8 +132,16 @@ mod tests {
         traffic.message(Direction::Up, Kind::Lease, 50);
         traffic.message(Direction::Down, Kind::Pod, 7);
         traffic.raw(Direction::Down, 9);
-        let flow = |kind, direction, messages, bytes| Flow { kind, direction, messages, bytes };
-        let expected = [flow(Kind::Lease, Direction::Up, 2, 150), flow(Kind::Pod, Direction::Down, 1, 7)];
+        let flow = |kind, direction, messages, bytes| Flow {
+            kind,
+            direction,
+            messages,
+            bytes,
+        };
+        let expected = [
+            flow(Kind::Lease, Direction::Up, 2, 150),
+            flow(Kind::Pod, Direction::Down, 1, 7),
+        ];
         assert_eq!(traffic.flows(), expected);
         assert_eq!(traffic.octets(), Octets { up: 0, down: 9 });
         assert_eq!(traffic.received(), 1);

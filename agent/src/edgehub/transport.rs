@@ -87,11 +87,21 @@ pub(super) enum Writer {
 
 impl Transport {
     /// Wraps a WebSocket; `compressed` says that both ends have agreed on compression. `cut`: the messages that were too large.
-    pub(super) fn websocket(socket: Socket, cut: CutMessages, meter: Meter, compressed: bool) -> Self {
+    pub(super) fn websocket(
+        socket: Socket,
+        cut: CutMessages,
+        meter: Meter,
+        compressed: bool,
+    ) -> Self {
         let (writer, frames) = socket.split();
         let decompressor = compressed.then(Decompressor::default);
         Self {
-            reader: Reader::WebSocket(WebSocketReader { frames, decompressor, cut, read: 0 }),
+            reader: Reader::WebSocket(WebSocketReader {
+                frames,
+                decompressor,
+                cut,
+                read: 0,
+            }),
             writer: Writer::WebSocket(writer, compressed.then(Compressor::default)),
             meter: Some(meter),
         }
@@ -99,9 +109,17 @@ impl Transport {
 
     /// Wraps a QUIC stream for messages of at most `limit` bytes.
     pub(super) fn quic(stream: Stream, limit: usize) -> Self {
-        let Stream { send, receive, connection } = stream;
+        let Stream {
+            send,
+            receive,
+            connection,
+        } = stream;
         let reader = Reader::Quic(receive, Decoder::new(limit));
-        Self { reader, writer: Writer::Quic(send, connection), meter: None }
+        Self {
+            reader,
+            writer: Writer::Quic(send, connection),
+            meter: None,
+        }
     }
 }
 
@@ -112,7 +130,10 @@ impl Reader {
             Self::WebSocket(reader) => reader.next(limit).await,
             Self::Quic(stream, decoder) => loop {
                 if let Some((size, head)) = decoder.take_skipped() {
-                    return Ok(Received::TooLarge(TooLarge { size: size as u64, head }));
+                    return Ok(Received::TooLarge(TooLarge {
+                        size: size as u64,
+                        head,
+                    }));
                 }
                 if !decoder.is_skipping() {
                     match decoder.take() {
@@ -149,12 +170,17 @@ impl WebSocketReader {
         if let Some(decompressor) = &mut self.decompressor {
             // a larger one has to be decompressed as well: later messages refer to it
             let most = usize::try_from(MessageLimits::of(limit).skipped).unwrap_or(usize::MAX);
-            bytes = decompressor.read(bytes, is_binary, most).map_err(SessionEnd::Compression)?;
+            bytes = decompressor
+                .read(bytes, is_binary, most)
+                .map_err(SessionEnd::Compression)?;
         }
         let size = cut.map_or(bytes.len() as u64, |cut| cut.size);
         if cut.is_some() || bytes.len() > limit {
             let beginning = &bytes[..bytes.len().min(HEAD_BYTES)];
-            return Ok(Received::TooLarge(TooLarge { size, head: wire::json::decode_head(beginning) }));
+            return Ok(Received::TooLarge(TooLarge {
+                size,
+                head: wire::json::decode_head(beginning),
+            }));
         }
         let message = wire::json::decode(&bytes, limit).map_err(SessionEnd::Malformed)?;
         Ok(Received::Message(message, bytes.len()))
@@ -164,12 +190,16 @@ impl WebSocketReader {
     async fn data_frame(&mut self) -> Result<tungstenite::Message, SessionEnd> {
         loop {
             match self.frames.next().await {
-                Some(Ok(tungstenite::Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
+                Some(Ok(tungstenite::Message::Close(Some(frame))))
+                    if u16::from(frame.code) == TAKEN_OVER =>
+                {
                     return Err(SessionEnd::TakenOver(wire::text::printable(&frame.reason)));
                 }
                 None | Some(Ok(tungstenite::Message::Close(_))) => return Err(SessionEnd::Closed),
                 Some(Err(error)) => return Err(SessionEnd::of_socket(error)),
-                Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
+                Some(Ok(
+                    frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)),
+                )) => {
                     return Ok(frame);
                 }
                 // the library answers pings; pongs count as received data
@@ -194,9 +224,16 @@ impl Writer {
                 if size > most {
                     return Ok(Sent::TooLarge(size));
                 }
-                let packed = compressor.as_mut().and_then(|one| one.compress(text.as_bytes()));
+                let packed = compressor
+                    .as_mut()
+                    .and_then(|one| one.compress(text.as_bytes()));
                 let plain = || tungstenite::Message::Text(Utf8Bytes::from(text));
-                write(writer, packed.map_or_else(plain, tungstenite::Message::binary), limit).await?;
+                write(
+                    writer,
+                    packed.map_or_else(plain, tungstenite::Message::binary),
+                    limit,
+                )
+                .await?;
                 Ok(Sent::Written(size))
             }
             Self::Quic(stream, _) => {
@@ -218,7 +255,12 @@ impl Writer {
     pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), SessionEnd> {
         match self {
             Self::WebSocket(writer, _) => {
-                write(writer, tungstenite::Message::Ping(Default::default()), limit).await
+                write(
+                    writer,
+                    tungstenite::Message::Ping(Default::default()),
+                    limit,
+                )
+                .await
             }
             Self::Quic(..) => Ok(()),
         }
@@ -250,7 +292,9 @@ async fn write(
 fn lost(error: ConnectionError) -> SessionEnd {
     match error {
         ConnectionError::TimedOut => SessionEnd::Silent,
-        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => SessionEnd::Closed,
+        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => {
+            SessionEnd::Closed
+        }
         error => SessionEnd::Stream(error.into()),
     }
 }

@@ -37,7 +37,11 @@ impl Waiters {
     pub(super) fn register(&self, id: &str) -> PendingRequest {
         let (sender, answer) = oneshot::channel();
         self.0.lock().insert(id.to_owned(), sender);
-        PendingRequest { id: id.to_owned(), map: self.0.clone(), answer }
+        PendingRequest {
+            id: id.to_owned(),
+            map: self.0.clone(),
+            answer,
+        }
     }
 
     /// Passes `answer` to the request that it names as parent; returns it if none waits.
@@ -88,7 +92,9 @@ impl Future for PendingRequest {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.answer).poll(cx).map(|outcome| outcome.unwrap_or(Err(Unreachable::Offline)))
+        Pin::new(&mut self.answer)
+            .poll(cx)
+            .map(|outcome| outcome.unwrap_or(Err(Unreachable::Offline)))
     }
 }
 

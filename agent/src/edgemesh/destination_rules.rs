@@ -11,20 +11,29 @@ use crate::config::Strategy;
 
 /// Returns the kind of DestinationRules.
 pub(super) fn kind() -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk("networking.istio.io", "v1alpha3", "DestinationRule"))
+    ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "networking.istio.io",
+        "v1alpha3",
+        "DestinationRule",
+    ))
 }
 
 /// Applies the rules to their Services, and records with a Service what of its rule is not supported.
-pub(super) fn apply<'a>(snapshot: &mut Snapshot, rules: impl IntoIterator<Item = &'a DynamicObject>) {
+pub(super) fn apply<'a>(
+    snapshot: &mut Snapshot,
+    rules: impl IntoIterator<Item = &'a DynamicObject>,
+) {
     for rule in rules {
         let name = (rule.namespace().unwrap_or_default(), rule.name_any());
-        let Some(service) = snapshot.services.get_mut(&name) else { continue };
+        let Some(service) = snapshot.services.get_mut(&name) else {
+            continue;
+        };
         match read(&rule.data) {
             Ok(Some(strategy)) => service.balancing = strategy,
             Ok(None) => {}
-            Err(what) => service
-                .unserved
-                .push(format!("has a DestinationRule with {what}, which is not followed on this node")),
+            Err(what) => service.unserved.push(format!(
+                "has a DestinationRule with {what}, which is not followed on this node"
+            )),
         }
     }
 }
@@ -34,7 +43,9 @@ pub(super) fn apply<'a>(snapshot: &mut Snapshot, rules: impl IntoIterator<Item =
 /// # Errors
 /// The rule sets something that is not supported, which the error names.
 fn read(rule: &Value) -> Result<Option<Strategy>, String> {
-    let Some(balancer) = rule.pointer("/spec/trafficPolicy/loadBalancer") else { return Ok(None) };
+    let Some(balancer) = rule.pointer("/spec/trafficPolicy/loadBalancer") else {
+        return Ok(None);
+    };
     if let Some(hash) = balancer.get("consistentHash") {
         return match hash.get("useSourceIp").and_then(Value::as_bool) {
             Some(true) => Ok(Some(Strategy::ConsistentHash)),
@@ -60,9 +71,12 @@ mod tests {
     fn a_rule_says_how_the_endpoints_of_its_service_are_chosen() {
         let ask = |name: &str, balancer: Value| {
             let mut rule = DynamicObject::new(name, &kind()).within("shop");
-            rule.data = json!({"spec": {"host": "elsewhere", "trafficPolicy": {"loadBalancer": balancer}}});
+            rule.data =
+                json!({"spec": {"host": "elsewhere", "trafficPolicy": {"loadBalancer": balancer}}});
             let mut snapshot = Snapshot::default();
-            snapshot.services.insert(("shop".into(), "web".into()), Service::default());
+            snapshot
+                .services
+                .insert(("shop".into(), "web".into()), Service::default());
             apply(&mut snapshot, [&rule]);
             let service = snapshot.services.into_values().next().unwrap();
             (service.balancing, service.unserved.len())
@@ -70,10 +84,16 @@ mod tests {
         for (balancer, expected) in [
             (json!({"simple": "ROUND_ROBIN"}), (Strategy::RoundRobin, 0)),
             (json!({"simple": "RANDOM"}), (Strategy::Random, 0)),
-            (json!({"consistentHash": {"useSourceIp": true}}), (Strategy::ConsistentHash, 0)),
+            (
+                json!({"consistentHash": {"useSourceIp": true}}),
+                (Strategy::ConsistentHash, 0),
+            ),
             (json!({}), (Strategy::Random, 0)),
             (json!({"simple": "LEAST_REQUEST"}), (Strategy::Random, 1)),
-            (json!({"consistentHash": {"httpHeaderName": "user"}}), (Strategy::Random, 1)),
+            (
+                json!({"consistentHash": {"httpHeaderName": "user"}}),
+                (Strategy::Random, 1),
+            ),
         ] {
             assert_eq!(ask("web", balancer.clone()), expected, "{balancer}");
         }

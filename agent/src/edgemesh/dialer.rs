@@ -55,7 +55,10 @@ pub(super) enum DialError {
 impl DialError {
     /// Reports whether the client, or this node, has too many connections, which says nothing of the endpoint.
     pub(super) fn is_full(&self) -> bool {
-        matches!(self, Self::Relay(RelayDialError::Full) | Self::Both(_, RelayDialError::Full))
+        matches!(
+            self,
+            Self::Relay(RelayDialError::Full) | Self::Both(_, RelayDialError::Full)
+        )
     }
 }
 
@@ -115,15 +118,25 @@ impl Dialer {
             (None, false) => Err(DialError::OwnPodNetwork),
             (None, true) => {
                 let dialled = connect_tcp(address).await;
-                self.record(to, if dialled.is_ok() { Path::Direct } else { Path::Unreached });
+                self.record(
+                    to,
+                    if dialled.is_ok() {
+                        Path::Direct
+                    } else {
+                        Path::Unreached
+                    },
+                );
                 Ok(EndpointStream::Direct(dialled?))
             }
             (Some(relay), false) => {
-                let dialled = relay.dial(client, node, &request()).await.inspect_err(|error| {
-                    if !error.is_about_endpoint() {
-                        self.record(to, Path::Unreached);
-                    }
-                });
+                let dialled = relay
+                    .dial(client, node, &request())
+                    .await
+                    .inspect_err(|error| {
+                        if !error.is_about_endpoint() {
+                            self.record(to, Path::Unreached);
+                        }
+                    });
                 Ok(self.relayed(to, dialled?))
             }
             (Some(relay), true) => self.dial_both(to, relay, client, &request()).await,
@@ -217,7 +230,10 @@ impl Dialer {
     /// Probes in the background whether an endpoint is reached directly, unless that was done within `age`. The address may be that of a
     /// pod that listens for datagrams only, so a refused connection counts as an answer.
     pub(super) fn probe_direct(&self, destination: &Destination, age: Duration) {
-        let Some(node) = destination.node.clone().filter(|_| destination.is_direct && self.relay.is_some())
+        let Some(node) = destination
+            .node
+            .clone()
+            .filter(|_| destination.is_direct && self.relay.is_some())
         else {
             return;
         };
@@ -245,8 +261,8 @@ impl Dialer {
     /// Returns the relay and the node, where datagrams to this endpoint go over the relay.
     pub(super) fn relay_for(&self, destination: &Destination) -> Option<(&Relay, Arc<str>)> {
         let (relay, node) = (self.connected_relay()?, destination.node.as_ref()?);
-        let is_relayed =
-            !destination.is_direct || self.paths.get(node, destination.address.ip()) == Some(Path::Relayed);
+        let is_relayed = !destination.is_direct
+            || self.paths.get(node, destination.address.ip()) == Some(Path::Relayed);
         is_relayed.then(|| (relay, Arc::clone(node)))
     }
 

@@ -34,21 +34,38 @@ impl MeshMetrics {
 
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let all = [
-            ("edgemesh_connections_total", "Connections to Services that were taken.", &self.accepted),
+            (
+                "edgemesh_connections_total",
+                "Connections to Services that were taken.",
+                &self.accepted,
+            ),
             (
                 "edgemesh_refused_total",
                 "Connections and UDP clients that were refused, since there were too many.",
                 &self.refused,
             ),
-            ("edgemesh_unreached_total", "Connections for which no endpoint was reached.", &self.unreached),
-            ("edgemesh_udp_flows_total", "UDP clients that got an endpoint.", &self.flows),
+            (
+                "edgemesh_unreached_total",
+                "Connections for which no endpoint was reached.",
+                &self.unreached,
+            ),
+            (
+                "edgemesh_udp_flows_total",
+                "UDP clients that got an endpoint.",
+                &self.flows,
+            ),
         ];
-        let mut all: Vec<_> =
-            all.map(|(name, help, count)| Metric::counter(name, help).of(count.load(Relaxed))).into();
+        let mut all: Vec<_> = all
+            .map(|(name, help, count)| Metric::counter(name, help).of(count.load(Relaxed)))
+            .into();
         let help = "Connections over the relay: to other nodes, and of other nodes.";
-        let [out, failed, inward, refused] =
-            [&self.relay_dialled, &self.relay_failed, &self.relay_served, &self.relay_refused]
-                .map(|count| count.load(Relaxed));
+        let [out, failed, inward, refused] = [
+            &self.relay_dialled,
+            &self.relay_failed,
+            &self.relay_served,
+            &self.relay_refused,
+        ]
+        .map(|count| count.load(Relaxed));
         all.push(
             Metric::counter("edgemesh_relay_connections_total", help)
                 .with(&[("direction", "out"), ("outcome", "made")], out)
@@ -62,7 +79,10 @@ impl MeshMetrics {
                 "Bytes of connections over the relay, encrypted as they are.",
             )
             .with(&[("direction", "sent")], self.relay_sent.load(Relaxed))
-            .with(&[("direction", "received")], self.relay_received.load(Relaxed)),
+            .with(
+                &[("direction", "received")],
+                self.relay_received.load(Relaxed),
+            ),
         );
         all
     }

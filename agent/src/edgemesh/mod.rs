@@ -96,8 +96,22 @@ pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
     let (relay, relay_task) = relay.unzip();
     let dialer = Dialer::new(relay, paths);
     let (publish_unserved, unserved) = watch::channel(BTreeSet::new());
-    let mesh = EdgeMesh { snapshots, metrics: metrics.clone(), unserved };
-    (mesh, Task { config, publish, metrics, dialer, unserved: publish_unserved }, relay_task)
+    let mesh = EdgeMesh {
+        snapshots,
+        metrics: metrics.clone(),
+        unserved,
+    };
+    (
+        mesh,
+        Task {
+            config,
+            publish,
+            metrics,
+            dialer,
+            unserved: publish_unserved,
+        },
+        relay_task,
+    )
 }
 
 /// Removes the routes that an agent, which may have been killed, has added for Services; returns their number.

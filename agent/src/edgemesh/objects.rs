@@ -43,15 +43,20 @@ pub(super) fn snapshot<'a>(
     }
     let mut snapshot = Snapshot::default();
     for service in services {
-        let (Some(namespace), Some(name)) = (&service.metadata.namespace, &service.metadata.name) else {
+        let (Some(namespace), Some(name)) = (&service.metadata.namespace, &service.metadata.name)
+        else {
             continue;
         };
         if let Some(mut read) = read(service, settings) {
-            let mut slices = of_service.remove(&(namespace.as_str(), name.as_str())).unwrap_or_default();
+            let mut slices = of_service
+                .remove(&(namespace.as_str(), name.as_str()))
+                .unwrap_or_default();
             // lists have no stable order
             slices.sort_by_key(|slice| slice.metadata.name.as_deref());
             read.endpoints = endpoints(&slices, read.kind == Kind::Headless);
-            snapshot.services.insert((namespace.clone(), name.clone()), read);
+            snapshot
+                .services
+                .insert((namespace.clone(), name.clone()), read);
         }
     }
     snapshot
@@ -60,19 +65,33 @@ pub(super) fn snapshot<'a>(
 /// Reads a Service, without its endpoints; `None` if it has no `spec`.
 fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     let spec = service.spec.as_ref()?;
-    let has = |label: &str| service.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label));
+    let has = |label: &str| {
+        service
+            .metadata
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels.contains_key(label))
+    };
     let is_filtered = match settings.filter {
         ServiceFilter::LeaveOut => has(EDGEMESH_PROXY),
         ServiceFilter::Only => !has(EDGEMESH_PROXY),
     };
-    let kind = match (spec.type_.as_deref(), &spec.external_name, spec.cluster_ip.as_deref()) {
+    let kind = match (
+        spec.type_.as_deref(),
+        &spec.external_name,
+        spec.cluster_ip.as_deref(),
+    ) {
         (Some("ExternalName"), Some(name), _) => Kind::ExternalName(name.clone()),
         (_, _, Some("None")) => Kind::Headless,
         _ => Kind::Proxied,
     };
     let is_proxied = kind == Kind::Proxied;
     let first = spec.cluster_ip.as_ref().map(std::slice::from_ref);
-    let addresses = spec.cluster_ips.as_deref().filter(|all| !all.is_empty()).or(first);
+    let addresses = spec
+        .cluster_ips
+        .as_deref()
+        .filter(|all| !all.is_empty())
+        .or(first);
     let mut external = parsed(spec.external_ips.as_deref());
     let balancers = balancers(service).iter().filter_map(|ingress| {
         let is_proxy = ingress.ip_mode.as_deref() == Some("Proxy");
@@ -86,16 +105,28 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     let ranges = spec.load_balancer_source_ranges.iter().flatten();
     let ports = spec.ports.iter().flatten().filter_map(port).collect();
     let affinity = (spec.session_affinity.as_deref() == Some("ClientIP")).then(|| {
-        let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
-        let seconds =
-            config.and_then(|config| config.timeout_seconds).and_then(|all| u64::try_from(all).ok());
-        seconds.filter(|seconds| (1..=86_400).contains(seconds)).map_or(DEFAULT_AFFINITY, Duration::from_secs)
+        let config = spec
+            .session_affinity_config
+            .as_ref()
+            .and_then(|config| config.client_ip.as_ref());
+        let seconds = config
+            .and_then(|config| config.timeout_seconds)
+            .and_then(|all| u64::try_from(all).ok());
+        seconds
+            .filter(|seconds| (1..=86_400).contains(seconds))
+            .map_or(DEFAULT_AFFINITY, Duration::from_secs)
     });
     Some(Service {
-        cluster_ips: if is_proxied { parsed(addresses) } else { Vec::new() },
+        cluster_ips: if is_proxied {
+            parsed(addresses)
+        } else {
+            Vec::new()
+        },
         external_ips: if is_proxied { external } else { Vec::new() },
         balancer_ips: if is_proxied { balancers } else { Vec::new() },
-        source_ranges: ranges.filter_map(|range| Network::parse(range.trim())).collect(),
+        source_ranges: ranges
+            .filter_map(|range| Network::parse(range.trim()))
+            .collect(),
         ports,
         endpoints: Vec::new(),
         publish_not_ready: spec.publish_not_ready_addresses.unwrap_or_default(),
@@ -111,9 +142,18 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
 
 /// Lists what a Service sets and this node does not support.
 fn unserved(spec: &core::ServiceSpec) -> Vec<String> {
-    let sctp = spec.ports.iter().flatten().filter(|port| port.protocol.as_deref() == Some("SCTP"));
+    let sctp = spec
+        .ports
+        .iter()
+        .flatten()
+        .filter(|port| port.protocol.as_deref() == Some("SCTP"));
     let mut all: Vec<_> = sctp
-        .map(|port| format!("has the port {} of SCTP, which is not served on this node", port.port))
+        .map(|port| {
+            format!(
+                "has the port {} of SCTP, which is not served on this node",
+                port.port
+            )
+        })
         .collect();
     let health = spec.health_check_node_port.filter(|port| *port != 0);
     all.extend(health.map(|port| {
@@ -123,12 +163,21 @@ fn unserved(spec: &core::ServiceSpec) -> Vec<String> {
 }
 
 fn balancers(service: &core::Service) -> &[LoadBalancerIngress] {
-    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    status.and_then(|status| status.ingress.as_deref()).unwrap_or_default()
+    let status = service
+        .status
+        .as_ref()
+        .and_then(|status| status.load_balancer.as_ref());
+    status
+        .and_then(|status| status.ingress.as_deref())
+        .unwrap_or_default()
 }
 
 fn parsed(addresses: Option<&[String]>) -> Vec<IpAddr> {
-    addresses.unwrap_or_default().iter().filter_map(|address| parse(address)).collect()
+    addresses
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|address| parse(address))
+        .collect()
 }
 
 /// Parses an address. An IPv4 address that is mapped into IPv6 (`::ffff:192.0.2.1`) counts as IPv4, as everywhere in Kubernetes.
@@ -166,11 +215,18 @@ fn endpoints(slices: &[&EndpointSlice], is_headless: bool) -> Vec<Endpoint> {
         let ports = ports(slice);
         for endpoint in &slice.endpoints {
             // only the first address has a meaning
-            let Some(address) = endpoint.addresses.first().and_then(|address| parse(address)) else {
+            let Some(address) = endpoint
+                .addresses
+                .first()
+                .and_then(|address| parse(address))
+            else {
                 continue;
             };
             if is_of(address, &slice.address_type) {
-                add(all.entry(address).or_default(), one(address, endpoint, ports.clone()));
+                add(
+                    all.entry(address).or_default(),
+                    one(address, endpoint, ports.clone()),
+                );
             }
         }
     }
@@ -190,7 +246,8 @@ fn add(known: &mut Vec<Endpoint>, new: Endpoint) {
     let fits = |known: &&mut Endpoint| {
         // nodes may give their pods the same addresses
         let is_elsewhere = known.node.is_some() && new.node.is_some() && known.node != new.node;
-        let is_same = |(name, port): (_, &u16)| known.ports.get(name).is_none_or(|other| other == port);
+        let is_same =
+            |(name, port): (_, &u16)| known.ports.get(name).is_none_or(|other| other == port);
         !is_elsewhere && new.ports.iter().all(is_same)
     };
     let Some(same) = known.iter_mut().find(fits) else {
@@ -221,8 +278,18 @@ fn one(
         ready: conditions.ready.unwrap_or(true),
         serving: conditions.serving.or(conditions.ready).unwrap_or(true),
         terminating: conditions.terminating.unwrap_or_default(),
-        for_zones: hints.for_zones.into_iter().flatten().map(|zone| zone.name).collect(),
-        for_nodes: hints.for_nodes.into_iter().flatten().map(|node| node.name).collect(),
+        for_zones: hints
+            .for_zones
+            .into_iter()
+            .flatten()
+            .map(|zone| zone.name)
+            .collect(),
+        for_nodes: hints
+            .for_nodes
+            .into_iter()
+            .flatten()
+            .map(|node| node.name)
+            .collect(),
         ports,
     }
 }
@@ -230,8 +297,14 @@ fn one(
 /// Returns the ports of a slice that have a name and a number.
 fn ports(slice: &EndpointSlice) -> BTreeMap<(String, Protocol), u16> {
     let ports = slice.ports.iter().flatten().filter_map(|port| {
-        let number = port.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;
-        Some(((port.name.clone()?, protocol(port.protocol.as_deref())?), number))
+        let number = port
+            .port
+            .and_then(|port| u16::try_from(port).ok())
+            .filter(|port| *port != 0)?;
+        Some((
+            (port.name.clone()?, protocol(port.protocol.as_deref())?),
+            number,
+        ))
     });
     ports.collect()
 }

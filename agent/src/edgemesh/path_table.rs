@@ -52,7 +52,8 @@ impl PathTable {
     pub(super) fn record(&self, node: &str, address: IpAddr, path: Path) {
         if self.paths.lock().found(node, address, path, now()) {
             info!(node, %address, path = path.as_str(), "the path to a pod of another node");
-            self.changes.send_modify(|count| *count = count.wrapping_add(1));
+            self.changes
+                .send_modify(|count| *count = count.wrapping_add(1));
         }
     }
 }

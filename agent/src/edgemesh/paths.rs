@@ -73,7 +73,9 @@ impl Paths {
     }
 
     fn known(&self, node: &str, address: IpAddr) -> Option<Path> {
-        self.addresses.get(&(node.to_owned(), address)).map(|known| known.path)
+        self.addresses
+            .get(&(node.to_owned(), address))
+            .map(|known| known.path)
     }
 
     fn of_node(&self, node: &str) -> Option<Path> {
@@ -121,7 +123,11 @@ impl Paths {
 
     /// Returns the paths by node, as many as a report may have: of more, nodes that are not reached are left out first.
     pub(super) fn report(&self) -> BTreeMap<String, Path> {
-        let mut all: Vec<_> = self.nodes.iter().map(|(node, known)| (known.path, node)).collect();
+        let mut all: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|(node, known)| (known.path, node))
+            .collect();
         all.sort_by_key(|(path, node)| (*path == Path::Unreached, *node));
         let mut size = REPORT_OVERHEAD;
         let fits = |(_, node): &(Path, &String)| {
@@ -129,16 +135,26 @@ impl Paths {
             size += node.len() + REPORT_OVERHEAD / 2;
             size <= MAX_REPORT
         };
-        all.into_iter().take_while(fits).map(|(path, node)| (node.clone(), path)).collect()
+        all.into_iter()
+            .take_while(fits)
+            .map(|(path, node)| (node.clone(), path))
+            .collect()
     }
 }
 
 /// Where there are `most` such entries, forgets the one that was tried longest ago.
-fn make_room<K: Clone + Eq + Hash>(all: &mut HashMap<K, Known>, most: usize, counts: impl Fn(&K) -> bool) {
+fn make_room<K: Clone + Eq + Hash>(
+    all: &mut HashMap<K, Known>,
+    most: usize,
+    counts: impl Fn(&K) -> bool,
+) {
     if all.len() < most || all.keys().filter(|key| counts(key)).count() < most {
         return;
     }
-    let oldest = all.iter().filter(|(key, _)| counts(key)).min_by_key(|(_, known)| known.tried);
+    let oldest = all
+        .iter()
+        .filter(|(key, _)| counts(key))
+        .min_by_key(|(_, known)| known.tried);
     if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
         all.remove(&oldest);
     }
@@ -156,11 +172,19 @@ mod tests {
     fn an_address_behind_the_relay_is_tried_directly_now_and_then() {
         let (mut paths, begun, ip) = (Paths::default(), Instant::now(), address(1));
         let at = |millis| begun + Duration::from_millis(millis);
-        assert_eq!(paths.first("a", ip, at(0)), First::Direct, "nothing is known of it");
+        assert_eq!(
+            paths.first("a", ip, at(0)),
+            First::Direct,
+            "nothing is known of it"
+        );
         assert!(paths.found("a", ip, Path::Relayed, at(0)));
         assert_eq!(paths.first("a", ip, at(100)), First::Relay);
         assert_eq!(paths.first("a", ip, at(2000)), First::Both);
-        assert_eq!(paths.first("a", ip, at(2100)), First::Relay, "one connection tries it, and not all");
+        assert_eq!(
+            paths.first("a", ip, at(2100)),
+            First::Relay,
+            "one connection tries it, and not all"
+        );
         assert!(!paths.found("a", ip, Path::Relayed, at(2200)));
         assert_eq!(
             paths.first("a", ip, at(4000)),
@@ -179,25 +203,55 @@ mod tests {
         let (mut paths, now) = (Paths::default(), Instant::now());
         let [pod, made_up, new] = [1, 2, 3].map(address);
         paths.found("a", pod, Path::Relayed, now);
-        assert_eq!((paths.first("a", new, now), paths.of("a", new)), (First::Both, Some(Path::Relayed)));
+        assert_eq!(
+            (paths.first("a", new, now), paths.of("a", new)),
+            (First::Both, Some(Path::Relayed))
+        );
         paths.found("a", made_up, Path::Direct, now);
-        assert_eq!((paths.first("a", pod, now), paths.of("a", pod)), (First::Relay, Some(Path::Relayed)));
-        assert_eq!((paths.first("b", pod, now), paths.of("b", pod)), (First::Direct, None));
+        assert_eq!(
+            (paths.first("a", pod, now), paths.of("a", pod)),
+            (First::Relay, Some(Path::Relayed))
+        );
+        assert_eq!(
+            (paths.first("b", pod, now), paths.of("b", pod)),
+            (First::Direct, None)
+        );
     }
 
     #[test]
     fn so_much_is_remembered_and_reported() {
         let (mut paths, begun) = (Paths::default(), Instant::now());
-        paths.found("edge-1", address(1), Path::Relayed, begun + Duration::from_secs(3600));
+        paths.found(
+            "edge-1",
+            address(1),
+            Path::Relayed,
+            begun + Duration::from_secs(3600),
+        );
         for number in 0..2 * MAX_KNOWN {
-            let (node, now) = (format!("{number:0>250}"), begun + Duration::from_secs(number as u64));
+            let (node, now) = (
+                format!("{number:0>250}"),
+                begun + Duration::from_secs(number as u64),
+            );
             paths.found(&node, address(1), Path::Unreached, now);
             paths.found("edge-2", address(number as u32), Path::Direct, now);
         }
         assert!(paths.addresses.len() <= MAX_KNOWN && paths.nodes.len() <= MAX_KNOWN);
-        assert_eq!(paths.of("edge-1", address(1)), Some(Path::Relayed), "the oldest are forgotten");
-        assert_eq!(paths.addresses.keys().filter(|(node, _)| node == "edge-2").count(), MAX_OF_NODE);
-        let report = wire::relay::Report { paths: paths.report() };
+        assert_eq!(
+            paths.of("edge-1", address(1)),
+            Some(Path::Relayed),
+            "the oldest are forgotten"
+        );
+        assert_eq!(
+            paths
+                .addresses
+                .keys()
+                .filter(|(node, _)| node == "edge-2")
+                .count(),
+            MAX_OF_NODE
+        );
+        let report = wire::relay::Report {
+            paths: paths.report(),
+        };
         assert_eq!(report.paths.get("edge-1"), Some(&Path::Relayed));
         assert!(report.paths.len() > 200);
         assert!(serde_json::to_vec(&report).unwrap().len() <= MAX_REPORT);

@@ -27,7 +27,9 @@ pub(super) fn watch(
     whenever_permitted.flat_map(move |api| {
         let events = watcher::watcher(api, config.clone());
         // the right may be taken back
-        events.take_while(|event| ready(!event.as_ref().is_err_and(is_forbidden))).boxed()
+        events
+            .take_while(|event| ready(!event.as_ref().is_err_and(is_forbidden)))
+            .boxed()
     })
 }
 
@@ -102,8 +104,9 @@ mod tests {
                     "metadata": {"resourceVersion": "1"}, "items": [item]}),
                 )
             };
-            let response =
-                http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            let response = http::Response::builder()
+                .status(code)
+                .body(Body::from(body.to_string().into_bytes()));
             ready(response)
         });
         Api::all_with(Client::new(service, "default"), &destination_rules::kind())
@@ -113,7 +116,9 @@ mod tests {
     async fn what_may_not_be_read_is_told_once_and_read_when_it_may_be() {
         let buffer = LogBuffer::default();
         let writer = buffer.clone();
-        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let lines = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
         let lines = lines.with_filter(tracing_subscriber::filter::LevelFilter::INFO);
         let events = watch(api(3), watcher::Config::default());
         let read = async {
@@ -126,10 +131,15 @@ mod tests {
                 }
             }
         };
-        let name = read.with_subscriber(tracing_subscriber::registry().with(lines)).await;
+        let name = read
+            .with_subscriber(tracing_subscriber::registry().with(lines))
+            .await;
         assert_eq!(name.as_deref(), Some("web"));
         let text = buffer.text();
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains(" INFO ") && text.contains("bind a ClusterRole"), "{text}");
+        assert!(
+            text.contains(" INFO ") && text.contains("bind a ClusterRole"),
+            "{text}"
+        );
     }
 }

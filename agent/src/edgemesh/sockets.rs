@@ -15,15 +15,22 @@ const KERNEL_BUFFER: u32 = 128 * 1024;
 
 /// Connects to an endpoint over TCP.
 pub(super) async fn connect_tcp(endpoint: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if endpoint.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if endpoint.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     limit_buffers(&socket)?;
     socket.connect(endpoint).await
 }
 
 /// Binds a UDP socket of its own for an endpoint, and connects it.
 pub(super) async fn connect_udp(endpoint: SocketAddr) -> io::Result<UdpSocket> {
-    let any: IpAddr =
-        if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if endpoint.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(endpoint).await?;
     // tokio learns that a socket is writable only by waiting for it once
@@ -46,7 +53,10 @@ pub(super) fn reset_on_drop(stream: &TcpStream) {
 
 /// Sends small messages at once, and has the kernel find out when the other end has vanished.
 pub(super) fn set_nodelay_and_keepalive(stream: &TcpStream) {
-    if let Err(error) = stream.set_nodelay(true).and_then(|()| set_keepalive(stream)) {
+    if let Err(error) = stream
+        .set_nodelay(true)
+        .and_then(|()| set_keepalive(stream))
+    {
         debug!(%error, "a connection is forwarded without keepalive");
     }
 }

@@ -18,7 +18,9 @@ use kube::{
 };
 use tracing::debug;
 
-use super::{destination_rules, objects::snapshot, permitted, proxy::NodeTopology, snapshot::Snapshot};
+use super::{
+    destination_rules, objects::snapshot, permitted, proxy::NodeTopology, snapshot::Snapshot,
+};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::own_addresses,
@@ -59,15 +61,25 @@ impl Source {
     pub(super) fn new(services: &Client, own: &Client, node: &str, settings: EdgeMesh) -> Self {
         let all = watcher::Config::default();
         let own_node = watcher::Config::default().fields(&format!("metadata.name={node}"));
-        let (service_store, service_changes) = watch(Api::<Service>::all(services.clone()), all.clone());
-        let (slice_store, slice_changes) = watch(Api::<EndpointSlice>::all(services.clone()), all.clone());
+        let (service_store, service_changes) =
+            watch(Api::<Service>::all(services.clone()), all.clone());
+        let (slice_store, slice_changes) =
+            watch(Api::<EndpointSlice>::all(services.clone()), all.clone());
         let (node_store, node_changes) = watch(Api::<Node>::all(own.clone()), own_node);
         let kind = destination_rules::kind();
         let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
-        let (rule_store, rule_changes) = reflect(permitted::watch(rules, all), kind, RULES_RETRY_INTERVAL);
-        let (pod_store, pod_changes) = watch(Api::<Pod>::all(own.clone()), watcher::Config::default());
+        let (rule_store, rule_changes) =
+            reflect(permitted::watch(rules, all), kind, RULES_RETRY_INTERVAL);
+        let (pod_store, pod_changes) =
+            watch(Api::<Pod>::all(own.clone()), watcher::Config::default());
         let change = |number: usize| {
-            move |is_listed: bool| if is_listed { Change::Listed(number) } else { Change::Object }
+            move |is_listed: bool| {
+                if is_listed {
+                    Change::Listed(number)
+                } else {
+                    Change::Object
+                }
+            }
         };
         let changes = futures::stream::select_all([
             service_changes.map(change(0)).boxed(),
@@ -102,9 +114,14 @@ impl Source {
     /// Builds the snapshot of all Services as they are now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let (services, slices) = (self.services.state(), self.slices.state());
-        let (services, slices) = (services.iter().map(Arc::as_ref), slices.iter().map(Arc::as_ref));
-        let mut snapshot =
-            Snapshot { synced: self.listed == [true; 2], ..snapshot(services, slices, &self.settings) };
+        let (services, slices) = (
+            services.iter().map(Arc::as_ref),
+            slices.iter().map(Arc::as_ref),
+        );
+        let mut snapshot = Snapshot {
+            synced: self.listed == [true; 2],
+            ..snapshot(services, slices, &self.settings)
+        };
         destination_rules::apply(&mut snapshot, self.rules.state().iter().map(Arc::as_ref));
         snapshot
     }
@@ -115,16 +132,30 @@ impl Source {
         let node = nodes.iter().find(|node| node.name_any() == self.node);
         let zone = node.and_then(|node| node.labels().get(ZONE).cloned());
         let spec = node.and_then(|node| node.spec.as_ref());
-        let networks = spec.and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default();
-        let networks = networks.iter().filter_map(|network| Network::parse(network)).collect();
-        (NodeTopology { name: self.node.clone(), zone }, networks)
+        let networks = spec
+            .and_then(|spec| spec.pod_cidrs.as_deref())
+            .unwrap_or_default();
+        let networks = networks
+            .iter()
+            .filter_map(|network| Network::parse(network))
+            .collect();
+        (
+            NodeTopology {
+                name: self.node.clone(),
+                zone,
+            },
+            networks,
+        )
     }
 
     /// Returns the addresses of this node's pods, by its Pods and by the EndpointSlices, without those of the node itself.
     pub(super) fn own_pods(&self, snapshot: &Snapshot) -> BTreeSet<IpAddr> {
         let pods = self.pods.state();
         let mut all: BTreeSet<_> = pods.iter().flat_map(|pod| addresses(pod)).collect();
-        let endpoints = snapshot.services.values().flat_map(|service| &service.endpoints);
+        let endpoints = snapshot
+            .services
+            .values()
+            .flat_map(|service| &service.endpoints);
         let here = endpoints.filter(|endpoint| endpoint.node.as_deref() == Some(&self.node));
         all.extend(here.map(|endpoint| endpoint.address));
         for own in own_addresses().unwrap_or_default() {
@@ -136,9 +167,18 @@ impl Source {
 
 /// Returns the addresses of a pod that has its own network.
 fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
-    let is_own = !pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
-    let addresses = pod.status.iter().flat_map(|status| status.pod_ips.iter().flatten());
-    addresses.filter(move |_| is_own).filter_map(|address| address.ip.parse().ok())
+    let is_own = !pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.host_network)
+        .unwrap_or_default();
+    let addresses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.pod_ips.iter().flatten());
+    addresses
+        .filter(move |_| is_own)
+        .filter_map(|address| address.ip.parse().ok())
 }
 
 /// Reports whether MetaServer is not connected to the cloud yet.
@@ -148,7 +188,10 @@ fn is_unavailable(error: &watcher::Error) -> bool {
 
 /// Watches the objects of a kind: returns their store, and a stream with an item for each change, which says whether all have now been
 /// listed.
-fn watch<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
+fn watch<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
     K: Resource<DynamicType = ()>
         + Clone

@@ -34,11 +34,26 @@ pub struct Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
-        let Config { node: name, settings, services, own, api, .. } = &self.config;
+    async fn run(
+        &mut self,
+        heart: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
+        let Config {
+            node: name,
+            settings,
+            services,
+            own,
+            api,
+            ..
+        } = &self.config;
         let mut source = Source::new(services, own, name, settings.clone());
-        let mut proxy =
-            Proxy::new(self.metrics.clone(), self.dialer.clone(), api.clone(), shutdown.child_token());
+        let mut proxy = Proxy::new(
+            self.metrics.clone(),
+            self.dialer.clone(),
+            api.clone(),
+            shutdown.child_token(),
+        );
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -56,12 +71,20 @@ impl Part for Task {
                 continue;
             }
             if !self.publish.borrow().synced {
-                info!(services = snapshot.services.len(), "EdgeMesh knows the Services");
+                info!(
+                    services = snapshot.services.len(),
+                    "EdgeMesh knows the Services"
+                );
             }
             let snapshot = self.publish(snapshot);
             let (topology, pod_networks) = source.node();
             let pods = source.own_pods(&snapshot);
-            let node = LocalNode { topology: &topology, pod_networks: &pod_networks, pods: &pods, settings };
+            let node = LocalNode {
+                topology: &topology,
+                pod_networks: &pod_networks,
+                pods: &pods,
+                settings,
+            };
             proxy.apply(&snapshot, &node).await;
             self.unserved.send_if_modified(|current| {
                 let is_new = current != proxy.unserved();

@@ -12,7 +12,11 @@ pub(super) fn head(status: StatusCode, headers: &HeaderMap) -> Bytes {
     let reason = status.canonical_reason().unwrap_or("Unknown");
     let mut head = BytesMut::new();
     head.put_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).as_bytes());
-    let ours = [header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    let ours = [
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+    ];
     for (name, value) in headers.iter().filter(|(name, _)| !ours.contains(name)) {
         head.put_slice(name.as_str().as_bytes());
         head.put_slice(b": ");
@@ -40,8 +44,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, "text/plain".parse().unwrap());
         headers.insert(header::CONTENT_LENGTH, "7".parse().unwrap());
-        let text =
-            [&head(StatusCode::NOT_FOUND, &headers)[..], &chunk(b"sixteen bytes ok"), END_OF_BODY].concat();
+        let text = [
+            &head(StatusCode::NOT_FOUND, &headers)[..],
+            &chunk(b"sixteen bytes ok"),
+            END_OF_BODY,
+        ]
+        .concat();
         let expected = "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\nConnection: close\r\n\
             Transfer-Encoding: chunked\r\n\r\n10\r\nsixteen bytes ok\r\n0\r\n\r\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);

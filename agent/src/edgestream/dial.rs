@@ -46,7 +46,11 @@ pub(super) enum DialError {
     )]
     Tls(String, #[source] io::Error),
     #[error("no tunnel to {0}: {1}")]
-    Certificate(String, CertificateFault, #[source] Box<dyn std::error::Error + Send + Sync>),
+    Certificate(
+        String,
+        CertificateFault,
+        #[source] Box<dyn std::error::Error + Send + Sync>,
+    ),
     #[error(
         "{0} did not upgrade the connection; check that this is the address of the cloud's stream server, and that nothing between \
          closes connections"
@@ -68,7 +72,9 @@ impl DialError {
     pub(super) fn cause(&self) -> Cause {
         match self {
             Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Network,
-            Self::Tls(..) | Self::Certificate(..) | Self::Upgrade(..) | Self::Refused(..) => Cause::Cloud,
+            Self::Tls(..) | Self::Certificate(..) | Self::Upgrade(..) | Self::Refused(..) => {
+                Cause::Cloud
+            }
         }
     }
 }
@@ -79,7 +85,9 @@ pub(super) type NewTunnel = (TokioIo<Upgraded>, Option<usize>);
 /// Dials the cloud.
 pub(super) async fn connect(config: &Config) -> Result<NewTunnel, DialError> {
     let late = || DialError::Timeout(config.server.to_string(), config.handshake_timeout);
-    timeout(config.handshake_timeout, connect_now(config)).await.map_err(|_| late())?
+    timeout(config.handshake_timeout, connect_now(config))
+        .await
+        .map_err(|_| late())?
 }
 
 async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
@@ -91,44 +99,72 @@ async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
     let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
     let name = ServerName::try_from(config.server.host.clone())
         .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let stream = connect_tcp(&config.server, &config.proxy).await.map_err(connect_failed)?;
+    let stream = connect_tcp(&config.server, &config.proxy)
+        .await
+        .map_err(connect_failed)?;
     let stream = TlsConnector::from(client).connect(name, stream).await;
     let stream = stream.map_err(|error| match CertificateFault::find(&error) {
         Some(fault) => DialError::Certificate(address.clone(), fault, error.into()),
         None => DialError::Tls(address.clone(), error),
     })?;
-    let ip = config.address.detect().map(|ip| ip.to_string()).unwrap_or_default();
+    let ip = config
+        .address
+        .detect()
+        .map(|ip| ip.to_string())
+        .unwrap_or_default();
     upgrade(stream, &address, &config.node_name, &ip).await
 }
 
 /// Upgrades a connection to the WebSocket of a tunnel.
-pub(super) async fn upgrade<T>(stream: T, address: &str, node: &str, ip: &str) -> Result<NewTunnel, DialError>
+pub(super) async fn upgrade<T>(
+    stream: T,
+    address: &str,
+    node: &str,
+    ip: &str,
+) -> Result<NewTunnel, DialError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     // with TLS 1.3 the server verifies this node's certificate after the handshake has ended here
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
-        Some(fault) => DialError::Certificate(address.to_owned(), fault, error),
-        None => DialError::Upgrade(address.to_owned(), error),
-    };
+    let failed =
+        |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
+            Some(fault) => DialError::Certificate(address.to_owned(), fault, error),
+            None => DialError::Upgrade(address.to_owned(), error),
+        };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MAX_ANSWER);
-    let (mut sender, connection) =
-        builder.handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.into()))?;
+    let (mut sender, connection) = builder
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| failed(error.into()))?;
     let key = STANDARD.encode(rand::random::<[u8; 16]>());
     let request = request(address, node, ip, &key).map_err(|error| failed(error.into()))?;
     let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| failed(error.into()))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| failed(error.into()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let status = response.status();
-            return Err(DialError::Refused(address.to_owned(), status, first_line(response).await));
+            return Err(DialError::Refused(
+                address.to_owned(),
+                status,
+                first_line(response).await,
+            ));
         }
         let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
         if accepted.is_none_or(|accepted| accepted.as_bytes() != accept_key(&key).as_bytes()) {
             return Err(failed("it does not speak WebSocket".into()));
         }
-        let window = window::offered(response.headers().get(window::HEADER).map(HeaderValue::as_bytes));
-        let upgraded = hyper::upgrade::on(response).await.map_err(|error| failed(error.into()))?;
+        let window = window::offered(
+            response
+                .headers()
+                .get(window::HEADER)
+                .map(HeaderValue::as_bytes),
+        );
+        let upgraded = hyper::upgrade::on(response)
+            .await
+            .map_err(|error| failed(error.into()))?;
         Ok((TokioIo::new(upgraded), window))
     };
     let (mut exchange, mut connection) = (pin!(exchange), pin!(connection.with_upgrades()));
@@ -145,13 +181,21 @@ where
     }
 }
 
-fn request(address: &str, node: &str, ip: &str, key: &str) -> Result<Request<Empty<Bytes>>, http::Error> {
+fn request(
+    address: &str,
+    node: &str,
+    ip: &str,
+    key: &str,
+) -> Result<Request<Empty<Bytes>>, http::Error> {
     Request::builder()
         .uri(tunnel::PATH)
         .header(header::HOST, address)
         .header(header::CONNECTION, HeaderValue::from_static("Upgrade"))
         .header(header::UPGRADE, HeaderValue::from_static("websocket"))
-        .header(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
+        .header(
+            header::SEC_WEBSOCKET_VERSION,
+            HeaderValue::from_static("13"),
+        )
         .header(header::SEC_WEBSOCKET_KEY, key)
         .header(tunnel::NODE_HEADER, node)
         .header(tunnel::ADDRESS_HEADER, ip)
@@ -161,7 +205,9 @@ fn request(address: &str, node: &str, ip: &str, key: &str) -> Result<Request<Emp
 
 /// Returns the first line of a refusal's body, of which at most [`MAX_ANSWER`] bytes are read.
 async fn first_line(response: Response<Incoming>) -> String {
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let body = Limited::new(response.into_body(), MAX_ANSWER)
+        .collect()
+        .await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     printable_short(text.lines().next().unwrap_or_default())

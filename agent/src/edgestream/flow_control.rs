@@ -31,7 +31,12 @@ pub(super) struct Inbox {
 impl Inbox {
     /// Creates an empty inbox for at most `bound` bytes.
     pub(super) fn new(bound: usize) -> Self {
-        Self { bound, state: Mutex::default(), has_data: Notify::new(), has_space: Notify::new() }
+        Self {
+            bound,
+            state: Mutex::default(),
+            has_data: Notify::new(),
+            has_space: Notify::new(),
+        }
     }
 
     /// Copies as much as there is space for. A reference would keep the larger buffer alive.
@@ -90,7 +95,10 @@ pub(super) struct SendCredit {
 impl SendCredit {
     /// Creates the credit of a new stream to a cloud with this window.
     pub(super) fn new(window: usize) -> Self {
-        Self { credit: Mutex::new(Credit::new(window)), more: Notify::new() }
+        Self {
+            credit: Mutex::new(Credit::new(window)),
+            more: Notify::new(),
+        }
     }
 
     /// Waits for credit, and returns how many of `bytes` may be sent.

@@ -20,14 +20,21 @@ pub(super) fn request(kind: Kind, data: &[u8]) -> Option<KubeletRequest> {
         _ => Method::GET,
     };
     let mut headers = HeaderMap::new();
-    let pairs =
-        connect.header.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+    let pairs = connect
+        .header
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
     for (name, value) in pairs.filter(|_| is_raw).take(MAX_HEADERS) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);
         }
     }
-    Some(KubeletRequest { method, path: connect.url.path, query: connect.url.raw_query, headers })
+    Some(KubeletRequest {
+        method,
+        path: connect.url.path,
+        query: connect.url.raw_query,
+        headers,
+    })
 }
 
 #[cfg(test)]
@@ -51,14 +58,26 @@ mod tests {
             (exec.method, exec.path.as_str(), exec.query.as_str()),
             (Method::POST, "/exec/ns/p/c", "command=sh&input=1")
         );
-        assert_eq!(exec.headers.get_all("x-stream-protocol-version").iter().count(), 2);
+        assert_eq!(
+            exec.headers
+                .get_all("x-stream-protocol-version")
+                .iter()
+                .count(),
+            2
+        );
         let log = read(Kind::Logs, &connect);
         assert_eq!((log.method, log.headers.len()), (Method::GET, 0));
     }
 
     #[test]
     fn invalid_requests_are_rejected_and_bad_headers_are_left_out() {
-        for bad in [&b""[..], b"null", b"{}", b"\xff\xfe", br#"{"MessID":-1,"url":{},"header":{}}"#] {
+        for bad in [
+            &b""[..],
+            b"null",
+            b"{}",
+            b"\xff\xfe",
+            br#"{"MessID":-1,"url":{},"header":{}}"#,
+        ] {
             assert!(request(Kind::Exec, bad).is_none(), "{bad:?}");
         }
         let bad = Connect::new(1, "/exec/ns/p/c", "").method("GET /x HTTP/1.1\r\n\r\n");
@@ -68,10 +87,21 @@ mod tests {
             .header("Ev il", "x")
             .header("User-Agent", "kubectl");
         let read = read(Kind::Exec, &smuggled);
-        assert_eq!(read.headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["user-agent"]);
-        let many = (0..1000).fold(Connect::new(1, "/p", ""), |all, n| all.header(format!("X-{n}"), "x"));
         assert_eq!(
-            super::request(Kind::Exec, &serde_json::to_vec(&many).unwrap()).unwrap().headers.len(),
+            read.headers
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>(),
+            ["user-agent"]
+        );
+        let many = (0..1000).fold(Connect::new(1, "/p", ""), |all, n| {
+            all.header(format!("X-{n}"), "x")
+        });
+        assert_eq!(
+            super::request(Kind::Exec, &serde_json::to_vec(&many).unwrap())
+                .unwrap()
+                .headers
+                .len(),
             MAX_HEADERS
         );
     }

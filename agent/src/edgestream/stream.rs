@@ -43,7 +43,8 @@ impl StreamSender {
                 Some(credit) => credit.take(bytes.len()).await,
                 None => bytes.len(),
             };
-            self.send(Frame::new(self.id, Kind::Data, bytes.split_to(part))).await?;
+            self.send(Frame::new(self.id, Kind::Data, bytes.split_to(part)))
+                .await?;
         }
         Ok(())
     }
@@ -63,14 +64,21 @@ impl StreamSender {
     /// Sends the end of the stream.
     pub(super) async fn end(&self) {
         // a tunnel that has ended has no streams
-        let _ = self.send(Frame::new(self.id, Kind::RemoveConnect, Bytes::new())).await;
+        let _ = self
+            .send(Frame::new(self.id, Kind::RemoveConnect, Bytes::new()))
+            .await;
     }
 
     /// Refuses a stream: sends the reason, if this kind of stream can carry it, and the end.
     pub(super) async fn refuse(&self, kind: Kind, status: StatusCode, why: &str) {
         if is_raw(kind) {
             let head = answer::head(status, &http::HeaderMap::new());
-            let whole = [&head[..], &answer::chunk(why.as_bytes()), answer::END_OF_BODY].concat();
+            let whole = [
+                &head[..],
+                &answer::chunk(why.as_bytes()),
+                answer::END_OF_BODY,
+            ]
+            .concat();
             // a tunnel that has ended has no streams
             let _ = self.data(whole.into()).await;
         } else {
@@ -128,18 +136,28 @@ async fn send(
     let (head, mut body) = response.into_parts();
     let sending = async {
         if is_raw {
-            outbound.data(answer::head(head.status, &head.headers)).await?;
+            outbound
+                .data(answer::head(head.status, &head.headers))
+                .await?;
         }
         while let Some(frame) = body.frame().await {
             // the status was sent already; the missing last chunk shows that the body is incomplete
             let Ok(frame) = frame else { return Ok(()) };
-            let Ok(mut bytes) = frame.into_data() else { continue };
+            let Ok(mut bytes) = frame.into_data() else {
+                continue;
+            };
             while !bytes.is_empty() {
                 let part = bytes.split_to(bytes.len().min(MAX_CHUNK_BYTES));
-                outbound.data(if is_raw { answer::chunk(&part) } else { part }).await?;
+                outbound
+                    .data(if is_raw { answer::chunk(&part) } else { part })
+                    .await?;
             }
         }
-        if is_raw { outbound.data(Bytes::from_static(answer::END_OF_BODY)).await } else { Ok(()) }
+        if is_raw {
+            outbound.data(Bytes::from_static(answer::END_OF_BODY)).await
+        } else {
+            Ok(())
+        }
     };
     tokio::select! {
         sent = sending => sent,
@@ -156,7 +174,11 @@ async fn drain(inbox: &Inbox, outbound: &StreamSender) -> Result<(), TunnelClose
 }
 
 /// Copies bytes in both directions until the runtime closes its end.
-async fn relay(stream: TcpStream, inbox: &Inbox, outbound: &StreamSender) -> Result<(), TunnelClosed> {
+async fn relay(
+    stream: TcpStream,
+    inbox: &Inbox,
+    outbound: &StreamSender,
+) -> Result<(), TunnelClosed> {
     let (reader, mut writer) = stream.into_split();
     let down = async {
         loop {

@@ -63,11 +63,18 @@ pub(super) enum OpenError {
 impl Streams {
     /// Creates the empty set of a tunnel to a cloud with this window.
     pub(super) fn new(window: Option<usize>) -> Self {
-        Self { all: Arc::default(), window }
+        Self {
+            all: Arc::default(),
+            window,
+        }
     }
 
     /// Adds a stream, which ends with `tunnel`.
-    pub(super) fn open(&self, id: u64, tunnel: &CancellationToken) -> Result<StreamHandle, OpenError> {
+    pub(super) fn open(
+        &self,
+        id: u64,
+        tunnel: &CancellationToken,
+    ) -> Result<StreamHandle, OpenError> {
         let mut all = self.all.lock();
         if all.contains_key(&id) {
             return Err(OpenError::AlreadyOpen);
@@ -76,11 +83,25 @@ impl Streams {
             return Err(OpenError::TooMany);
         }
         let ended = tunnel.child_token();
-        let inbox = Arc::new(Inbox::new(if self.window.is_some() { WINDOW } else { MAX_BUFFERED_BYTES }));
+        let inbox = Arc::new(Inbox::new(if self.window.is_some() {
+            WINDOW
+        } else {
+            MAX_BUFFERED_BYTES
+        }));
         let credit = self.window.map(|window| Arc::new(SendCredit::new(window)));
-        let entry = StreamEntry { inbox: inbox.clone(), credit: credit.clone(), ended: ended.clone() };
+        let entry = StreamEntry {
+            inbox: inbox.clone(),
+            credit: credit.clone(),
+            ended: ended.clone(),
+        };
         all.insert(id, entry);
-        Ok(StreamHandle { id, streams: self.clone(), ended, inbox, credit })
+        Ok(StreamHandle {
+            id,
+            streams: self.clone(),
+            ended,
+            inbox,
+            credit,
+        })
     }
 
     /// Ends a stream; an unknown one has ended already.
@@ -98,7 +119,9 @@ impl Streams {
 
     /// Adds credit to a stream; `None` is a frame that cannot be read, and ends the stream.
     pub(super) fn taken(&self, id: u64, bytes: Option<usize>) {
-        let Some(entry) = self.all.lock().get(&id).cloned() else { return };
+        let Some(entry) = self.all.lock().get(&id).cloned() else {
+            return;
+        };
         let Some(credit) = entry.credit else { return };
         if bytes.is_none_or(|bytes| !credit.add(bytes)) {
             tracing::warn!(id, "peer exceeded the stream window; stream closed");
@@ -119,7 +142,10 @@ impl Streams {
                 return;
             }
             if entry.credit.is_some() {
-                tracing::warn!(id, "cloud sent more data than the stream window; stream closed");
+                tracing::warn!(
+                    id,
+                    "cloud sent more data than the stream window; stream closed"
+                );
                 return entry.ended.cancel();
             }
             tokio::select! {
@@ -184,7 +210,10 @@ mod tests {
     async fn a_cloud_with_windows_that_exceeds_one_loses_that_stream_at_once() {
         let (streams, tunnel) = (Streams::new(Some(WINDOW)), CancellationToken::new());
         let begun = tokio::time::Instant::now();
-        let (full, greedy) = (streams.open(1, &tunnel).ok().unwrap(), streams.open(2, &tunnel).ok().unwrap());
+        let (full, greedy) = (
+            streams.open(1, &tunnel).ok().unwrap(),
+            streams.open(2, &tunnel).ok().unwrap(),
+        );
         for byte in vec![7; WINDOW] {
             streams.deliver(1, &[byte]).await;
         }
@@ -207,8 +236,9 @@ mod tests {
     #[test]
     fn streams_are_limited_and_their_numbers_are_unique() {
         let (streams, tunnel) = (Streams::new(None), CancellationToken::new());
-        let mut places: Vec<_> =
-            (0..MAX_STREAMS as u64).map(|id| streams.open(id, &tunnel).ok().unwrap()).collect();
+        let mut places: Vec<_> = (0..MAX_STREAMS as u64)
+            .map(|id| streams.open(id, &tunnel).ok().unwrap())
+            .collect();
         assert_eq!(streams.open(0, &tunnel).err(), Some(OpenError::AlreadyOpen));
         assert_eq!(streams.open(1000, &tunnel).err(), Some(OpenError::TooMany));
         places.pop();

@@ -63,7 +63,8 @@ impl<A: RequestHandler> Task<A> {
                     } else {
                         info!(server = %self.config.server, "stream tunnel established");
                     }
-                    let ended = tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
+                    let ended =
+                        tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
                     redial.ended(begun, now(), true);
                     match ended {
                         TunnelEnd::Shutdown => return,
@@ -91,14 +92,25 @@ impl<A: RequestHandler> Task<A> {
 
 fn log_failure(error: &DialError, faults: &mut Repeated) {
     if error.is_not_enrolled_yet() {
-        debug!(error = error as &dyn std::error::Error, "no stream tunnel before the node has joined");
+        debug!(
+            error = error as &dyn std::error::Error,
+            "no stream tunnel before the node has joined"
+        );
     } else if let Some(times) = faults.count(&error.to_string(), now()) {
-        warn!(times, error = error as &dyn std::error::Error, "failed to open the stream tunnel; retrying");
+        warn!(
+            times,
+            error = error as &dyn std::error::Error,
+            "failed to open the stream tunnel; retrying"
+        );
     }
 }
 
 impl<A: RequestHandler> Part for Task<A> {
-    async fn run(&mut self, _heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        _heart: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Self::run(self, &shutdown).await;
         Ok(())
     }

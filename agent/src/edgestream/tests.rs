@@ -34,12 +34,19 @@ use crate::{
 mod windows;
 
 fn config() -> Config {
-    let tls = TlsFiles { ca: "ca".into(), cert: "cert".into(), key: "key".into() };
+    let tls = TlsFiles {
+        ca: "ca".into(),
+        cert: "cert".into(),
+        key: "key".into(),
+    };
     Config {
         node_name: "edge-1".into(),
         address: AddressSource::Fixed([192, 0, 2, 1].into()),
         node: None,
-        server: HostPort { host: "cloud".into(), port: 10004 },
+        server: HostPort {
+            host: "cloud".into(),
+            port: 10004,
+        },
         proxy: Proxy::default(),
         tls,
         handshake_timeout: WAIT_TIMEOUT,
@@ -61,15 +68,23 @@ struct Fake {
 
 impl RequestHandler for Fake {
     async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
-        self.asked.lock().push(format!("{} {}?{}", request.method, request.path, request.query));
+        self.asked.lock().push(format!(
+            "{} {}?{}",
+            request.method, request.path, request.query
+        ));
         match request.path.as_str() {
             "/upgraded" => {
                 let listener = self.runtime.clone().unwrap();
-                KubeletResponse::Upgraded(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap())
+                KubeletResponse::Upgraded(
+                    TcpStream::connect(listener.local_addr().unwrap())
+                        .await
+                        .unwrap(),
+                )
             }
             "/endless" => {
                 let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
-                let endless = futures::stream::repeat_with(move || Ok(http_body::Frame::data(chunk.clone())));
+                let endless =
+                    futures::stream::repeat_with(move || Ok(http_body::Frame::data(chunk.clone())));
                 Response::new(StreamBody::new(endless).boxed_unsync()).into()
             }
             "/waits" => {
@@ -109,10 +124,15 @@ impl Cloud {
     /// Starts with a cloud that has this window.
     fn of(config: Config, runtime: Option<Arc<TcpListener>>, window: Option<usize>) -> Self {
         let (node, io) = duplex(64 * 1024);
-        let api = Fake { asked: Arc::default(), runtime, under_way: Arc::new(Semaphore::new(1000)) };
+        let api = Fake {
+            asked: Arc::default(),
+            runtime,
+            under_way: Arc::new(Semaphore::new(1000)),
+        };
         let shutdown = CancellationToken::new();
         let (answers, stop) = (api.clone(), shutdown.clone());
-        let run = tokio::spawn(async move { tunnel::run(node, window, &config, &answers, &stop).await });
+        let run =
+            tokio::spawn(async move { tunnel::run(node, window, &config, &answers, &stop).await });
         Self {
             io,
             decoder: Decoder::new(Role::Server, MAX_FRAME),
@@ -126,15 +146,21 @@ impl Cloud {
     async fn send(&mut self, message: &Message) {
         let mut out = BytesMut::new();
         encode(&mut out, message, None);
-        within("room for a message", self.io.write_all(&out)).await.unwrap();
+        within("room for a message", self.io.write_all(&out))
+            .await
+            .unwrap();
     }
 
     async fn frame(&mut self, id: u64, kind: Kind, data: impl Into<Bytes>) {
-        self.send(&Message::Text(Frame::new(id, kind, data).encode().into())).await;
+        self.send(&Message::Text(Frame::new(id, kind, data).encode().into()))
+            .await;
     }
 
     async fn connect(&mut self, id: u64, kind: Kind, path: &str) {
-        let frame = Connect::new(id, path, "a=b").method("POST").frame(kind).unwrap();
+        let frame = Connect::new(id, path, "a=b")
+            .method("POST")
+            .frame(kind)
+            .unwrap();
         self.send(&Message::Text(frame.encode().into())).await;
     }
 
@@ -210,7 +236,9 @@ async fn bytes_of_an_upgraded_connection_go_both_ways_unchanged() {
         runtime.write_all(&received).await.unwrap();
     });
     for chunk in sent.chunks(7000) {
-        cloud.frame(1, Kind::Data, Bytes::copy_from_slice(chunk)).await;
+        cloud
+            .frame(1, Kind::Data, Bytes::copy_from_slice(chunk))
+            .await;
     }
     assert!(cloud.whole(1).await == bytes);
     echo.await.unwrap();
@@ -226,7 +254,13 @@ async fn when_the_cloud_ends_a_stream_the_connection_is_closed_and_one_end_is_se
     for _ in 0..100 {
         cloud.frame(1, Kind::RemoveConnect, "").await;
     }
-    assert_eq!(within("the end of the connection", runtime.read(&mut [0; 1])).await.unwrap(), 0, "closed");
+    assert_eq!(
+        within("the end of the connection", runtime.read(&mut [0; 1]))
+            .await
+            .unwrap(),
+        0,
+        "closed"
+    );
     assert_eq!(cloud.next().await, Frame::new(1, Kind::RemoveConnect, ""));
     cloud.connect(2, Kind::Logs, "/after").await;
     assert_eq!(cloud.whole(2).await, b"/after", "nothing more of the first");
@@ -269,23 +303,42 @@ async fn at_shutdown_the_tunnel_is_closed_properly() {
         last = Some(message);
     }
     assert_eq!(last, Some(Message::Close(Bytes::from_static(&[3, 0xe8]))));
-    assert!(matches!(within("the end of the tunnel", cloud.run).await.unwrap(), TunnelEnd::Shutdown));
+    assert!(matches!(
+        within("the end of the tunnel", cloud.run).await.unwrap(),
+        TunnelEnd::Shutdown
+    ));
 }
 
 #[tokio::test]
 async fn whatever_a_hostile_cloud_sends_is_ignored_or_refused() {
     let mut cloud = Cloud::new();
-    for bytes in [&[][..], &[1], &[1, 7], &[1, 99, 0xff], &[0xff; 30], b"\xff\xfe no frame"] {
-        cloud.send(&Message::Text(Bytes::copy_from_slice(bytes))).await;
+    for bytes in [
+        &[][..],
+        &[1],
+        &[1, 7],
+        &[1, 99, 0xff],
+        &[0xff; 30],
+        b"\xff\xfe no frame",
+    ] {
+        cloud
+            .send(&Message::Text(Bytes::copy_from_slice(bytes)))
+            .await;
     }
     // unknown ids, and data after the end
     cloud.frame(77, Kind::Data, "x").await;
     cloud.frame(77, Kind::RemoveConnect, "").await;
-    cloud.frame(5, Kind::Metrics, &b"\xff\x00 no JSON"[..]).await;
+    cloud
+        .frame(5, Kind::Metrics, &b"\xff\x00 no JSON"[..])
+        .await;
     assert_eq!(cloud.whole(5).await, b"the request cannot be read");
     cloud.frame(5, Kind::Data, "late").await;
-    cloud.send(&Message::Ping(Bytes::from_static(b"are you there"))).await;
-    assert_eq!(cloud.message().await, Some(Message::Pong(Bytes::from_static(b"are you there"))));
+    cloud
+        .send(&Message::Ping(Bytes::from_static(b"are you there")))
+        .await;
+    assert_eq!(
+        cloud.message().await,
+        Some(Message::Pong(Bytes::from_static(b"are you there")))
+    );
 }
 
 /// CVE-2022-31079: a message of the tunnel was read completely, however large it was.
@@ -293,7 +346,11 @@ async fn whatever_a_hostile_cloud_sends_is_ignored_or_refused() {
 async fn a_message_that_is_too_large_ends_the_tunnel_before_it_is_read() {
     let mut cloud = Cloud::new();
     // a head that announces a terabyte
-    cloud.io.write_all(&[0x81, 127, 0, 0, 1, 0, 0, 0, 0, 0]).await.unwrap();
+    cloud
+        .io
+        .write_all(&[0x81, 127, 0, 0, 1, 0, 0, 0, 0, 0])
+        .await
+        .unwrap();
     assert!(
         matches!(cloud.ended().await, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::InvalidData)
     );
@@ -308,7 +365,10 @@ async fn a_message_that_is_too_large_ends_the_tunnel_before_it_is_read() {
         part[0] = 0;
     }
     assert!(written < 3 * MAX_DATA, "{written} bytes were taken");
-    assert!(matches!(within("the end of the tunnel", cloud.run).await.unwrap(), TunnelEnd::Lost(_)));
+    assert!(matches!(
+        within("the end of the tunnel", cloud.run).await.unwrap(),
+        TunnelEnd::Lost(_)
+    ));
 }
 
 /// CVE-2022-31080: the client read the body of a server's refusal completely.
@@ -321,17 +381,32 @@ async fn of_a_refusal_without_end_little_is_read() {
         cloud.read_buf(&mut asked).await.unwrap();
     }
     let asked = String::from_utf8(asked.to_vec()).unwrap().to_lowercase();
-    assert!(asked.starts_with("get /v1/kubeedge/connect http/1.1\r\n"), "{asked}");
-    assert!(asked.contains("sessionhostnameoverride: edge-1\r\nsessioninternalip: 192.0.2.1\r\n"), "{asked}");
-    cloud.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\nno such node\n").await.unwrap();
+    assert!(
+        asked.starts_with("get /v1/kubeedge/connect http/1.1\r\n"),
+        "{asked}"
+    );
+    assert!(
+        asked.contains("sessionhostnameoverride: edge-1\r\nsessioninternalip: 192.0.2.1\r\n"),
+        "{asked}"
+    );
+    cloud
+        .write_all(b"HTTP/1.1 403 Forbidden\r\n\r\nno such node\n")
+        .await
+        .unwrap();
     let endless = vec![b'x'; 64 * 1024];
     let mut written = 0;
     while written < 64 * 1024 * 1024 && cloud.write_all(&endless).await.is_ok() {
         written += endless.len();
     }
     assert!(written < 1024 * 1024, "{written} bytes were taken");
-    let error = within("the end of the upgrade", upgrading).await.unwrap().err();
-    assert!(matches!(error, Some(DialError::Refused(_, StatusCode::FORBIDDEN, _))), "{error:?}");
+    let error = within("the end of the upgrade", upgrading)
+        .await
+        .unwrap()
+        .err();
+    assert!(
+        matches!(error, Some(DialError::Refused(_, StatusCode::FORBIDDEN, _))),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -345,7 +420,13 @@ async fn a_hundred_thousand_requests_are_bounded() {
         let frame = Connect::new(id, "/waits", "").frame(Kind::Logs).unwrap();
         encode(&mut requests, &Message::Text(frame.encode().into()), None);
     }
-    let Cloud { io, mut decoder, api, run, .. } = cloud;
+    let Cloud {
+        io,
+        mut decoder,
+        api,
+        run,
+        ..
+    } = cloud;
     let (mut reader, mut writer) = tokio::io::split(io);
     let writing = tokio::spawn(async move {
         writer.write_all(&requests).await.unwrap();
@@ -354,12 +435,19 @@ async fn a_hundred_thousand_requests_are_bounded() {
     let (mut input, mut refused) = (BytesMut::new(), 0);
     while refused < 100_000 {
         while let Some(message) = decoder.next(&mut input).unwrap() {
-            let Message::Text(payload) = message else { continue };
+            let Message::Text(payload) = message else {
+                continue;
+            };
             let frame = Frame::decode(payload).unwrap();
             assert!(frame.id >= 1000, "{frame:?}");
             refused += u32::from(frame.kind == Kind::RemoveConnect);
         }
-        assert_ne!(within("a frame", reader.read_buf(&mut input)).await.unwrap(), 0);
+        assert_ne!(
+            within("a frame", reader.read_buf(&mut input))
+                .await
+                .unwrap(),
+            0
+        );
     }
     writing.await.unwrap();
     assert_eq!(api.asked.lock().len(), MAX_STREAMS);
@@ -392,6 +480,8 @@ async fn a_silent_cloud_is_given_up_and_one_that_answers_pings_is_not() {
 async fn a_cloud_that_takes_nothing_is_given_up() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Logs, "/endless").await;
-    let ended = within_timeout(WAIT_TIMEOUT * 3, "the end of the tunnel", &mut cloud.run).await.unwrap();
+    let ended = within_timeout(WAIT_TIMEOUT * 3, "the end of the tunnel", &mut cloud.run)
+        .await
+        .unwrap();
     assert!(matches!(ended, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut));
 }

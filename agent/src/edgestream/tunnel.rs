@@ -83,7 +83,11 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
         if !matches!(ended, TunnelEnd::Lost(_)) {
             let mut out = BytesMut::new();
             // normal closure
-            encode(&mut out, &Message::Close(Bytes::from_static(&[0x03, 0xe8])), Some(rand::random()));
+            encode(
+                &mut out,
+                &Message::Close(Bytes::from_static(&[0x03, 0xe8])),
+                Some(rand::random()),
+            );
             writer.write_all(&out).await?;
             writer.flush().await?;
         }
@@ -107,7 +111,11 @@ struct Tunnel<A> {
 }
 
 impl<A: RequestHandler> Tunnel<A> {
-    async fn read(&mut self, reader: &mut (impl AsyncRead + Unpin), deadline: Duration) -> TunnelEnd {
+    async fn read(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        deadline: Duration,
+    ) -> TunnelEnd {
         let mut decoder = Decoder::new(Role::Client, MAX_FRAME);
         let mut input = BytesMut::new();
         loop {
@@ -119,7 +127,9 @@ impl<A: RequestHandler> Tunnel<A> {
                         }
                     }
                     Ok(None) => break,
-                    Err(error) => return TunnelEnd::Lost(io::Error::new(io::ErrorKind::InvalidData, error)),
+                    Err(error) => {
+                        return TunnelEnd::Lost(io::Error::new(io::ErrorKind::InvalidData, error));
+                    }
                 }
             }
             input.reserve(READ_BUFFER_BYTES);
@@ -140,7 +150,9 @@ impl<A: RequestHandler> Tunnel<A> {
             Message::Text(payload) | Message::Binary(payload) => match Frame::decode(payload) {
                 Ok(frame) => return self.frame(frame).await,
                 // as EdgeCore does
-                Err(FrameError::Kind(number)) => debug!(number, "a frame of an unknown type is ignored"),
+                Err(FrameError::Kind(number)) => {
+                    debug!(number, "a frame of an unknown type is ignored")
+                }
                 Err(error) => debug!(%error, "a message that is no frame is ignored"),
             },
             // a cloud that pings faster than it can be answered does not get every answer
@@ -148,7 +160,10 @@ impl<A: RequestHandler> Tunnel<A> {
             Message::Pong(_) => {}
             Message::Close(_) => {
                 let why = "the cloud closed the connection";
-                return Some(TunnelEnd::Lost(io::Error::new(io::ErrorKind::ConnectionAborted, why)));
+                return Some(TunnelEnd::Lost(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    why,
+                )));
             }
         }
         None
@@ -158,7 +173,9 @@ impl<A: RequestHandler> Tunnel<A> {
         let taken = frame.taken();
         let Frame { id, kind, data } = frame;
         match kind {
-            Kind::Logs | Kind::Exec | Kind::Metrics | Kind::Attach => self.open(id, kind, &data).await,
+            Kind::Logs | Kind::Exec | Kind::Metrics | Kind::Attach => {
+                self.open(id, kind, &data).await
+            }
             Kind::Data => self.streams.deliver(id, &data).await,
             Kind::Window => self.streams.taken(id, taken),
             Kind::RemoveConnect => self.streams.end(id),
@@ -172,22 +189,34 @@ impl<A: RequestHandler> Tunnel<A> {
 
     async fn open(&mut self, id: u64, kind: Kind, data: &[u8]) {
         // a refusal is short
-        let mut outbound = StreamSender { id, frames: self.frames.clone(), credit: None };
+        let mut outbound = StreamSender {
+            id,
+            frames: self.frames.clone(),
+            credit: None,
+        };
         let Some(request) = request(kind, data) else {
             debug!(id, "a request that cannot be read");
-            return outbound.refuse(kind, StatusCode::BAD_REQUEST, "the request cannot be read").await;
+            return outbound
+                .refuse(kind, StatusCode::BAD_REQUEST, "the request cannot be read")
+                .await;
         };
         match self.streams.open(id, &self.stop) {
             Ok(place) => {
                 outbound.credit.clone_from(&place.credit);
                 let api = self.api.clone();
-                self.tasks.spawn(crate::rt::in_span(stream::run(kind, request, api, place, outbound)));
+                self.tasks.spawn(crate::rt::in_span(stream::run(
+                    kind, request, api, place, outbound,
+                )));
             }
             // an answer would end the existing stream
-            Err(OpenError::AlreadyOpen) => debug!(id, "a second request of the same number is ignored"),
+            Err(OpenError::AlreadyOpen) => {
+                debug!(id, "a second request of the same number is ignored")
+            }
             Err(OpenError::TooMany) => {
                 let why = "too many requests at the same time on this node";
-                outbound.refuse(kind, StatusCode::TOO_MANY_REQUESTS, why).await;
+                outbound
+                    .refuse(kind, StatusCode::TOO_MANY_REQUESTS, why)
+                    .await;
             }
         }
     }
@@ -214,7 +243,11 @@ async fn write(
         while out.len() < MAX_WRITE_BYTES
             && let Ok(frame) = frames.try_recv()
         {
-            encode(&mut out, &Message::Text(frame.encode().into()), Some(rand::random()));
+            encode(
+                &mut out,
+                &Message::Text(frame.encode().into()),
+                Some(rand::random()),
+            );
         }
         let writing = async {
             writer.write_all(&out).await?;

@@ -56,13 +56,17 @@ pub(super) struct Broker {
 impl Broker {
     pub(super) fn new(config: External) -> Result<(BrokerQueue, Self), Error> {
         let dialler = Dialler::new(config.server.clone(), config.tls);
-        let mut options =
-            MqttOptions::new(config.client_id, Address::tcp(config.server.host.clone(), config.server.port));
+        let mut options = MqttOptions::new(
+            config.client_id,
+            Address::tcp(config.server.host.clone(), config.server.port),
+        );
         options.set_socket_connector(move |_, _| {
             let dialler = dialler.clone();
             async move { dialler.dial().await }
         });
-        options.try_set_clean_session(false).map_err(|error| Error::Client(error.to_string()))?;
+        options
+            .try_set_clean_session(false)
+            .map_err(|error| Error::Client(error.to_string()))?;
         options.set_keep_alive(KEEP_ALIVE_SECONDS);
         options.set_max_packet_size(MAX_PACKET_BYTES, MAX_PACKET_BYTES);
         options.set_ack_mode(AckMode::Manual);
@@ -81,7 +85,15 @@ impl Broker {
         };
         options.set_inflight(under_way);
         let (broker_queue, queue_receiver) = BrokerQueue::new();
-        Ok((broker_queue, Self { options, server: config.server.to_string(), qos, queue_receiver }))
+        Ok((
+            broker_queue,
+            Self {
+                options,
+                server: config.server.to_string(),
+                qos,
+                queue_receiver,
+            },
+        ))
     }
 
     /// Runs for ever; subscribes to `topics` beside those of devices.
@@ -90,20 +102,43 @@ impl Broker {
         sinks: Sinks,
         mut topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
-        let Self { options, server, qos, queue_receiver } = self;
-        let BrokerQueueReceiver { publications, availability, failures, message_counts, .. } = queue_receiver;
+        let Self {
+            options,
+            server,
+            qos,
+            queue_receiver,
+        } = self;
+        let BrokerQueueReceiver {
+            publications,
+            availability,
+            failures,
+            message_counts,
+            ..
+        } = queue_receiver;
         let message_counts: &MessageCounts = message_counts;
         availability.down();
-        let built = AsyncClient::builder(options.clone()).capacity(MAX_QUEUED_REQUESTS).try_build();
+        let built = AsyncClient::builder(options.clone())
+            .capacity(MAX_QUEUED_REQUESTS)
+            .try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
         let publish = async {
-            while let Some(Publication { topic, payload, outcome_sender }) = publications.recv().await {
+            while let Some(Publication {
+                topic,
+                payload,
+                outcome_sender,
+            }) = publications.recv().await
+            {
                 let given = match outcome_sender {
-                    None => publisher.publish(topic, payload, PublishOptions::new(*qos)).await,
+                    None => {
+                        publisher
+                            .publish(topic, payload, PublishOptions::new(*qos))
+                            .await
+                    }
                     Some(outcome_sender) => {
-                        let tracked =
-                            publisher.publish_tracked(topic, payload, PublishOptions::new(*qos)).await;
+                        let tracked = publisher
+                            .publish_tracked(topic, payload, PublishOptions::new(*qos))
+                            .await;
                         tracked.map(|notice| {
                             // the connection's queue ends it, or the broker's acknowledgement
                             crate::rt::spawn(async move {
@@ -250,14 +285,21 @@ impl Connection<'_> {
             return;
         };
         let is_reliable = publish.qos != QoS::AtMostOnce;
-        let routed = self.sinks.route(topic, publish.payload.clone(), receipt, is_reliable);
+        let routed = self
+            .sinks
+            .route(topic, publish.payload.clone(), receipt, is_reliable);
         if matches!(routed, Routed::Full(_)) && !is_reliable {
             self.sinks.dropped.count_request();
-            debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
+            debug!(
+                topic,
+                "too many requests wait; this one is dropped, as its quality of service allows"
+            );
             return;
         }
         // nothing that DeviceTwin publishes is sent before this returns
-        self.sinks.deliver(routed, self.availability, Duration::ZERO).await;
+        self.sinks
+            .deliver(routed, self.availability, Duration::ZERO)
+            .await;
     }
 }
 
@@ -291,8 +333,9 @@ impl Subscriptions {
         let own = SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned());
         // brokers may send a message once for each filter that it matches
         let wanted = topics::without_covered(own.chain(of_rules).collect());
-        let new =
-            wanted.difference(done).map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));
+        let new = wanted
+            .difference(done)
+            .map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));
         let new: Vec<_> = new.collect();
         let mut asked = Ok(());
         if !new.is_empty() {

@@ -63,7 +63,8 @@ impl Published {
             return Err("this node has no MQTT broker".to_owned());
         }
         for _ in 0..self.brokers {
-            let dropped = || Err("too many messages wait for the MQTT broker of this node".to_owned());
+            let dropped =
+                || Err("too many messages wait for the MQTT broker of this node".to_owned());
             self.outcomes.recv().await.unwrap_or_else(dropped)?;
         }
         Ok(())
@@ -154,7 +155,10 @@ impl Availability {
 
     /// Awaits `step` while publishers do not wait for space. The second value says that a publication was dropped meanwhile,
     /// and the state has to be published again.
-    pub(super) async fn without_publishers<T>(&mut self, step: impl Future<Output = T>) -> (T, bool) {
+    pub(super) async fn without_publishers<T>(
+        &mut self,
+        step: impl Future<Output = T>,
+    ) -> (T, bool) {
         self.down();
         let done = step.await;
         let before = self.republished;
@@ -166,12 +170,24 @@ impl Availability {
 impl BrokerQueue {
     /// Creates the queue to a broker that takes nothing while it is down.
     pub(super) fn new() -> (Self, BrokerQueueReceiver) {
-        Self::with("external", Progress { done: AtomicU64::new(0), stalled_at: AtomicU64::new(0) })
+        Self::with(
+            "external",
+            Progress {
+                done: AtomicU64::new(0),
+                stalled_at: AtomicU64::new(0),
+            },
+        )
     }
 
     /// Creates the queue to a broker that continues while it is down, unless the publisher blocks it; it reports its progress.
     pub(super) fn in_process() -> (Self, BrokerQueueReceiver) {
-        Self::with("internal", Progress { done: AtomicU64::new(0), stalled_at: AtomicU64::new(u64::MAX) })
+        Self::with(
+            "internal",
+            Progress {
+                done: AtomicU64::new(0),
+                stalled_at: AtomicU64::new(u64::MAX),
+            },
+        )
     }
 
     fn with(name: &'static str, progress: Progress) -> (Self, BrokerQueueReceiver) {
@@ -189,13 +205,28 @@ impl BrokerQueue {
             name,
             message_counts: message_counts.clone(),
         };
-        let availability = Availability { up: is_up, dropped, republished: 0 };
-        (broker_queue, BrokerQueueReceiver { publications, availability, progress, failures, message_counts })
+        let availability = Availability {
+            up: is_up,
+            dropped,
+            republished: 0,
+        };
+        (
+            broker_queue,
+            BrokerQueueReceiver {
+                publications,
+                availability,
+                progress,
+                failures,
+                message_counts,
+            },
+        )
     }
 
     /// Waits for space while the broker is up or makes progress; otherwise a full queue drops the publication.
     async fn publish(&self, publication: Publication) {
-        let Err(TrySendError::Full(publication)) = self.queue.try_send(publication) else { return };
+        let Err(TrySendError::Full(publication)) = self.queue.try_send(publication) else {
+            return;
+        };
         tokio::select! {
             biased;
             // cancel-safe: a publication that is not sent is counted below
@@ -234,23 +265,32 @@ impl Bus {
         broker_queues: Vec<BrokerQueue>,
         address: Option<watch::Receiver<Option<SocketAddr>>>,
     ) -> Self {
-        Self { broker_queues: broker_queues.into(), address, bus_metrics: BusMetrics::default() }
+        Self {
+            broker_queues: broker_queues.into(),
+            address,
+            bus_metrics: BusMetrics::default(),
+        }
     }
 
     /// Sets the sources of further metrics.
     pub(super) fn with(self, bus_metrics: BusMetrics) -> Self {
-        Self { bus_metrics, ..self }
+        Self {
+            bus_metrics,
+            ..self
+        }
     }
 
     /// Returns the metrics of the brokers and their messages.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let of = |read: fn(&BrokerQueue) -> u64| {
-            self.broker_queues.iter().map(move |broker_queue| (broker_queue.name, read(broker_queue)))
+            self.broker_queues
+                .iter()
+                .map(move |broker_queue| (broker_queue.name, read(broker_queue)))
         };
         let with = |metric: Metric, values: Vec<(&'static str, u64)>| {
-            values
-                .into_iter()
-                .fold(metric, |metric, (broker, figure)| metric.with(&[("broker", broker)], figure))
+            values.into_iter().fold(metric, |metric, (broker, figure)| {
+                metric.with(&[("broker", broker)], figure)
+            })
         };
         let mut metrics = vec![
             with(
@@ -261,15 +301,25 @@ impl Bus {
                 of(|broker_queue| u64::from(*broker_queue.up.borrow())).collect(),
             ),
             with(
-                Metric::counter("eventbus_messages_received_total", "Messages from the MQTT broker."),
-                of(|broker_queue| broker_queue.message_counts.received.load(Ordering::Relaxed)).collect(),
+                Metric::counter(
+                    "eventbus_messages_received_total",
+                    "Messages from the MQTT broker.",
+                ),
+                of(|broker_queue| broker_queue.message_counts.received.load(Ordering::Relaxed))
+                    .collect(),
             ),
             with(
                 Metric::counter(
                     "eventbus_messages_published_total",
                     "Messages that were published at the MQTT broker.",
                 ),
-                of(|broker_queue| broker_queue.message_counts.published.load(Ordering::Relaxed)).collect(),
+                of(|broker_queue| {
+                    broker_queue
+                        .message_counts
+                        .published
+                        .load(Ordering::Relaxed)
+                })
+                .collect(),
             ),
             with(
                 Metric::counter(
@@ -297,10 +347,18 @@ impl Bus {
 
     /// Reports how full the queues are.
     pub(crate) fn queues(&self) -> Vec<Queue> {
-        let name = |broker| if broker == "internal" { "eventbus/internal" } else { "eventbus/external" };
+        let name = |broker| {
+            if broker == "internal" {
+                "eventbus/internal"
+            } else {
+                "eventbus/external"
+            }
+        };
         let broker_queues = self.broker_queues.iter();
         let mut queues: Vec<Queue> = broker_queues
-            .filter_map(|broker_queue| Queue::of(name(broker_queue.name), &broker_queue.queue.downgrade()))
+            .filter_map(|broker_queue| {
+                Queue::of(name(broker_queue.name), &broker_queue.queue.downgrade())
+            })
             .collect();
         queues.extend(self.bus_metrics.queues());
         queues
@@ -313,31 +371,51 @@ impl Bus {
 
     /// Publishes at every broker. A message that does not fit into the queue of a broker that is down is dropped and counted.
     pub async fn publish(&self, topic: String, payload: impl Into<Bytes>) {
-        let publication = Publication { topic, payload: payload.into(), outcome_sender: None };
+        let publication = Publication {
+            topic,
+            payload: payload.into(),
+            outcome_sender: None,
+        };
         for broker_queue in self.broker_queues.iter() {
             broker_queue.publish(publication.clone()).await;
         }
     }
 
     /// Publishes, and returns a handle to await the outcome.
-    pub(super) async fn begin_publish(&self, topic: String, payload: impl Into<Bytes>) -> Published {
+    pub(super) async fn begin_publish(
+        &self,
+        topic: String,
+        payload: impl Into<Bytes>,
+    ) -> Published {
         let (outcome_sender, outcomes) = mpsc::channel(self.broker_queues.len().max(1));
-        let publication =
-            Publication { topic, payload: payload.into(), outcome_sender: Some(outcome_sender) };
+        let publication = Publication {
+            topic,
+            payload: payload.into(),
+            outcome_sender: Some(outcome_sender),
+        };
         for broker_queue in self.broker_queues.iter() {
             broker_queue.publish(publication.clone()).await;
         }
-        Published { outcomes, brokers: self.broker_queues.len() }
+        Published {
+            outcomes,
+            brokers: self.broker_queues.len(),
+        }
     }
 
     /// Returns the number of dropped publications.
     pub fn dropped(&self) -> u64 {
-        self.broker_queues.iter().map(|broker_queue| broker_queue.dropped.load(Ordering::Relaxed)).sum()
+        self.broker_queues
+            .iter()
+            .map(|broker_queue| broker_queue.dropped.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Returns the number of failed and lost connections.
     pub fn failures(&self) -> u64 {
-        self.broker_queues.iter().map(|broker_queue| broker_queue.failures.load(Ordering::Relaxed)).sum()
+        self.broker_queues
+            .iter()
+            .map(|broker_queue| broker_queue.failures.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Returns the address of the internal broker, once it listens; `None` if there is none, or it has ended.
@@ -354,6 +432,8 @@ impl Bus {
 
     /// Reports whether every broker is up.
     pub fn is_up(&self) -> bool {
-        self.broker_queues.iter().all(|broker_queue| *broker_queue.up.borrow())
+        self.broker_queues
+            .iter()
+            .all(|broker_queue| *broker_queue.up.borrow())
     }
 }

@@ -14,7 +14,9 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    handle::{Availability, BrokerQueue, BrokerQueueReceiver, MessageCounts, Progress, Publication},
+    handle::{
+        Availability, BrokerQueue, BrokerQueueReceiver, MessageCounts, Progress, Publication,
+    },
     metrics::Running,
     passwords,
     receipt::Receipt,
@@ -48,7 +50,15 @@ impl Broker {
     pub(super) fn new(config: Internal) -> (BrokerQueue, Self) {
         let (broker_queue, queue_receiver) = BrokerQueue::in_process();
         let (address, running) = (watch::Sender::new(None), Running::default());
-        (broker_queue, Self { config, queue_receiver, address, running })
+        (
+            broker_queue,
+            Self {
+                config,
+                queue_receiver,
+                address,
+                running,
+            },
+        )
     }
 
     /// Returns its address, once it listens.
@@ -69,22 +79,58 @@ impl Broker {
         shutdown: CancellationToken,
         heartbeat: Heartbeat,
     ) -> Result<(), Error> {
-        let Self { config, queue_receiver, address, running } = self;
-        let BrokerQueueReceiver { publications, availability, progress, message_counts, .. } = queue_receiver;
+        let Self {
+            config,
+            queue_receiver,
+            address,
+            running,
+        } = self;
+        let BrokerQueueReceiver {
+            publications,
+            availability,
+            progress,
+            message_counts,
+            ..
+        } = queue_receiver;
         let message_counts: &MessageCounts = message_counts;
         heartbeat.beat();
         let has_run = address.borrow().is_some();
-        let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
-        let (handle, task) = bind(mqtt::Config { access, ..broker(config) }, has_run).await?;
+        let access = config
+            .access
+            .as_ref()
+            .map(access)
+            .transpose()?
+            .unwrap_or_default();
+        let (handle, task) = bind(
+            mqtt::Config {
+                access,
+                ..broker(config)
+            },
+            has_run,
+        )
+        .await?;
         *running.lock() = Some(handle.clone());
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
-        info!(address = listening.map(tracing::field::display), "the internal MQTT broker listens");
+        info!(
+            address = listening.map(tracing::field::display),
+            "the internal MQTT broker listens"
+        );
         availability.up();
         let qos = QoS::from_number(config.qos).unwrap_or(QoS::AtMostOnce);
         let progress = progress.clone();
-        let outgoing = Outgoing { publications, progress, message_counts, qos, retain: config.retain };
-        let incoming = Incoming { sinks, availability, message_counts };
+        let outgoing = Outgoing {
+            publications,
+            progress,
+            message_counts,
+            qos,
+            retain: config.retain,
+        };
+        let incoming = Incoming {
+            sinks,
+            availability,
+            message_counts,
+        };
         tokio::select! {
             // cancel-safe, all: the broker's own end is awaited; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
@@ -138,9 +184,15 @@ fn broker(config: &Internal) -> mqtt::Config {
         client_authorities: Some(files.ca.clone()),
     });
     mqtt::Config {
-        listeners: vec![Listener { address: config.address, tls }],
+        listeners: vec![Listener {
+            address: config.address,
+            tls,
+        }],
         database: config.database.clone(),
-        limits: Limits { queued_messages: config.session_queue, ..Limits::default() },
+        limits: Limits {
+            queued_messages: config.session_queue,
+            ..Limits::default()
+        },
         ..mqtt::Config::default()
     }
 }
@@ -148,12 +200,30 @@ fn broker(config: &Internal) -> mqtt::Config {
 /// Publishes in order: messages are passed to the broker one after the other, and only its answers are awaited concurrently. A
 /// slow subscriber delays at most that many.
 async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
-    let Outgoing { publications, progress, message_counts, qos, retain } = outgoing;
+    let Outgoing {
+        publications,
+        progress,
+        message_counts,
+        qos,
+        retain,
+    } = outgoing;
     let publications = futures::stream::poll_fn(|context| publications.poll_recv(context));
-    let given = publications.then(move |Publication { topic, payload, outcome_sender }| {
-        let handle = handle.clone();
-        async move { (topic.clone(), outcome_sender, handle.begin_publish(topic, payload, qos, retain).await) }
-    });
+    let given = publications.then(
+        move |Publication {
+                  topic,
+                  payload,
+                  outcome_sender,
+              }| {
+            let handle = handle.clone();
+            async move {
+                (
+                    topic.clone(),
+                    outcome_sender,
+                    handle.begin_publish(topic, payload, qos, retain).await,
+                )
+            }
+        },
+    );
     let published = given.map(move |(topic, outcome_sender, given)| {
         let progress = progress.clone();
         async move {
@@ -175,7 +245,11 @@ async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
             MessageCounts::count(&message_counts.published);
         }
         if let Err((topic, error)) = outcome {
-            warn!(topic, error = &error as &dyn std::error::Error, "failed to publish an MQTT message");
+            warn!(
+                topic,
+                error = &error as &dyn std::error::Error,
+                "failed to publish an MQTT message"
+            );
         }
     }
     std::future::pending().await
@@ -188,10 +262,16 @@ async fn subscribe(
     topics: watch::Receiver<BTreeSet<String>>,
     heartbeat: Heartbeat,
 ) {
-    let Incoming { sinks, availability, message_counts } = incoming;
+    let Incoming {
+        sinks,
+        availability,
+        message_counts,
+    } = incoming;
     let [first, others @ ..] = SUBSCRIPTIONS;
     let listening = async {
-        let subscription = handle.subscribe_confirming(first, MAX_QUEUED_MESSAGES).await?;
+        let subscription = handle
+            .subscribe_confirming(first, MAX_QUEUED_MESSAGES)
+            .await?;
         let filters = subscription.filters();
         for filter in others {
             filters.add(filter).await?;
@@ -207,14 +287,21 @@ async fn subscribe(
         }
         // the broker has ended before, as with the agent; a failure is reported by the broker itself
         Err(PublishError::Stopped) => {}
-        Err(error) => warn!(error = &error as &dyn std::error::Error, "failed to subscribe to MQTT topics"),
+        Err(error) => warn!(
+            error = &error as &dyn std::error::Error,
+            "failed to subscribe to MQTT topics"
+        ),
     }
     let _rest = heartbeat.idle();
     std::future::pending().await
 }
 
 /// Follows the topics of rules. At times it sends the broker a request without effect, so that a broker that hangs is noticed.
-async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>, heartbeat: &Heartbeat) {
+async fn follow(
+    filters: Filters,
+    mut topics: watch::Receiver<BTreeSet<String>>,
+    heartbeat: &Heartbeat,
+) {
     let mut heard = BTreeSet::new();
     loop {
         let mut wanted = topics.borrow_and_update().clone();
@@ -230,7 +317,10 @@ async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>,
         match done {
             Ok(()) | Err(PublishError::Stopped) => {}
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "failed to subscribe to topics of rules");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to subscribe to topics of rules"
+                );
             }
         }
         heard = wanted;
@@ -267,10 +357,22 @@ async fn read(
     availability: &mut Availability,
     message_counts: &MessageCounts,
 ) {
-    while let Some(Delivered { message, confirmation }) = subscription.next_delivered().await {
+    while let Some(Delivered {
+        message,
+        confirmation,
+    }) = subscription.next_delivered().await
+    {
         MessageCounts::count(&message_counts.received);
-        let (receipt, is_reliable) = (Receipt::of_client(confirmation), message.qos > QoS::AtMostOnce);
-        let routed = sinks.route(&message.topic, message.payload.clone(), receipt, is_reliable);
+        let (receipt, is_reliable) = (
+            Receipt::of_client(confirmation),
+            message.qos > QoS::AtMostOnce,
+        );
+        let routed = sinks.route(
+            &message.topic,
+            message.payload.clone(),
+            receipt,
+            is_reliable,
+        );
         if !sinks.deliver(routed, availability, BUSY_TIMEOUT).await {
             return;
         }

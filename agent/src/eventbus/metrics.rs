@@ -38,12 +38,20 @@ impl BusMetrics {
         dropped: Arc<DroppedCounts>,
     ) -> Self {
         let (requests, uploads) = (requests.downgrade(), uploads.downgrade());
-        Self(Some(Sources { broker, requests, uploads, dropped, outbox: None }))
+        Self(Some(Sources {
+            broker,
+            requests,
+            uploads,
+            dropped,
+            outbox: None,
+        }))
     }
 
     /// Adds the length of the outbox.
     pub(super) fn with_outbox(mut self, outbox: Length) -> Self {
-        self.0.iter_mut().for_each(|sources| sources.outbox = Some(outbox.clone()));
+        self.0
+            .iter_mut()
+            .for_each(|sources| sources.outbox = Some(outbox.clone()));
         self
     }
 
@@ -56,14 +64,22 @@ impl BusMetrics {
     }
 
     pub(super) fn queues(&self) -> Vec<Queue> {
-        let Some(sources) = &self.0 else { return Vec::new() };
+        let Some(sources) = &self.0 else {
+            return Vec::new();
+        };
         let requests = Queue::of("eventbus/requests", &sources.requests);
         let uploads = Queue::of("eventbus/uploads", &sources.uploads);
-        requests.into_iter().chain(uploads).chain(sources.outbox.as_ref().map(Length::queue)).collect()
+        requests
+            .into_iter()
+            .chain(uploads)
+            .chain(sources.outbox.as_ref().map(Length::queue))
+            .collect()
     }
 
     pub(super) fn metrics(&self) -> Vec<Metric> {
-        let Some(sources) = &self.0 else { return Vec::new() };
+        let Some(sources) = &self.0 else {
+            return Vec::new();
+        };
         let uploads = Metric::counter(
             "eventbus_uploads_dropped_total",
             "Messages for the cloud that were dropped, since too many waited.",
@@ -76,11 +92,21 @@ impl BusMetrics {
             "eventbus_uploads_lost_total",
             "Messages for the cloud that it will not get, by the reason: too many waited for it, no text, or refused by it.",
         );
-        let reasons = ["outbox_full", "no_text", "refused"].into_iter().zip(sources.dropped.others());
-        let lost = reasons.fold(lost, |metric, (reason, count)| metric.with(&[("reason", reason)], count));
-        let mut metrics =
-            vec![uploads.of(sources.dropped.uploads()), requests.of(sources.dropped.requests()), lost];
-        let handle = sources.broker.as_ref().and_then(|broker| broker.lock().clone());
+        let reasons = ["outbox_full", "no_text", "refused"]
+            .into_iter()
+            .zip(sources.dropped.others());
+        let lost = reasons.fold(lost, |metric, (reason, count)| {
+            metric.with(&[("reason", reason)], count)
+        });
+        let mut metrics = vec![
+            uploads.of(sources.dropped.uploads()),
+            requests.of(sources.dropped.requests()),
+            lost,
+        ];
+        let handle = sources
+            .broker
+            .as_ref()
+            .and_then(|broker| broker.lock().clone());
         if let Some(handle) = handle {
             metrics.extend(broker(handle.counts()));
         }
@@ -118,19 +144,31 @@ fn broker(counts: mqtt::Counts) -> [Metric; 11] {
             "Connections ended for malformed or forbidden packets.",
             counts.faults,
         ),
-        counter("mqtt_slow_clients_total", "Clients cut off because they did not keep up.", counts.slow),
+        counter(
+            "mqtt_slow_clients_total",
+            "Clients cut off because they did not keep up.",
+            counts.slow,
+        ),
         counter(
             "mqtt_sessions_evicted_total",
             "Sessions without their client that ended to make room for new ones.",
             counts.evicted,
         ),
-        gauge("mqtt_clients", "Clients that are connected to the internal MQTT broker.", counts.connections),
+        gauge(
+            "mqtt_clients",
+            "Clients that are connected to the internal MQTT broker.",
+            counts.connections,
+        ),
         gauge(
             "mqtt_sessions",
             "Sessions of the internal MQTT broker, those of clients that are away included.",
             counts.sessions,
         ),
-        gauge("mqtt_retained_messages", "Retained messages of the internal MQTT broker.", counts.retained),
+        gauge(
+            "mqtt_retained_messages",
+            "Retained messages of the internal MQTT broker.",
+            counts.retained,
+        ),
         gauge(
             "mqtt_queued_bytes",
             "Bytes of messages that wait for clients of the internal MQTT broker.",

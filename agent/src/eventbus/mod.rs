@@ -138,7 +138,13 @@ struct Sinks {
 /// # Errors
 /// The TLS or password files cannot be used.
 pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
-    let Config { internal, external, store, hub, messages } = config;
+    let Config {
+        internal,
+        external,
+        store,
+        hub,
+        messages,
+    } = config;
     let (requests, received) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let (uploads, items) = mpsc::channel(upload::MAX_QUEUED_UPLOADS);
     let promises = promises::Promises::default();
@@ -155,17 +161,38 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
     let (connections, connected) = watch::channel(0);
-    let sinks =
-        Sinks { requests, uploads, connections: Arc::new(connections), has_devices: true, dropped, promises };
+    let sinks = Sinks {
+        requests,
+        uploads,
+        connections: Arc::new(connections),
+        has_devices: true,
+        dropped,
+        promises,
+    };
     let external = external.map(external::Broker::new).transpose()?;
     let (inside, internal) = internal.map(internal::Broker::new).unzip();
     let (outside, external) = external.unzip();
     let addresses = internal.as_ref().map(internal::Broker::listening);
     let running = internal.as_ref().map(internal::Broker::running);
-    let bus_metrics =
-        BusMetrics::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone()).with_outbox(length);
-    let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(bus_metrics);
-    let task = Task { internal, external, sinks, outbox, store, hub, messages, bus: bus.clone() };
+    let bus_metrics = BusMetrics::new(
+        running,
+        &sinks.requests,
+        &sinks.uploads,
+        sinks.dropped.clone(),
+    )
+    .with_outbox(length);
+    let bus =
+        Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(bus_metrics);
+    let task = Task {
+        internal,
+        external,
+        sinks,
+        outbox,
+        store,
+        hub,
+        messages,
+        bus: bus.clone(),
+    };
     Ok((bus, Requests::new(received, connected), task))
 }
 

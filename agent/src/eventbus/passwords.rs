@@ -43,22 +43,33 @@ pub enum PasswordError {
 
 /// Reads users and passwords. Empty lines and lines that begin with `#` are ignored.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, Secret)>, PasswordError> {
-    let failed = |source| PasswordError::File { path: path.to_owned(), source };
+    let failed = |source| PasswordError::File {
+        path: path.to_owned(),
+        source,
+    };
     let file = File::open(path).map_err(failed)?;
     if is_open(&file.metadata().map_err(failed)?) {
         return Err(PasswordError::Accessible(path.to_owned()));
     }
     let mut text = String::new();
-    file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    file.take(MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(PasswordError::TooLarge(path.to_owned()));
     }
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let users = lines.map(|(number, line)| match line.split_once(':') {
         Some((user, password)) if !user.is_empty() && !password.is_empty() => {
             Ok((user.to_owned(), Secret::new(password)))
         }
-        _ => Err(PasswordError::Line { path: path.to_owned(), line: number + 1 }),
+        _ => Err(PasswordError::Line {
+            path: path.to_owned(),
+            line: number + 1,
+        }),
     });
     users.collect()
 }
@@ -85,7 +96,10 @@ mod tests {
     fn users_are_read() {
         let (_directory, path) = file("# devices\nd1:secret\n\nops:a:b\n", 0o600);
         let users = read(&path).unwrap();
-        let users: Vec<_> = users.iter().map(|(user, password)| (user.as_str(), password.expose())).collect();
+        let users: Vec<_> = users
+            .iter()
+            .map(|(user, password)| (user.as_str(), password.expose()))
+            .collect();
         assert_eq!(users, [("d1", "secret"), ("ops", "a:b")]);
     }
 
@@ -103,6 +117,9 @@ mod tests {
         }
         let (_directory, path) = file(&"x".repeat(MAX_BYTES as usize + 1), 0o600);
         assert!(matches!(read(&path), Err(PasswordError::TooLarge(_))));
-        assert!(matches!(read(Path::new("/nowhere/users")), Err(PasswordError::File { .. })));
+        assert!(matches!(
+            read(Path::new("/nowhere/users")),
+            Err(PasswordError::File { .. })
+        ));
     }
 }

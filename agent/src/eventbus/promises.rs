@@ -34,10 +34,15 @@ impl Promises {
     pub(super) fn of(&self, topic: &str) -> Terms {
         let all = self.0.lock();
         // most rules name their topic exactly, and no rule can add to all guarantees
-        if let Some(promise) = all.get(topic).filter(|promise| promise.terms == Terms::OURS) {
+        if let Some(promise) = all
+            .get(topic)
+            .filter(|promise| promise.terms == Terms::OURS)
+        {
             return promise.terms;
         }
-        let of_it = all.iter().filter(|(filter, _)| filter_matches(filter, topic));
+        let of_it = all
+            .iter()
+            .filter(|(filter, _)| filter_matches(filter, topic));
         of_it.fold(Terms::default(), |all, (_, Promise { terms, .. })| Terms {
             answered: all.answered || terms.answered,
             base64: all.base64 || terms.base64,
@@ -80,14 +85,26 @@ mod tests {
         let promises = Promises::default();
         promises.set("default/#", Some(Terms::OURS));
         promises.set("other/up", Some(Terms::default()));
-        assert_eq!((promises.of("default/up"), promises.of("other/up")), (Terms::OURS, Terms::default()));
+        assert_eq!(
+            (promises.of("default/up"), promises.of("other/up")),
+            (Terms::OURS, Terms::default())
+        );
         assert!(!promises.record_missed("default/up") && !promises.record_missed("default/up"));
         promises.record_answered("default/x");
         assert!(!promises.record_missed("default/up") && !promises.record_missed("default/up"));
         assert!(promises.record_missed("default/up"));
-        assert_eq!(promises.of("default/up"), Terms { answered: false, base64: true });
+        assert_eq!(
+            promises.of("default/up"),
+            Terms {
+                answered: false,
+                base64: true
+            }
+        );
         promises.set("default/#", Some(Terms::OURS));
-        assert!(promises.of("default/up").answered, "said again, it holds again");
+        assert!(
+            promises.of("default/up").answered,
+            "said again, it holds again"
+        );
         promises.set("default/#", None);
         assert_eq!(promises.of("default/up"), Terms::default());
     }

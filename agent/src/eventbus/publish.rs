@@ -25,7 +25,11 @@ pub(super) struct Publisher<'a> {
 
 impl<'a> Publisher<'a> {
     pub(super) fn new(bus: &'a Bus, hub: &'a EdgeHub) -> Self {
-        Self { bus, hub, answers: JoinSet::new() }
+        Self {
+            bus,
+            hub,
+            answers: JoinSet::new(),
+        }
     }
 
     /// Publishes in the order of the calls, and answers when the brokers have the message.
@@ -38,7 +42,10 @@ impl<'a> Publisher<'a> {
         let published = match payload(&topic, content) {
             Ok(payload) => Ok(self.bus.begin_publish(topic.clone(), payload).await),
             Err(why) => {
-                warn!(topic = short(&topic), why, "cannot publish a message of a cloud rule");
+                warn!(
+                    topic = short(&topic),
+                    why, "cannot publish a message of a cloud rule"
+                );
                 Err(why)
             }
         };
@@ -49,10 +56,17 @@ impl<'a> Publisher<'a> {
             };
             let failed = outcome.is_err();
             let content = outcome.err().unwrap_or_else(|| "OK".to_owned()).into();
-            let answer = Upstream::BusAnswer { topic: topic.into(), failed, content };
+            let answer = Upstream::BusAnswer {
+                topic: topic.into(),
+                failed,
+                content,
+            };
             // a disconnected cloud has told its caller itself
-            let _ =
-                timeout(PUBLISH_TIMEOUT, hub.send(answer.into_message(unix_millis()).answering(&id))).await;
+            let _ = timeout(
+                PUBLISH_TIMEOUT,
+                hub.send(answer.into_message(unix_millis()).answering(&id)),
+            )
+            .await;
         }));
     }
 }
@@ -72,9 +86,13 @@ fn payload(topic: &str, content: &Value) -> Result<Vec<u8>, String> {
     check_publication(topic).map_err(|fault| fault.to_string())?;
     match content {
         // as with EdgeCore's own rules, an object is published as its JSON
-        other if Payload::read(other).is_none() && !other.is_null() => Ok(other.to_string().into_bytes()),
+        other if Payload::read(other).is_none() && !other.is_null() => {
+            Ok(other.to_string().into_bytes())
+        }
         Value::Null => Err("there is no payload".to_owned()),
-        content => Ok(Payload::read(content).map(Payload::into_bytes).unwrap_or_default()),
+        content => Ok(Payload::read(content)
+            .map(Payload::into_bytes)
+            .unwrap_or_default()),
     }
 }
 

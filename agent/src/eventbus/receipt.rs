@@ -55,7 +55,10 @@ impl Receipt {
     /// Creates the receipt of a message that the broker waits for.
     pub(super) fn of(client: &AsyncClient, publish: &Publish, connections: &Connections) -> Self {
         // the acknowledgement needs only the header
-        let publish = Publish { payload: Bytes::new(), ..publish.clone() };
+        let publish = Publish {
+            payload: Bytes::new(),
+            ..publish.clone()
+        };
         Self(Awaiting::Broker(Box::new(PendingAck {
             client: client.clone(),
             publish,

@@ -27,7 +27,10 @@ pub(crate) enum Received {
 pub struct Requests(Option<(mpsc::Receiver<Received>, watch::Receiver<u64>)>);
 
 impl Requests {
-    pub(super) fn new(received: mpsc::Receiver<Received>, connections: watch::Receiver<u64>) -> Self {
+    pub(super) fn new(
+        received: mpsc::Receiver<Received>,
+        connections: watch::Receiver<u64>,
+    ) -> Self {
         Self(Some((received, connections)))
     }
 
@@ -38,7 +41,9 @@ impl Requests {
 
     /// Waits for requests and appends up to `limit` of them to `into`. Returns false when no more will come. Cancel-safe.
     pub(crate) async fn next(&mut self, into: &mut Vec<Received>, limit: usize) -> bool {
-        let Some((received, connections)) = &mut self.0 else { return false };
+        let Some((received, connections)) = &mut self.0 else {
+            return false;
+        };
         tokio::select! {
             // cancel-safe, both: nothing is taken unless the arm wins
             count = received.recv_many(into, limit) => count > 0,

@@ -25,7 +25,13 @@ pub(super) enum Routed {
 
 impl Sinks {
     /// Sends a message to its receiver if there is space. One that is not `reliable` (QoS 0) is dropped if the outbox has none.
-    pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt, reliable: bool) -> Routed {
+    pub(super) fn route(
+        &self,
+        topic: &str,
+        payload: Bytes,
+        receipt: Receipt,
+        reliable: bool,
+    ) -> Routed {
         match Topic::parse(Topic::without_tag(topic)) {
             Topic::Device(..) | Topic::Node(..) if !self.has_devices => {
                 // DeviceTwin is disabled, so nothing else would acknowledge the message
@@ -33,7 +39,11 @@ impl Sinks {
                 Routed::Accepted
             }
             topic @ (Topic::Device(..) | Topic::Node(..)) => {
-                match self.requests.try_send(Received::Message { topic, payload, receipt }) {
+                match self.requests.try_send(Received::Message {
+                    topic,
+                    payload,
+                    receipt,
+                }) {
                     // DeviceTwin has ended: what it has not written is not acknowledged
                     Ok(()) | Err(TrySendError::Closed(_)) => Routed::Accepted,
                     Err(TrySendError::Full(received)) => Routed::Full(received),
@@ -41,13 +51,21 @@ impl Sinks {
             }
             Topic::Other(topic) if Topic::is_of_devices(&topic) => {
                 // as in EdgeCore it is for DeviceTwin, whatever its subscribers, and is no request that DeviceTwin knows
-                warn!(topic, "cannot handle messages on this topic; message dropped");
+                warn!(
+                    topic,
+                    "cannot handle messages on this topic; message dropped"
+                );
                 receipt.acknowledge();
                 Routed::Accepted
             }
-            Topic::Upload(topic) | Topic::Other(topic) => {
-                self.upload(Upload { topic, payload, receipt }, reliable)
-            }
+            Topic::Upload(topic) | Topic::Other(topic) => self.upload(
+                Upload {
+                    topic,
+                    payload,
+                    receipt,
+                },
+                reliable,
+            ),
         }
     }
 
@@ -62,8 +80,14 @@ impl Sinks {
     ) -> bool {
         match routed {
             Routed::Accepted => true,
-            Routed::Full(received) => self.send(&self.requests, received, availability, patience).await,
-            Routed::FullOutbox(upload) => self.send(&self.uploads, upload, availability, patience).await,
+            Routed::Full(received) => {
+                self.send(&self.requests, received, availability, patience)
+                    .await
+            }
+            Routed::FullOutbox(upload) => {
+                self.send(&self.uploads, upload, availability, patience)
+                    .await
+            }
         }
     }
 
@@ -77,7 +101,9 @@ impl Sinks {
         if let Ok(room) = timeout(patience, receiver.reserve()).await {
             return room.map(|room| room.send(message)).is_ok();
         }
-        let (sent, has_dropped) = availability.without_publishers(receiver.send(message)).await;
+        let (sent, has_dropped) = availability
+            .without_publishers(receiver.send(message))
+            .await;
         if has_dropped {
             // nothing else would make DeviceTwin publish its state again
             self.connections.send_modify(|count| *count += 1);
@@ -141,14 +167,23 @@ mod tests {
                 dropped: Arc::default(),
                 promises: Promises::default(),
             };
-            Self { sinks, client, events, uploads, requests }
+            Self {
+                sinks,
+                client,
+                events,
+                uploads,
+                requests,
+            }
         }
 
         /// Routes a message on `topic`; returns how many have been acknowledged then.
         fn routes(&self, topic: &str) -> usize {
             let publish = Publish::new(topic, QoS::AtLeastOnce, Vec::new());
             let receipt = Receipt::of(&self.client, &publish, &Connections::default());
-            assert!(matches!(self.sinks.route(topic, Bytes::new(), receipt, true), Routed::Accepted));
+            assert!(matches!(
+                self.sinks.route(topic, Bytes::new(), receipt, true),
+                Routed::Accepted
+            ));
             self.acknowledged()
         }
 
@@ -167,14 +202,21 @@ mod tests {
         let publish = Publish::new(TOPIC, QoS::AtLeastOnce, Vec::new());
         let receipt = || Receipt::of(&rig.client, &publish, &Connections::default());
         let full = rig.sinks.route(TOPIC, Bytes::new(), receipt(), true);
-        assert!(matches!(full, Routed::FullOutbox(_)), "a message above QoS 0 is not dropped");
-        let routed = rig.sinks.route(TOPIC, Bytes::new(), Receipt::default(), false);
+        assert!(
+            matches!(full, Routed::FullOutbox(_)),
+            "a message above QoS 0 is not dropped"
+        );
+        let routed = rig
+            .sinks
+            .route(TOPIC, Bytes::new(), Receipt::default(), false);
         assert!(matches!(routed, Routed::Accepted), "one at QoS 0 is");
         assert_eq!(rig.sinks.dropped.uploads(), 1);
         let sinks = rig.sinks.clone();
         let waiting = tokio::spawn(async move {
             let (_queue, mut broker) = BrokerQueue::new();
-            sinks.deliver(full, &mut broker.availability, Duration::ZERO).await
+            sinks
+                .deliver(full, &mut broker.availability, Duration::ZERO)
+                .await
         });
         for stored in 1..=ROOM + 1 {
             rig.uploads.recv().await.unwrap().receipt.acknowledge();
@@ -186,7 +228,10 @@ mod tests {
     #[test]
     fn unknown_device_messages_are_not_sent_to_the_cloud() {
         let mut rig = Rig::new(true);
-        for topic in ["$hw/events/device/default/d/twin/other", "$hw/events/node/edge-1/other"] {
+        for topic in [
+            "$hw/events/device/default/d/twin/other",
+            "$hw/events/node/edge-1/other",
+        ] {
             let before = rig.acknowledged();
             assert_eq!(rig.routes(topic), before + 1, "{topic}");
         }
@@ -201,12 +246,18 @@ mod tests {
         let publish = Publish::new("default/up", QoS::AtLeastOnce, Vec::new());
         let route = |rig: &Rig| {
             let receipt = Receipt::of(&rig.client, &publish, &Connections::default());
-            rig.sinks.route("default/up", Bytes::from_static(b"\xff\0"), receipt, true);
+            rig.sinks
+                .route("default/up", Bytes::from_static(b"\xff\0"), receipt, true);
         };
         route(&rig);
-        assert_eq!((rig.acknowledged(), rig.sinks.dropped.others()), (1, [0, 1, 0]));
+        assert_eq!(
+            (rig.acknowledged(), rig.sinks.dropped.others()),
+            (1, [0, 1, 0])
+        );
         assert!(rig.uploads.try_recv().is_err());
-        rig.sinks.promises.set("default/#", Some(wire::bus::Terms::OURS));
+        rig.sinks
+            .promises
+            .set("default/#", Some(wire::bus::Terms::OURS));
         route(&rig);
         let item = crate::outbox::Item::from(rig.uploads.try_recv().unwrap());
         assert_eq!(item.message.content, serde_json::json!({"base64": "/wA="}));
@@ -223,7 +274,11 @@ mod tests {
         assert!(rig.requests.try_recv().is_ok());
         rig.requests.close();
         // DeviceTwin has ended and may come back
-        assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default(), true), Routed::Accepted));
+        assert!(matches!(
+            rig.sinks
+                .route(TOPIC, Bytes::new(), Receipt::default(), true),
+            Routed::Accepted
+        ));
         assert_eq!(rig.acknowledged(), 0);
     }
 }

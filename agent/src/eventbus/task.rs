@@ -61,7 +61,16 @@ impl Task {
         heartbeat: &Heartbeat,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let Self { internal, external, sinks, outbox, store, hub, messages, bus } = self;
+        let Self {
+            internal,
+            external,
+            sinks,
+            outbox,
+            store,
+            hub,
+            messages,
+            bus,
+        } = self;
         let (stop, has_internal) = (shutdown.clone(), internal.is_some());
         heartbeat.beat();
         let known = load(store, &sinks.promises).await;
@@ -70,7 +79,11 @@ impl Task {
         let (mine, of_external) = (sinks.clone(), topics.clone());
         let inside = async {
             match internal {
-                Some(broker) => broker.run(mine, topics, stop, heartbeat.for_loop("internal broker")).await,
+                Some(broker) => {
+                    broker
+                        .run(mine, topics, stop, heartbeat.for_loop("internal broker"))
+                        .await
+                }
                 None => std::future::pending().await,
             }
         };
@@ -80,7 +93,13 @@ impl Task {
                 None => std::future::pending().await,
             }
         };
-        let rules = RuleTopics { store, topics: set, promises: sinks.promises.clone(), bus, hub };
+        let rules = RuleTopics {
+            store,
+            topics: set,
+            promises: sinks.promises.clone(),
+            bus,
+            hub,
+        };
         let others = async { tokio::join!(outbox.run(), listen(messages, rules, heartbeat)) };
         let ended = tokio::select! {
             // the internal broker ends by itself, after its clients were disconnected
@@ -97,7 +116,11 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Ok(Box::pin(self.run_restartable(&heartbeat, shutdown)).await?)
     }
 }
@@ -125,7 +148,10 @@ async fn load(store: &Arc<dyn Store>, promises: &Promises) -> BTreeSet<String> {
 }
 
 async fn failed(failure: &StoreError) {
-    error!(error = failure as &dyn std::error::Error, "failed to access topics of rules; retrying");
+    error!(
+        error = failure as &dyn std::error::Error,
+        "failed to access topics of rules; retrying"
+    );
     tokio::time::sleep(STORE_RETRY_DELAY).await;
 }
 
@@ -149,15 +175,25 @@ impl RuleTopics<'_> {
             && self.topics.borrow().len() >= MAX_TOPICS
             && !self.topics.borrow().contains(&topic)
         {
-            warn!(topic, "cannot subscribe to more than {MAX_TOPICS} topics of rules; delete unused rules");
+            warn!(
+                topic,
+                "cannot subscribe to more than {MAX_TOPICS} topics of rules; delete unused rules"
+            );
             return;
         }
-        while let Err(failure) = TOPICS.set_detail(self.store, &topic, terms.map(Terms::content)).await {
+        while let Err(failure) = TOPICS
+            .set_detail(self.store, &topic, terms.map(Terms::content))
+            .await
+        {
             failed(&failure).await;
         }
         self.promises.set(&topic, terms);
         self.topics.send_if_modified(|topics| {
-            if terms.is_some() { topics.insert(topic) } else { topics.remove(&topic) }
+            if terms.is_some() {
+                topics.insert(topic)
+            } else {
+                topics.remove(&topic)
+            }
         });
     }
 }
@@ -169,13 +205,22 @@ async fn listen(messages: &mut RouterMessages, rules: RuleTopics<'_>, heartbeat:
         let rest = heartbeat.idle();
         let message = messages.next().await;
         drop(rest);
-        let Some(Down { header, body }) = message else { break };
+        let Some(Down { header, body }) = message else {
+            break;
+        };
         match body {
             Downstream::Subscription { on, topic, content } => {
-                rules.subscribe(topic, on.then(|| Terms::read(&content))).await;
+                rules
+                    .subscribe(topic, on.then(|| Terms::read(&content)))
+                    .await;
             }
-            Downstream::Publish { topic, payload } => publisher.publish(&header, topic, &payload).await,
-            other => warn!(what = other.kind(), "message is not about topics; message ignored"),
+            Downstream::Publish { topic, payload } => {
+                publisher.publish(&header, topic, &payload).await
+            }
+            other => warn!(
+                what = other.kind(),
+                "message is not about topics; message ignored"
+            ),
         }
     }
     // the cloud's messages have ended, as everything else will soon

@@ -37,7 +37,10 @@ fn topic(device: &str, what: &str) -> String {
 async fn talk(node: &Node, mapper: &mut Mapper) {
     for device in DEVICES {
         node.want("21").await;
-        let (update, result) = (topic(device, "twin/update"), topic(device, "twin/update/result"));
+        let (update, result) = (
+            topic(device, "twin/update"),
+            topic(device, "twin/update/result"),
+        );
         mapper
             .publish(
                 &update,
@@ -45,24 +48,42 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
             )
             .await;
         let told = mapper.told(&result, "x1").await;
-        assert_eq!((&told["twin"]["temp"]["actual"]["value"], told.get("code")), (&json!("20"), None));
+        assert_eq!(
+            (&told["twin"]["temp"]["actual"]["value"], told.get("code")),
+            (&json!("20"), None)
+        );
         let delta = mapper
             .until(&topic(device, "twin/update/delta"), |body| {
                 body["twin"]["temp"]["actual"]["value"] == "20"
             })
             .await;
         assert_eq!(delta["delta"], json!({"temp": "21"}));
-        let document =
-            mapper.until(&topic(device, "twin/update/document"), |body| body["event_id"] == "x1").await;
+        let document = mapper
+            .until(&topic(device, "twin/update/document"), |body| {
+                body["event_id"] == "x1"
+            })
+            .await;
         assert_eq!(document["twin"]["temp"]["current"]["actual"]["value"], "20");
-        mapper.publish(&topic(device, "twin/get"), json!({"event_id": "x2"})).await;
+        mapper
+            .publish(&topic(device, "twin/get"), json!({"event_id": "x2"}))
+            .await;
         let told = mapper.told(&topic(device, "twin/get/result"), "x2").await;
         assert_eq!(told["twin"]["temp"]["expected"]["value"], "21");
-        mapper.publish(&topic(device, "state/update"), json!({"event_id": "x3", "state": "online"})).await;
-        let told = mapper.told(&topic(device, "state/update/result"), "x3").await;
+        mapper
+            .publish(
+                &topic(device, "state/update"),
+                json!({"event_id": "x3", "state": "online"}),
+            )
+            .await;
+        let told = mapper
+            .told(&topic(device, "state/update/result"), "x3")
+            .await;
         assert_eq!(told["device"]["state"], "online");
         mapper
-            .publish(&update, json!({"event_id": "x4", "twin": {"temp": {"actual": {"value": "1000"}}}}))
+            .publish(
+                &update,
+                json!({"event_id": "x4", "twin": {"temp": {"actual": {"value": "1000"}}}}),
+            )
             .await;
         assert_eq!(mapper.told(&result, "x4").await["code"], 400);
         mapper.publish_text(&update, "no json").await;
@@ -75,19 +96,34 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
             400
         );
         mapper.publish_text(&update, &"x".repeat(300 * 1024)).await;
-        assert_eq!(mapper.until(&result, |body| body["code"] == 413).await["code"], 413);
+        assert_eq!(
+            mapper.until(&result, |body| body["code"] == 413).await["code"],
+            413
+        );
         let unknown = format!("no{device}");
-        mapper.publish(&topic(&unknown, "twin/get"), json!({"event_id": "x5"})).await;
-        assert_eq!(mapper.told(&topic(&unknown, "twin/get/result"), "x5").await["code"], 404);
+        mapper
+            .publish(&topic(&unknown, "twin/get"), json!({"event_id": "x5"}))
+            .await;
+        assert_eq!(
+            mapper.told(&topic(&unknown, "twin/get/result"), "x5").await["code"],
+            404
+        );
     }
     let node_topic = "$hw/events/node/edge-1/membership/get";
     mapper.publish(node_topic, json!({"event_id": "x6"})).await;
     let told = mapper.told(&format!("{node_topic}/result"), "x6").await;
-    assert_eq!(told["devices"], json!([{"id": "default/d", "name": "d", "state": "online"}]));
+    assert_eq!(
+        told["devices"],
+        json!([{"id": "default/d", "name": "d", "state": "online"}])
+    );
     let counts = node.devices.counts();
     assert_eq!(
-        [RequestOutcome::Bad, RequestOutcome::TooLarge, RequestOutcome::Unknown]
-            .map(|count| counts.get(count)),
+        [
+            RequestOutcome::Bad,
+            RequestOutcome::TooLarge,
+            RequestOutcome::Unknown
+        ]
+        .map(|count| counts.get(count)),
         [4, 2, 2]
     );
 }
@@ -118,9 +154,13 @@ async fn both_brokers_hear_everything() {
     node.until_up().await;
     for (number, _) in DEVICES.iter().enumerate() {
         let event = format!("x{number}");
-        let (asks, hears) =
-            if number == 0 { (&mut inside, &mut outside) } else { (&mut outside, &mut inside) };
-        asks.publish(&topic("default/d", "twin/get"), json!({"event_id": event})).await;
+        let (asks, hears) = if number == 0 {
+            (&mut inside, &mut outside)
+        } else {
+            (&mut outside, &mut inside)
+        };
+        asks.publish(&topic("default/d", "twin/get"), json!({"event_id": event}))
+            .await;
         let result = topic("default/d", "twin/get/result");
         asks.told(&result, &event).await;
         hears.told(&result, &event).await;
@@ -145,9 +185,20 @@ async fn a_broker_with_certificates_and_passwords() {
         node.until_failed(3).await;
         assert!(!node.bus.is_up());
     }
-    let plain = Node::start(None, Some(External { tls: None, ..with(&files, "right") }), node::store()).await;
+    let plain = Node::start(
+        None,
+        Some(External {
+            tls: None,
+            ..with(&files, "right")
+        }),
+        node::store(),
+    )
+    .await;
     plain.until_failed(3).await;
-    assert!(!plain.bus.is_up(), "nothing is said in the clear to a broker that is not");
+    assert!(
+        !plain.bus.is_up(),
+        "nothing is said in the clear to a broker that is not"
+    );
     let node = Node::start(None, Some(with(&files, "right")), node::store()).await;
     node.until_up().await;
 }
@@ -156,7 +207,9 @@ async fn a_broker_with_certificates_and_passwords() {
 async fn all_are_answered(mapper: &mut Mapper, numbers: Range<usize>) {
     let mut missing: BTreeSet<String> = numbers.map(|number| format!("n{number}")).collect();
     while !missing.is_empty() {
-        let body = mapper.until(&topic("default/d", "twin/update/result"), |_| true).await;
+        let body = mapper
+            .until(&topic("default/d", "twin/update/result"), |_| true)
+            .await;
         assert_eq!(body.get("code"), None, "{body}");
         missing.remove(body["event_id"].as_str().unwrap());
     }
@@ -179,7 +232,12 @@ async fn loses_nothing(mut broker: impl RestartableBroker, restarts: usize) {
     node.until_up().await;
     for round in 0..restarts {
         for number in 0..EACH {
-            mapper.publish(&topic("default/d", "twin/update"), numbered(round * EACH + number)).await;
+            mapper
+                .publish(
+                    &topic("default/d", "twin/update"),
+                    numbered(round * EACH + number),
+                )
+                .await;
         }
         broker.restart().await;
         let answered = (round + 1) * EACH;
@@ -197,8 +255,12 @@ async fn loses_nothing(mut broker: impl RestartableBroker, restarts: usize) {
     // one that was under way may have come twice
     assert!(counts.get(RequestOutcome::Done) >= (restarts * EACH) as u64);
     assert_eq!(
-        [RequestOutcome::Bad, RequestOutcome::TooLarge, RequestOutcome::Unknown]
-            .map(|count| counts.get(count)),
+        [
+            RequestOutcome::Bad,
+            RequestOutcome::TooLarge,
+            RequestOutcome::Unknown
+        ]
+        .map(|count| counts.get(count)),
         [0; 3]
     );
     assert!(node.bus.failures() >= restarts as u64, "each was counted");
@@ -207,7 +269,11 @@ async fn loses_nothing(mut broker: impl RestartableBroker, restarts: usize) {
 #[tokio::test]
 async fn a_broker_that_is_started_again_and_again_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    loses_nothing(ExternalBroker::start(Some(directory.path())).await, restarts(10)).await;
+    loses_nothing(
+        ExternalBroker::start(Some(directory.path())).await,
+        restarts(10),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -226,7 +292,12 @@ async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
     node.until_up().await;
     for round in 0..KILLS {
         for number in 0..EACH {
-            mapper.publish(&topic("default/d", "twin/update"), numbered(round * EACH + number)).await;
+            mapper
+                .publish(
+                    &topic("default/d", "twin/update"),
+                    numbered(round * EACH + number),
+                )
+                .await;
         }
         node.kill().await;
         node = Node::start(None, Some(beside.external()), store.clone()).await;
@@ -247,31 +318,45 @@ async fn desired_values_are_published_again_when_a_broker_is_back() {
     let mut mapper = Mapper::connect(beside.address, "mapper").await;
     beside.stop().await;
     beside.start_again().await;
-    let delta =
-        mapper.until(&topic("default/d", "twin/update/delta"), |body| body["delta"]["temp"] == "33").await;
+    let delta = mapper
+        .until(&topic("default/d", "twin/update/delta"), |body| {
+            body["delta"]["temp"] == "33"
+        })
+        .await;
     assert_eq!(delta["twin"]["temp"]["expected"]["value"], "33");
 }
 
 /// Returns a node whose disk has begun to fail, and a mapper that has published one update since.
-async fn with_an_update_on_a_failing_disk() -> (ExternalBroker, Arc<node::FailingStore>, Node, Mapper) {
+async fn with_an_update_on_a_failing_disk()
+-> (ExternalBroker, Arc<node::FailingStore>, Node, Mapper) {
     let beside = ExternalBroker::start(None).await;
     let store = node::FailingStore::new();
     let node = Node::start(None, Some(beside.external()), store.clone()).await;
     let mut mapper = Mapper::connect(beside.address, "mapper").await;
     node.until_up().await;
     store.fail(true);
-    mapper.publish(&topic("default/d", "twin/update"), numbered(1)).await;
+    mapper
+        .publish(&topic("default/d", "twin/update"), numbered(1))
+        .await;
     (beside, store, node, mapper)
 }
 
 #[tokio::test]
 async fn requests_that_cannot_be_written_are_refused_or_wait() {
     let (beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;
-    let refused = node.devices.report_state(&node::device(), "online").await.unwrap_err();
+    let refused = node
+        .devices
+        .report_state(&node::device(), "online")
+        .await
+        .unwrap_err();
     assert_eq!(refused.code, 500);
     store.until_failed(2).await;
     let twin = node.devices.twin(&node::device()).await.unwrap();
-    assert_eq!(twin["temp"].clone().unwrap().actual, None, "what is not on disk is not so");
+    assert_eq!(
+        twin["temp"].clone().unwrap().actual,
+        None,
+        "what is not on disk is not so"
+    );
     // the broker got no acknowledgement, and sends it to the client that comes back
     node.kill().await;
     store.fail(false);
@@ -281,7 +366,9 @@ async fn requests_that_cannot_be_written_are_refused_or_wait() {
     // it does not send it again on the same connection
     let (failed, connections) = (store.failed(), node.bus.failures());
     store.fail(true);
-    mapper.publish(&topic("default/d", "twin/update"), numbered(2)).await;
+    mapper
+        .publish(&topic("default/d", "twin/update"), numbered(2))
+        .await;
     store.until_failed(failed + 1).await;
     store.fail(false);
     assert_eq!(mapper.told(&result, "n2").await.get("code"), None);
@@ -294,13 +381,39 @@ async fn a_report_does_not_overtake_an_update_that_waits_for_the_disk() {
     let (_beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;
     store.until_failed(1).await;
     let reading = |value: &str| {
-        vec![Reading { property: "temp".into(), value: Some(value.into()), ..Reading::default() }]
+        vec![Reading {
+            property: "temp".into(),
+            value: Some(value.into()),
+            ..Reading::default()
+        }]
     };
-    let refused = node.devices.report(&node::device(), reading("2")).await.unwrap_err();
+    let refused = node
+        .devices
+        .report(&node::device(), reading("2"))
+        .await
+        .unwrap_err();
     assert_eq!(refused.code, 500);
     store.fail(false);
-    node.devices.report(&node::device(), reading("3")).await.unwrap();
-    assert_eq!(mapper.told(&topic("default/d", "twin/update/result"), "n1").await.get("code"), None);
+    node.devices
+        .report(&node::device(), reading("3"))
+        .await
+        .unwrap();
+    assert_eq!(
+        mapper
+            .told(&topic("default/d", "twin/update/result"), "n1")
+            .await
+            .get("code"),
+        None
+    );
     let twin = node.devices.twin(&node::device()).await.unwrap();
-    assert_eq!(twin["temp"].clone().unwrap().actual.unwrap().value.as_deref(), Some("3"));
+    assert_eq!(
+        twin["temp"]
+            .clone()
+            .unwrap()
+            .actual
+            .unwrap()
+            .value
+            .as_deref(),
+        Some("3")
+    );
 }

@@ -29,7 +29,9 @@ pub(super) struct Dialler {
 
 impl std::fmt::Debug for Dialler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dialler").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("Dialler")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
     }
 }
 
@@ -51,7 +53,9 @@ impl Dialler {
                 format!("{} did not answer within {CONNECT_TIMEOUT:?}", self.server),
             )
         };
-        timeout(CONNECT_TIMEOUT, self.connect()).await.unwrap_or_else(|_| Err(late()))
+        timeout(CONNECT_TIMEOUT, self.connect())
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
@@ -59,7 +63,9 @@ impl Dialler {
         stream.set_nodelay(true)?;
         limits::set_keepalive(&stream)?;
         let stream = QuickAckStream(stream);
-        let Some(files) = &self.tls else { return Ok(Box::new(stream)) };
+        let Some(files) = &self.tls else {
+            return Ok(Box::new(stream));
+        };
         let connector = TlsConnector::from(client_config(files).map_err(io::Error::other)?);
         let name = ServerName::try_from(self.server.host.clone()).map_err(io::Error::other)?;
         Ok(Box::new(connector.connect(name, stream).await?))

@@ -9,8 +9,16 @@ pub(super) const TOPICS: NameSet = NameSet::new("eventbus.outrigger.dev", "topic
 
 /// Returns the filters that no other of them covers: together they match the same topics.
 pub(super) fn without_covered(filters: BTreeSet<String>) -> BTreeSet<String> {
-    let is_covered = |filter: &String| filters.iter().any(|other| other != filter && covers(other, filter));
-    filters.iter().filter(|filter| !is_covered(filter)).cloned().collect()
+    let is_covered = |filter: &String| {
+        filters
+            .iter()
+            .any(|other| other != filter && covers(other, filter))
+    };
+    filters
+        .iter()
+        .filter(|filter| !is_covered(filter))
+        .cloned()
+        .collect()
 }
 
 /// Reports whether a filter matches everything that the other one matches.
@@ -46,13 +54,36 @@ mod tests {
             ("a/+", "a/b"),
             ("+", "a"),
         ] {
-            assert!(covers(wide, narrow) && !covers(narrow, wide), "{wide} {narrow}");
+            assert!(
+                covers(wide, narrow) && !covers(narrow, wide),
+                "{wide} {narrow}"
+            );
         }
-        for (one, other) in [("#", "$hw/x"), ("+/b", "a/+"), ("a/+", "a/#"), ("a", "b"), ("a/b", "a")] {
+        for (one, other) in [
+            ("#", "$hw/x"),
+            ("+/b", "a/+"),
+            ("a/+", "a/#"),
+            ("a", "b"),
+            ("a/b", "a"),
+        ] {
             assert!(!covers(one, other), "{one} {other}");
         }
-        let set = |filters: &[&str]| filters.iter().map(|&filter| filter.to_owned()).collect::<BTreeSet<_>>();
-        let rules = set(&["+/user/#", "default/user/x", "default/up", "default/#", "$hw/a"]);
-        assert_eq!(without_covered(rules), set(&["$hw/a", "+/user/#", "default/#"]));
+        let set = |filters: &[&str]| {
+            filters
+                .iter()
+                .map(|&filter| filter.to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        let rules = set(&[
+            "+/user/#",
+            "default/user/x",
+            "default/up",
+            "default/#",
+            "$hw/a",
+        ]);
+        assert_eq!(
+            without_covered(rules),
+            set(&["$hw/a", "+/user/#", "default/#"])
+        );
     }
 }

@@ -26,7 +26,10 @@ use crate::{
 /// are not acknowledged: their publishers wait.
 pub(super) const MAX_QUEUED_UPLOADS: usize = 512;
 /// The most messages that wait on disk while the cloud is not connected: a message a second for nearly three hours.
-pub(super) const OUTBOX_LIMITS: Limits = Limits { messages: 10_000, bytes: 16 << 20 };
+pub(super) const OUTBOX_LIMITS: Limits = Limits {
+    messages: 10_000,
+    bytes: 16 << 20,
+};
 /// The most messages that are being sent to the cloud at the same time.
 pub(super) const MAX_CONCURRENT_DELIVERIES: usize = 32;
 /// How long the cloud may take to answer a message, if it has promised answers.
@@ -44,11 +47,24 @@ pub(super) struct Upload {
 
 impl From<Upload> for Item {
     fn from(upload: Upload) -> Self {
-        let Upload { topic, payload, receipt } = upload;
+        let Upload {
+            topic,
+            payload,
+            receipt,
+        } = upload;
         let payload = Payload::from(Vec::from(payload)).content();
-        let message = Upstream::BusUpload { topic: topic.into(), payload }.into_message(unix_millis());
+        let message = Upstream::BusUpload {
+            topic: topic.into(),
+            payload,
+        }
+        .into_message(unix_millis());
         let is_awaited = receipt.is_awaited();
-        Self { message, key: None, on_stored: Some(Box::new(move || receipt.acknowledge())), is_awaited }
+        Self {
+            message,
+            key: None,
+            on_stored: Some(Box::new(move || receipt.acknowledge())),
+            is_awaited,
+        }
     }
 }
 
@@ -104,7 +120,10 @@ impl DroppedCounts {
     /// Counts a dropped message, and logs it at intervals.
     pub(super) fn count_upload(&self, topic: &str, now: Instant) {
         if let Some(count) = self.count(now) {
-            warn!(topic, count, "message queue for the cloud is full; this message and others dropped");
+            warn!(
+                topic,
+                count, "message queue for the cloud is full; this message and others dropped"
+            );
         }
     }
 
@@ -163,9 +182,9 @@ impl DroppedCounts {
     fn due_warning(&self, now: Instant) -> Option<u64> {
         let (last_warning, count) = &mut *self.last_warning.lock();
         *count += 1;
-        if last_warning
-            .is_some_and(|last_warning| now.saturating_duration_since(last_warning) < WARNING_INTERVAL)
-        {
+        if last_warning.is_some_and(|last_warning| {
+            now.saturating_duration_since(last_warning) < WARNING_INTERVAL
+        }) {
             return None;
         }
         *last_warning = Some(now);

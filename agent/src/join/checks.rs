@@ -73,22 +73,36 @@ fn root(inputs: &CheckInputs<'_>) -> CheckResult {
             "run the same command with sudo, or choose a directory with --root",
         );
     }
-    CheckResult::Remark("not running as root: no volumes in memory and no limits for whole pods".into())
+    CheckResult::Remark(
+        "not running as root: no volumes in memory and no limits for whole pods".into(),
+    )
 }
 
 /// Checks that there are no files of an earlier agent.
 pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
     let (config, hub) = (inputs.config, &inputs.config.edge_hub);
-    let all = [inputs.path, &hub.tls.cert, &hub.tls.key, &app::database(config)].map(Path::to_owned);
+    let all = [
+        inputs.path,
+        &hub.tls.cert,
+        &hub.tls.key,
+        &app::database(config),
+    ]
+    .map(Path::to_owned);
     let here = |path: &PathBuf| path.exists();
     if !here(&all[0]) && config.database.exists() {
         return CheckResult::bad(
-            format!("EdgeCore's database {} is here, and its pods would start", config.database.display()),
+            format!(
+                "EdgeCore's database {} is here, and its pods would start",
+                config.database.display()
+            ),
             "end what EdgeCore was: `keadm reset edge`; or keep it, and run edge-agent with EdgeCore's edgecore.yaml instead of joining",
         );
     }
-    let found: Vec<String> =
-        all.iter().filter(|path| here(path)).map(|path| path.display().to_string()).collect();
+    let found: Vec<String> = all
+        .iter()
+        .filter(|path| here(path))
+        .map(|path| path.display().to_string())
+        .collect();
     if found.is_empty() {
         return CheckResult::Passed("no agent was here before".into());
     }
@@ -97,14 +111,20 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
     } else {
         "`edge-agent reset` undoes an earlier join; to go on with it, start edge-agent without joining"
     };
-    CheckResult::bad(format!("this machine is a node already: {}", found.join(", ")), cure)
+    CheckResult::bad(
+        format!("this machine is a node already: {}", found.join(", ")),
+        cure,
+    )
 }
 
 /// Checks that no programs with the same task run.
 fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
     // a second agent on one machine has its own folder
-    let mut names =
-        if inputs.join.paths.is_system_wide() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
+    let mut names = if inputs.join.paths.is_system_wide() {
+        vec!["edge-agent", "edgecore"]
+    } else {
+        Vec::new()
+    };
     if !environment::is_check_disabled(|name| std::env::var(name).ok()) {
         names.push(environment::KUBELET);
     }
@@ -112,7 +132,10 @@ fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
     if found.is_empty() {
         return CheckResult::Passed("neither a kubelet nor another edge node runs here".into());
     }
-    let list: Vec<String> = found.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
+    let list: Vec<String> = found
+        .iter()
+        .map(|(name, pid)| format!("{name} (process {pid})"))
+        .collect();
     let cure = match found.first().map(|(name, _)| name.as_str()) {
         Some("kubelet") => {
             "a machine is a node of one cluster: `kubeadm reset` ends the kubelet; CHECK_EDGECORE_ENVIRONMENT=false lets both run"
@@ -166,9 +189,18 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
 
 /// Returns the failure for a runtime with pods of another agent: this one would end them.
 fn runtime_in_use(endpoint: &str, found: &RuntimeInfo) -> CheckResult {
-    let some: Vec<&str> = found.pods.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let some: Vec<&str> = found
+        .pods
+        .iter()
+        .take(MAX_NAMED)
+        .map(String::as_str)
+        .collect();
     let more = found.pods.len() - some.len();
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
     CheckResult::bad(
         format!(
             "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would end: {}{more}",
@@ -206,7 +238,10 @@ fn cgroups(inputs: &CheckInputs<'_>) -> CheckResult {
         Ok(all) => all.split_whitespace().any(|one| one == *name),
         Err(_) => base.join(name).is_dir(),
     };
-    let missing: Vec<&str> = REQUIRED_CONTROLLERS.into_iter().filter(|name| !has(name)).collect();
+    let missing: Vec<&str> = REQUIRED_CONTROLLERS
+        .into_iter()
+        .filter(|name| !has(name))
+        .collect();
     let driver = match inputs.config.edged.groups.driver {
         crate::config::CgroupDriver::Systemd => "systemd",
         crate::config::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
@@ -224,7 +259,10 @@ fn cgroups(inputs: &CheckInputs<'_>) -> CheckResult {
 /// Checks that memory, disk and process ids suffice for the node to take pods.
 pub(super) fn pressure(inputs: &CheckInputs<'_>) -> CheckResult {
     let edged = &inputs.config.edged;
-    let images = inputs.machine.answering().find_map(|(_, found)| found.images.as_deref());
+    let images = inputs
+        .machine
+        .answering()
+        .find_map(|(_, found)| found.images.as_deref());
     let low = low_signals(&edged.eviction, &edged.root_dir, images);
     let Some(first) = low.first() else {
         return CheckResult::Passed(match edged.eviction.thresholds.as_slice() {
@@ -239,7 +277,10 @@ pub(super) fn pressure(inputs: &CheckInputs<'_>) -> CheckResult {
         first.signal(),
         inputs.path.display()
     );
-    CheckResult::Warning { what: what.join("; "), cure }
+    CheckResult::Warning {
+        what: what.join("; "),
+        cure,
+    }
 }
 
 fn mqtt(machine: &Machine) -> CheckResult {
@@ -250,9 +291,9 @@ fn mqtt(machine: &Machine) -> CheckResult {
             "the broker at 127.0.0.1:{port} refuses clients without a name (code {code}): put mqttUsername and mqttPassword into the \
              configuration"
         )),
-        Broker::None => {
-            CheckResult::Remark(format!("no broker was found: the agent's own listens on 127.0.0.1:{port}"))
-        }
+        Broker::None => CheckResult::Remark(format!(
+            "no broker was found: the agent's own listens on 127.0.0.1:{port}"
+        )),
         Broker::OtherProtocol => CheckResult::Remark(format!(
             "what answers at port 1883 is no MQTT broker: the agent's own listens on 127.0.0.1:{port}"
         )),
@@ -288,7 +329,9 @@ pub(super) fn ports(config: &Config) -> CheckResult {
         if let Err(error) = TcpListener::bind(address) {
             return CheckResult::bad(
                 format!("{address} cannot be listened on: {error}"),
-                format!("`ss -ltnp` shows who does; end that program, or choose another port with {option}"),
+                format!(
+                    "`ss -ltnp` shows who does; end that program, or choose another port with {option}"
+                ),
             );
         }
     }
@@ -329,7 +372,9 @@ async fn cloud(inputs: &CheckInputs<'_>) -> CheckResult {
     }
     let config = match app::hub_config(inputs.config) {
         Ok(config) => config,
-        Err(error) => return CheckResult::bad(error.to_string(), "correct HTTPS_PROXY in the environment"),
+        Err(error) => {
+            return CheckResult::bad(error.to_string(), "correct HTTPS_PROXY in the environment");
+        }
     };
     let (known, ca) = match edgehub::probe(&config).await {
         Ok(found) => found,
@@ -407,7 +452,9 @@ fn refused(error: &EnrollError) -> CheckResult {
         EnrollError::OtherName { .. } => {
             "give --cloud by one of these names, or start the cloud with this one"
         }
-        EnrollError::WrongTime { .. } | EnrollError::Certificate { .. } => "compare `date` on both machines",
+        EnrollError::WrongTime { .. } | EnrollError::Certificate { .. } => {
+            "compare `date` on both machines"
+        }
         _ => "see the cloud's log",
     };
     CheckResult::bad(with_causes(error), cure)

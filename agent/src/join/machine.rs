@@ -17,8 +17,11 @@ use crate::{
 };
 
 /// The default sockets of container runtimes: kubeadm's list.
-const SOCKETS: [&str; 3] =
-    ["/run/containerd/containerd.sock", "/var/run/crio/crio.sock", "/run/cri-dockerd.sock"];
+const SOCKETS: [&str; 3] = [
+    "/run/containerd/containerd.sock",
+    "/var/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+];
 /// The default port of MQTT brokers.
 const MQTT_PORT: u16 = 1883;
 /// The default port of EdgeCore's internal broker.
@@ -92,52 +95,83 @@ impl Machine {
             };
             runtimes.push((endpoint, found));
         }
-        let first = runtimes.iter().find(|(_, found)| found.is_ok()).or(runtimes.first());
-        let endpoint =
-            first.map_or_else(|| format!("unix://{}", SOCKETS[0]), |(endpoint, _)| endpoint.clone());
+        let first = runtimes
+            .iter()
+            .find(|(_, found)| found.is_ok())
+            .or(runtimes.first());
+        let endpoint = first.map_or_else(
+            || format!("unix://{}", SOCKETS[0]),
+            |(endpoint, _)| endpoint.clone(),
+        );
         let asked = join.mqtt_port.unwrap_or(MQTT_PORT);
         let broker = broker_at(asked).await;
-        let broker_port = if broker.is_broker() { asked } else { join.mqtt_port.unwrap_or(INTERNAL_PORT) };
+        let broker_port = if broker.is_broker() {
+            asked
+        } else {
+            join.mqtt_port.unwrap_or(INTERNAL_PORT)
+        };
         let tunnel_port = match join.tunnel_port {
             None => is_port_open(join, STREAM_PORT).await.then_some(STREAM_PORT),
             named => named,
         };
-        Self { runtimes, endpoint, broker, broker_port, tunnel_port }
+        Self {
+            runtimes,
+            endpoint,
+            broker,
+            broker_port,
+            tunnel_port,
+        }
     }
 
     /// Returns the runtimes that answer.
     pub(super) fn answering(&self) -> impl Iterator<Item = (&str, &RuntimeInfo)> {
-        self.runtimes.iter().filter_map(|(endpoint, found)| Some((endpoint.as_str(), found.as_ref().ok()?)))
+        self.runtimes
+            .iter()
+            .filter_map(|(endpoint, found)| Some((endpoint.as_str(), found.as_ref().ok()?)))
     }
 
     /// Reports whether the runtime is cloudsim's, whose containers use neither disk nor memory.
     pub(super) fn is_simulated(&self) -> bool {
-        self.answering().any(|(_, found)| found.name == SIMULATED_RUNTIME)
+        self.answering()
+            .any(|(_, found)| found.name == SIMULATED_RUNTIME)
     }
 
     /// Returns the cgroup driver; cgroupfs if no runtime reports one, as is EdgeCore's default.
     pub(super) fn driver(&self) -> CgroupDriver {
-        self.answering().find_map(|(_, found)| found.driver).unwrap_or_default()
+        self.answering()
+            .find_map(|(_, found)| found.driver)
+            .unwrap_or_default()
     }
 }
 
 /// Reports whether something on the cloud's machine listens at this port.
 async fn is_port_open(join: &Join, port: u16) -> bool {
-    let Ok(proxy) = Proxy::from_environment(|name| std::env::var(name).ok()) else { return false };
-    let address = HostPort { port, ..join.cloud.clone() };
-    timeout(BROKER_TIMEOUT, connect_tcp(&address, &proxy)).await.is_ok_and(|connected| connected.is_ok())
+    let Ok(proxy) = Proxy::from_environment(|name| std::env::var(name).ok()) else {
+        return false;
+    };
+    let address = HostPort {
+        port,
+        ..join.cloud.clone()
+    };
+    timeout(BROKER_TIMEOUT, connect_tcp(&address, &proxy))
+        .await
+        .is_ok_and(|connected| connected.is_ok())
 }
 
 /// Probes the port with a CONNECT.
 async fn broker_at(port: u16) -> Broker {
     let asked = timeout(BROKER_TIMEOUT, async {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(|_| Broker::None)?;
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(|_| Broker::None)?;
         let mut answer = [0; 4];
         let exchange = async {
             stream.write_all(CONNECT).await?;
             stream.read_exact(&mut answer).await.map(drop)
         };
-        exchange.await.map_err(|_: std::io::Error| Broker::OtherProtocol)?;
+        exchange
+            .await
+            .map_err(|_: std::io::Error| Broker::OtherProtocol)?;
         Ok::<_, Broker>(answer)
     });
     match asked.await {

@@ -52,7 +52,9 @@ pub(crate) enum AfterJoin {
 pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(join_machine(join, out))
 }
 
@@ -66,7 +68,13 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
     let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(config_error)?;
     let mut report = Report::new(&join.ignore_checks);
     checks::run_all(
-        &CheckInputs { join, path: &path, config: &config, machine: &machine, host: &host },
+        &CheckInputs {
+            join,
+            path: &path,
+            config: &config,
+            machine: &machine,
+            host: &host,
+        },
         &mut report,
     )
     .await;
@@ -78,16 +86,27 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
     }
     let tls = &config.edge_hub.tls;
     let files = [&path, &tls.ca, &tls.cert, &tls.key];
-    let created: BTreeSet<PathBuf> =
-        files.into_iter().filter_map(|file| missing_directory(file.parent()?)).collect();
+    let created: BTreeSet<PathBuf> = files
+        .into_iter()
+        .filter_map(|file| missing_directory(file.parent()?))
+        .collect();
     enroll(&config, &path, &text).await?;
-    writeln!(out, "This machine is node {} of {}.", config.node.name, join.cloud)?;
+    writeln!(
+        out,
+        "This machine is node {} of {}.",
+        config.node.name, join.cloud
+    )?;
     for directory in &created {
         writeln!(out, "  created        {}", directory.display())?;
     }
     writeln!(out, "  configuration  {}", path.display())?;
     writeln!(out, "  certificate    {}", tls.cert.display())?;
-    writeln!(out, "  undo           {} reset{}", program(), reset_options(join))?;
+    writeln!(
+        out,
+        "  undo           {} reset{}",
+        program(),
+        reset_options(join)
+    )?;
     start(join, path, out).await
 }
 
@@ -98,7 +117,10 @@ fn config_error(error: config::Error) -> anyhow::Error {
             let line = |error: &config::FieldError| {
                 format!("\n  {}: {}", option_or_setting(&error.path), error.message)
             };
-            anyhow::anyhow!("invalid options:{}", errors.iter().map(line).collect::<String>())
+            anyhow::anyhow!(
+                "invalid options:{}",
+                errors.iter().map(line).collect::<String>()
+            )
         }
         error => one_line(error),
     }
@@ -121,13 +143,17 @@ fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
         return Ok(given.trim().to_owned());
     }
     let mut line = String::new();
-    stdin.take(MAX_TOKEN_BYTES).read_to_string(&mut line).context("cannot read the token from stdin")?;
+    stdin
+        .take(MAX_TOKEN_BYTES)
+        .read_to_string(&mut line)
+        .context("cannot read the token from stdin")?;
     Ok(line.trim().to_owned())
 }
 
 /// Writes the configuration and gets the certificate; on an error both are removed.
 async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> {
-    replace(path, text.as_bytes(), 0o600).with_context(|| format!("cannot write {}", path.display()))?;
+    replace(path, text.as_bytes(), 0o600)
+        .with_context(|| format!("cannot write {}", path.display()))?;
     let enrolled = edgehub::enroll(&app::hub_config(config)?).await;
     if enrolled.is_err() {
         // the first error says what is wrong; this one would add nothing
@@ -150,12 +176,20 @@ fn reset_options(join: &Join) -> String {
 
 /// Returns the path of this program.
 fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "edge-agent".to_owned(), |path| path.display().to_string())
+    std::env::current_exe().map_or_else(
+        |_| "edge-agent".to_owned(),
+        |path| path.display().to_string(),
+    )
 }
 
 async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     if join.no_start {
-        writeln!(out, "Start it with: {} --config {}", program(), path.display())?;
+        writeln!(
+            out,
+            "Start it with: {} --config {}",
+            program(),
+            path.display()
+        )?;
         return Ok(AfterJoin::Done);
     }
     // one machine has one service; an agent in its own folder is for trials
@@ -164,9 +198,17 @@ async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Resu
         out.flush()?;
         return Ok(AfterJoin::Run(path));
     }
-    let program = std::env::current_exe().context("this program has no path that a service could name")?;
-    systemd::install(&systemd::unit(&program, &path, |name| std::env::var(name).ok())).await?;
-    writeln!(out, "The agent runs as a service: journalctl -u {} -f", systemd::UNIT_NAME)?;
+    let program =
+        std::env::current_exe().context("this program has no path that a service could name")?;
+    systemd::install(&systemd::unit(&program, &path, |name| {
+        std::env::var(name).ok()
+    }))
+    .await?;
+    writeln!(
+        out,
+        "The agent runs as a service: journalctl -u {} -f",
+        systemd::UNIT_NAME
+    )?;
     Ok(AfterJoin::Done)
 }
 

@@ -28,7 +28,10 @@ pub(super) enum CheckResult {
 impl CheckResult {
     /// Creates a failure.
     pub(super) fn bad(what: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self::Failed { what: what.into(), cure: cure.into() }
+        Self::Failed {
+            what: what.into(),
+            cure: cure.into(),
+        }
     }
 }
 
@@ -42,7 +45,10 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     /// Creates an empty report; checks with these names cannot fail.
     pub(super) fn new(ignored: &'a [String]) -> Self {
-        Self { ignored, found: Vec::new() }
+        Self {
+            ignored,
+            found: Vec::new(),
+        }
     }
 
     /// Adds the result of a check.
@@ -52,11 +58,15 @@ impl<'a> Report<'a> {
 
     /// Returns the number of failed checks.
     pub(super) fn failed(&self) -> usize {
-        self.found.iter().filter(|(check, verdict)| self.fails(check, verdict)).count()
+        self.found
+            .iter()
+            .filter(|(check, verdict)| self.fails(check, verdict))
+            .count()
     }
 
     fn fails(&self, check: &str, verdict: &CheckResult) -> bool {
-        matches!(verdict, CheckResult::Failed { .. }) && !self.ignored.iter().any(|name| name == check)
+        matches!(verdict, CheckResult::Failed { .. })
+            && !self.ignored.iter().any(|name| name == check)
     }
 }
 

@@ -6,8 +6,17 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// The programs of this workspace; all others are libraries.
-const OWN_TARGETS: [&str; 9] =
-    ["agent", "edge_agent", "cloudsim", "kubeapi", "wire", "mqtt", "mapper", "crds", "unixsocket"];
+const OWN_TARGETS: [&str; 9] = [
+    "agent",
+    "edge_agent",
+    "cloudsim",
+    "kubeapi",
+    "wire",
+    "mqtt",
+    "mapper",
+    "crds",
+    "unixsocket",
+];
 /// Libraries that log contents above `trace`, each with the finest level at which it does not.
 const VERBOSE_LIBRARIES: [(&str, LevelFilter); 3] = [
     // the body of an answer that it cannot read, at `warn`
@@ -20,7 +29,10 @@ const VERBOSE_LIBRARIES: [(&str, LevelFilter); 3] = [
 /// Returns a second filter beside the requested one. Libraries log contents (frames, headers, handshakes) at `trace`.
 pub fn without_contents() -> Targets {
     let ours = OWN_TARGETS.map(|target| (target, LevelFilter::TRACE));
-    Targets::new().with_default(LevelFilter::DEBUG).with_targets(ours).with_targets(VERBOSE_LIBRARIES)
+    Targets::new()
+        .with_default(LevelFilter::DEBUG)
+        .with_targets(ours)
+        .with_targets(VERBOSE_LIBRARIES)
 }
 
 #[cfg(test)]

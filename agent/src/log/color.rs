@@ -5,7 +5,11 @@ use std::{ffi::OsStr, io::IsTerminal};
 /// Reports whether what is written to stderr may have colours.
 pub(super) fn is_wanted() -> bool {
     let variable = |name: &str| std::env::var_os(name);
-    decide(std::io::stderr().is_terminal(), variable("NO_COLOR").as_deref(), variable("TERM").as_deref())
+    decide(
+        std::io::stderr().is_terminal(),
+        variable("NO_COLOR").as_deref(),
+        variable("TERM").as_deref(),
+    )
 }
 
 /// `NO_COLOR` counts with any value but the empty one; the terminal `dumb` shows no colours.

@@ -25,8 +25,10 @@ impl<'w> FormatFields<'w> for JsonFields {
 pub(super) fn of_span<N: 'static>(
     extensions: &Extensions<'_>,
 ) -> impl Iterator<Item = (std::borrow::Cow<'static, str>, Value)> {
-    let text =
-        extensions.get::<FormattedFields<N>>().map(|fields| fields.fields.as_str()).unwrap_or_default();
+    let text = extensions
+        .get::<FormattedFields<N>>()
+        .map(|fields| fields.fields.as_str())
+        .unwrap_or_default();
     let object: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     object.into_iter().map(|(name, value)| (name.into(), value))
 }
@@ -36,7 +38,8 @@ struct Object(Map<String, Value>);
 
 impl Visit for Object {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+        self.0
+            .insert(field.name().to_owned(), format!("{value:?}").into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {

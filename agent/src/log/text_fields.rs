@@ -52,10 +52,17 @@ mod tests {
     fn the_causes_of_an_error_are_told_once_behind_it() {
         let buffer = LogBuffer::default();
         let writer = buffer.clone();
-        let lines = tracing_subscriber::fmt::layer().with_ansi(false).without_time().with_target(false);
-        let lines = lines.fmt_fields(TextFields).with_writer(move || writer.clone());
+        let lines = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .without_time()
+            .with_target(false);
+        let lines = lines
+            .fmt_fields(TextFields)
+            .with_writer(move || writer.clone());
         let cause = std::io::Error::other("closed\u{1b}[2J");
-        let error = anyhow::anyhow!(cause).context("IO error: closed\u{1b}[2J").context("no link");
+        let error = anyhow::anyhow!(cause)
+            .context("IO error: closed\u{1b}[2J")
+            .context("no link");
         let error: Box<dyn Error> = error.into();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             tracing::warn!(times = 2, name = "a b", error = &*error, "not yet");

@@ -60,7 +60,9 @@ impl DeviceObjects {
         let resource = resource(&kind.resource_type());
         let damaged = self.0.damaged().now();
         let of_kind = damaged.keys().filter(|key| key.resource == resource);
-        of_kind.filter_map(|key| DeviceId::new(&key.namespace, &key.name)).collect()
+        of_kind
+            .filter_map(|key| DeviceId::new(&key.namespace, &key.name))
+            .collect()
     }
 
     /// Watches the objects of a kind for changes after `revision`.
@@ -69,9 +71,19 @@ impl DeviceObjects {
     }
 
     /// Returns one object.
-    pub async fn get(&self, kind: DeviceObject, id: &DeviceId) -> Result<Option<Value>, StoreError> {
+    pub async fn get(
+        &self,
+        kind: DeviceObject,
+        id: &DeviceId,
+    ) -> Result<Option<Value>, StoreError> {
         let namespace = id.namespace().unwrap_or_default();
-        self.0.get(&Key::new(resource(&kind.resource_type()), namespace, id.name())).await
+        self.0
+            .get(&Key::new(
+                resource(&kind.resource_type()),
+                namespace,
+                id.name(),
+            ))
+            .await
     }
 }
 
@@ -141,7 +153,14 @@ impl ModuleForwarder {
             topics: RouterMessages(of_topics),
             services: RouterMessages(of_services),
         };
-        (Self { devices, topics, services }, readers)
+        (
+            Self {
+                devices,
+                topics,
+                services,
+            },
+            readers,
+        )
     }
 
     /// Reports how full the queues are, while a sender exists.
@@ -151,7 +170,11 @@ impl ModuleForwarder {
         move || {
             let devices = Queue::of("metamanager/devices", &devices);
             let topics = Queue::of("metamanager/topics", &topics);
-            devices.into_iter().chain(topics).chain(Queue::of("metamanager/services", &services)).collect()
+            devices
+                .into_iter()
+                .chain(topics)
+                .chain(Queue::of("metamanager/services", &services))
+                .collect()
         }
     }
 
@@ -159,8 +182,15 @@ impl ModuleForwarder {
     /// does.
     pub(super) async fn forward(&self, header: &Header, message: Downstream) -> Option<Downstream> {
         let reader = match &message {
-            Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
-                return self.devices.send(message).await.err().map(|unread| unread.0);
+            Downstream::Membership(_)
+            | Downstream::MembershipDetail(_)
+            | Downstream::TwinDesired { .. } => {
+                return self
+                    .devices
+                    .send(message)
+                    .await
+                    .err()
+                    .map(|unread| unread.0);
             }
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
             Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => &self.services,
@@ -176,7 +206,10 @@ impl ModuleForwarder {
             | Downstream::Volume { .. }
             | Downstream::Unknown { .. } => return Some(message),
         };
-        let message = Down { header: header.clone(), body: message };
+        let message = Down {
+            header: header.clone(),
+            body: message,
+        };
         reader.send(message).await.err().map(|unread| unread.0.body)
     }
 }

@@ -43,14 +43,17 @@ pub(super) fn is_from_file(pod: &Value) -> bool {
 
 /// Builds the mirror pod of a static pod. Its owner is the node, by its UID, so it is collected with the node.
 pub(super) fn build(pod: &Value, node_name: &str, node_uid: &str) -> Value {
-    let meta = |field: &str| pod.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
+    let meta = |field: &str| {
+        pod.pointer(&format!("/metadata/{field}"))
+            .cloned()
+            .unwrap_or_default()
+    };
     let mut annotations = meta("annotations");
     if let Some(map) = annotations.as_object_mut() {
         let hash = map.get(CONFIG_HASH_ANNOTATION).cloned().unwrap_or_default();
         map.insert(CONFIG_MIRROR_ANNOTATION.to_owned(), hash);
     }
-    let owner =
-        json!({"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid, "controller": true});
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid, "controller": true});
     let mut metadata = json!({
         "name": meta("name"), "namespace": meta("namespace"), "annotations": annotations, "ownerReferences": [owner],
     });
@@ -74,10 +77,19 @@ pub(super) fn merge(
     match (change, ours, hash) {
         (_, None, None) | (Change::Delete, None, _) => None,
         (Change::Delete, Some(_), _) => {
-            let another = entry.record.as_ref().is_some_and(|record| !uid.is_empty() && record.uid != uid);
-            let record =
-                if another || entry.record.is_none() { StoreChange::Keep } else { StoreChange::Remove };
-            Some(EntryChange { object: StoreChange::Keep, record })
+            let another = entry
+                .record
+                .as_ref()
+                .is_some_and(|record| !uid.is_empty() && record.uid != uid);
+            let record = if another || entry.record.is_none() {
+                StoreChange::Keep
+            } else {
+                StoreChange::Remove
+            };
+            Some(EntryChange {
+                object: StoreChange::Keep,
+                record,
+            })
         }
         // another pod has the name of a static pod: the static pod has priority
         (_, Some(_), None) => Some(EntryChange::default()),
@@ -85,22 +97,35 @@ pub(super) fn merge(
             Some(EntryChange::default())
         }
         (_, Some(ours), Some(hash)) => {
-            let mut record =
-                Record { revision, ..record.cloned().unwrap_or_else(|| Record::of(uid, revision)) };
+            let mut record = Record {
+                revision,
+                ..record.cloned().unwrap_or_else(|| Record::of(uid, revision))
+            };
             let status = |pod: &Value| pod.get("status").cloned().unwrap_or_default();
             if !status_agrees(&status(ours), &status(pod)) {
                 record.reported = None;
                 record.conflicting_statuses += 1;
             }
             let deleted = pod.pointer("/metadata/deletionTimestamp").is_some();
-            record.terminated_here |= deleted || annotation(ours, CONFIG_HASH_ANNOTATION) != Some(hash);
-            Some(EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) })
+            record.terminated_here |=
+                deleted || annotation(ours, CONFIG_HASH_ANNOTATION) != Some(hash);
+            Some(EntryChange {
+                object: StoreChange::Keep,
+                record: StoreChange::Set(record),
+            })
         }
         // the file is gone
         (_, None, Some(_)) => {
             let record = record.cloned().unwrap_or_else(|| Record::of(uid, revision));
-            let record = Record { revision, terminated_here: true, ..record };
-            Some(EntryChange { object: StoreChange::Remove, record: StoreChange::Set(record) })
+            let record = Record {
+                revision,
+                terminated_here: true,
+                ..record
+            };
+            Some(EntryChange {
+                object: StoreChange::Remove,
+                record: StoreChange::Set(record),
+            })
         }
     }
 }

@@ -54,9 +54,9 @@ pub use self::{
     pods_complete::PodsComplete,
     reconnections::Reconnections,
     server::{
-        AccountAuthentication, Authentication, BoundAddress, CredentialsError, InCluster, InClusterCa,
-        InClusterCaError, KeyError, Loopback, MetaServer, MetaServerConfig, MetaServerError, TlsError,
-        TokenRules, loopback_files,
+        AccountAuthentication, Authentication, BoundAddress, CredentialsError, InCluster,
+        InClusterCa, InClusterCaError, KeyError, Loopback, MetaServer, MetaServerConfig,
+        MetaServerError, TlsError, TokenRules, loopback_files,
     },
     takeover::take_over,
     task::Task,
@@ -96,7 +96,10 @@ pub struct Timing {
 impl Default for Timing {
     /// EdgeCore's defaults.
     fn default() -> Self {
-        Self { query_timeout: Duration::from_secs(60), pod_status_interval: None }
+        Self {
+            query_timeout: Duration::from_secs(60),
+            pod_status_interval: None,
+        }
     }
 }
 
@@ -161,7 +164,14 @@ pub struct Endpoints {
 
 /// Builds MetaManager.
 pub fn new(config: Config) -> (MetaManager, Endpoints) {
-    let Config { node_name, store, hub, inbound, timing, server } = config;
+    let Config {
+        node_name,
+        store,
+        hub,
+        inbound,
+        timing,
+        server,
+    } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
     let (completeness, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
@@ -178,22 +188,44 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     };
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
-    let remote_config = remote::Config { events, timeout: timing.query_timeout };
-    let remote =
-        Remote::new(api.service(), desired.clone(), hub.clone(), pods_complete.clone(), remote_config);
+    let remote_config = remote::Config {
+        events,
+        timeout: timing.query_timeout,
+    };
+    let remote = Remote::new(
+        api.service(),
+        desired.clone(),
+        hub.clone(),
+        pods_complete.clone(),
+        remote_config,
+    );
     let client = client_of(remote.clone(), "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
-    let (server, watched) =
-        server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
+    let (server, watched) = server
+        .map(|config| server::new(config, &node_name, desired.clone(), hub.clone()))
+        .unzip();
     let reconnections = Reconnections::new(hub.link());
-    let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
+    let reporter = Reporter::new(
+        desired.clone(),
+        hub.clone(),
+        node_name,
+        timing.pod_status_interval,
+    );
     let node_confirmed = reporter.node_confirmed();
     let devices = DeviceObjects::new(desired.clone());
     let (forwarder, readers) = ModuleForwarder::new();
-    let ModuleReceivers { devices: device_messages, topics: topic_messages, services: service_messages } =
-        readers;
+    let ModuleReceivers {
+        devices: device_messages,
+        topics: topic_messages,
+        services: service_messages,
+    } = readers;
     let queues = forwarder.queues();
-    let queues = Arc::new(move || queues().into_iter().chain([length.queue()]).collect::<Vec<_>>());
+    let queues = Arc::new(move || {
+        queues()
+            .into_iter()
+            .chain([length.queue()])
+            .collect::<Vec<_>>()
+    });
     let task = Task {
         inbound,
         hub,
@@ -208,8 +240,21 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
         service,
     };
     (
-        MetaManager { client, pods_complete, devices, reconnections, node_confirmed, queues },
-        Endpoints { task, server, device_messages, topic_messages, service_messages },
+        MetaManager {
+            client,
+            pods_complete,
+            devices,
+            reconnections,
+            node_confirmed,
+            queues,
+        },
+        Endpoints {
+            task,
+            server,
+            device_messages,
+            topic_messages,
+            service_messages,
+        },
     )
 }
 

@@ -53,7 +53,13 @@ impl PodsComplete {
 
     /// Waits until they are complete; for ever if MetaManager ends before.
     pub(crate) async fn until(&self) {
-        if self.complete.clone().wait_for(|complete| *complete).await.is_err() {
+        if self
+            .complete
+            .clone()
+            .wait_for(|complete| *complete)
+            .await
+            .is_err()
+        {
             std::future::pending().await
         }
         let mut damaged = self.damaged.clone();
@@ -70,7 +76,8 @@ impl PodsComplete {
     /// Says whether the cloud has answered, for each pod that left something on this node and is not stored, that it does not
     /// know it.
     pub(crate) fn set_unknown_to_cloud(&self, so: bool) {
-        self.unknown.send_if_modified(|known| std::mem::replace(known, so) != so);
+        self.unknown
+            .send_if_modified(|known| std::mem::replace(known, so) != so);
     }
 }
 
@@ -95,7 +102,16 @@ impl CompletenessTracker {
             no_orphans: no_orphans.clone(),
             unknown: Arc::new(set),
         };
-        (Self { desired, link, complete, no_orphans, unknown }, handle)
+        (
+            Self {
+                desired,
+                link,
+                complete,
+                no_orphans,
+                unknown,
+            },
+            handle,
+        )
     }
 
     /// Returns when the pods are complete.
@@ -112,11 +128,15 @@ impl CompletenessTracker {
     async fn check(&mut self) -> Result<(), StoreError> {
         let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
         if self.desired.get(&mark).await?.is_none() {
-            info!("the store is new: pods that it does not know are kept until the cloud has sent its own");
+            info!(
+                "the store is new: pods that it does not know are kept until the cloud has sent its own"
+            );
             if !self.wait_until_complete().await? {
                 return Ok(());
             }
-            self.desired.set(&mark, Some(json!({"metadata": {}}))).await?;
+            self.desired
+                .set(&mark, Some(json!({"metadata": {}})))
+                .await?;
             info!("the store has all pods of this node: others that run here are orphans");
         }
         self.complete.send_replace(true);
@@ -134,8 +154,9 @@ impl CompletenessTracker {
                 Completeness::Complete => return Ok(true),
                 Completeness::Wait(quiet) => quiet,
             };
-            let until =
-                quiet.as_ref().map(|quiet| tokio::time::Instant::from_std(quiet.since + QUIET_PERIOD));
+            let until = quiet
+                .as_ref()
+                .map(|quiet| tokio::time::Instant::from_std(quiet.since + QUIET_PERIOD));
             let over = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -162,7 +183,11 @@ impl CompletenessTracker {
             if mirror::is_static(&pod) {
                 continue;
             }
-            uids.extend(pod.pointer("/metadata/uid").and_then(|uid| uid.as_str()).map(str::to_owned));
+            uids.extend(
+                pod.pointer("/metadata/uid")
+                    .and_then(|uid| uid.as_str())
+                    .map(str::to_owned),
+            );
         }
         Ok(uids)
     }
@@ -198,8 +223,14 @@ fn evaluate(
     }
     match quiet.filter(|quiet| quiet.link == link) {
         Some(quiet) if now < quiet.since + QUIET_PERIOD => Completeness::Wait(Some(quiet)),
-        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Completeness::Complete,
-        _ => Completeness::Wait(Some(QuietPeriod { link, since: now, pods })),
+        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => {
+            Completeness::Complete
+        }
+        _ => Completeness::Wait(Some(QuietPeriod {
+            link,
+            since: now,
+            pods,
+        })),
     }
 }
 
@@ -217,20 +248,88 @@ mod tests {
     fn pods_are_whole_after_a_quiet_time_of_one_connection() {
         let start = Instant::now();
         let (early, due) = (start + QUIET_PERIOD / 2, start + QUIET_PERIOD);
-        let quiet = |link, uids: &[&str], since| QuietPeriod { link, since, pods: pods(uids) };
+        let quiet = |link, uids: &[&str], since| QuietPeriod {
+            link,
+            since,
+            pods: pods(uids),
+        };
         let (first, second) = (Link::Up(1), Link::Up(2));
         let known = || Some(quiet(first, &["a", "b"], start));
-        let begins = |link, uids: &[&str], since| Completeness::Wait(Some(quiet(link, uids, since)));
+        let begins =
+            |link, uids: &[&str], since| Completeness::Wait(Some(quiet(link, uids, since)));
         let table = [
-            ("not connected", None, Link::Down, pods(&["a"]), due, Completeness::Wait(None)),
-            ("connected now", None, first, pods(&["a"]), start, begins(first, &["a"], start)),
-            ("not long enough", known(), first, pods(&["a", "b"]), early, Completeness::Wait(known())),
-            ("the same pods", known(), first, pods(&["a", "b"]), due, Completeness::Complete),
-            ("one has gone", known(), first, pods(&["a"]), due, Completeness::Complete),
-            ("one has come", known(), first, pods(&["a", "c"]), due, begins(first, &["a", "c"], due)),
-            ("none at all", known(), first, pods(&[]), due, begins(first, &[], due)),
-            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Completeness::Wait(None)),
-            ("connected anew", known(), second, pods(&["a"]), due, begins(second, &["a"], due)),
+            (
+                "not connected",
+                None,
+                Link::Down,
+                pods(&["a"]),
+                due,
+                Completeness::Wait(None),
+            ),
+            (
+                "connected now",
+                None,
+                first,
+                pods(&["a"]),
+                start,
+                begins(first, &["a"], start),
+            ),
+            (
+                "not long enough",
+                known(),
+                first,
+                pods(&["a", "b"]),
+                early,
+                Completeness::Wait(known()),
+            ),
+            (
+                "the same pods",
+                known(),
+                first,
+                pods(&["a", "b"]),
+                due,
+                Completeness::Complete,
+            ),
+            (
+                "one has gone",
+                known(),
+                first,
+                pods(&["a"]),
+                due,
+                Completeness::Complete,
+            ),
+            (
+                "one has come",
+                known(),
+                first,
+                pods(&["a", "c"]),
+                due,
+                begins(first, &["a", "c"], due),
+            ),
+            (
+                "none at all",
+                known(),
+                first,
+                pods(&[]),
+                due,
+                begins(first, &[], due),
+            ),
+            (
+                "disconnected",
+                known(),
+                Link::Down,
+                pods(&["a", "b"]),
+                due,
+                Completeness::Wait(None),
+            ),
+            (
+                "connected anew",
+                known(),
+                second,
+                pods(&["a"]),
+                due,
+                begins(second, &["a"], due),
+            ),
         ];
         for (name, before, link, uids, now, expected) in table {
             assert_eq!(evaluate(before, link, uids, false, now), expected, "{name}");
@@ -240,7 +339,10 @@ mod tests {
             Completeness::Complete,
             "none, and none is known"
         );
-        assert_eq!(evaluate(known(), first, pods(&[]), true, early), Completeness::Wait(known()));
+        assert_eq!(
+            evaluate(known(), first, pods(&[]), true, early),
+            Completeness::Wait(known())
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -252,7 +354,9 @@ mod tests {
         tokio::time::sleep(10 * QUIET_PERIOD).await;
         assert!(!complete.now(), "nobody has asked the cloud");
         complete.set_unknown_to_cloud(true);
-        tokio::time::timeout(2 * QUIET_PERIOD, complete.until()).await.unwrap();
+        tokio::time::timeout(2 * QUIET_PERIOD, complete.until())
+            .await
+            .unwrap();
         tracking.await.unwrap();
     }
 }

@@ -39,14 +39,19 @@ pub(super) struct Record {
 impl Record {
     /// Returns the record of a state that the cloud sent.
     pub(super) fn of(uid: &str, revision: u64) -> Self {
-        Self { uid: uid.to_owned(), revision, ..Self::default() }
+        Self {
+            uid: uid.to_owned(),
+            revision,
+            ..Self::default()
+        }
     }
 
     /// Returns this record with a status that the cloud has confirmed. `None` where that changes nothing: the cloud has shown
     /// another status since the report (`at_report` is the record at the time of the report), or has confirmed it before.
     pub(super) fn confirmed(&self, at_report: &Self, fingerprint: &str) -> Option<Self> {
         let is_news = self.reported.as_deref() != Some(fingerprint) || self.last_status.is_some();
-        let holds = self.uid == at_report.uid && self.conflicting_statuses == at_report.conflicting_statuses;
+        let holds = self.uid == at_report.uid
+            && self.conflicting_statuses == at_report.conflicting_statuses;
         (is_news && holds).then(|| Self {
             reported: Some(fingerprint.to_owned()),
             last_status: None,
@@ -67,14 +72,25 @@ impl Record {
 
 /// Returns the key of the record of the object at `key`.
 pub(super) fn record_key(key: &Key) -> Key {
-    Key::new(Resource::new(GROUP, key.resource.as_str()), key.namespace.as_str(), key.name.as_str())
+    Key::new(
+        Resource::new(GROUP, key.resource.as_str()),
+        key.namespace.as_str(),
+        key.name.as_str(),
+    )
 }
 
 /// Returns the key of the object whose record is at `key`.
 pub(super) fn object_key(key: &Key) -> Option<Key> {
-    let collection = key.resource.as_str().strip_suffix(GROUP)?.strip_suffix('.')?;
+    let collection = key
+        .resource
+        .as_str()
+        .strip_suffix(GROUP)?
+        .strip_suffix('.')?;
     let (plural, group) = collection.split_once('.').unwrap_or((collection, ""));
-    Some(Key { resource: Resource::new(group, plural), ..key.clone() })
+    Some(Key {
+        resource: Resource::new(group, plural),
+        ..key.clone()
+    })
 }
 
 /// Reports whether a collection holds records.
@@ -85,7 +101,12 @@ pub(super) fn is_record_collection(resource: &Resource) -> bool {
 /// Returns the fingerprint of a status.
 pub(super) fn fingerprint(status: &Value) -> String {
     let digest = digest(&SHA256, status.to_string().as_bytes());
-    digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .as_ref()
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -94,12 +115,38 @@ mod tests {
 
     #[test]
     fn a_confirmation_counts_unless_the_cloud_has_disagreed_since() {
-        let at_report = Record { last_status: Some(Value::Null), ..Record::of("u1", 5) };
-        let noted = Record { revision: 6, ..at_report.clone() }.confirmed(&at_report, "f").unwrap();
-        assert_eq!((noted.reported.as_deref(), &noted.last_status, noted.revision), (Some("f"), &None, 6));
-        assert_eq!(noted.confirmed(&at_report, "f"), None, "it is known already");
-        let disagreed = Record { conflicting_statuses: 1, ..at_report.clone() };
+        let at_report = Record {
+            last_status: Some(Value::Null),
+            ..Record::of("u1", 5)
+        };
+        let noted = Record {
+            revision: 6,
+            ..at_report.clone()
+        }
+        .confirmed(&at_report, "f")
+        .unwrap();
+        assert_eq!(
+            (
+                noted.reported.as_deref(),
+                &noted.last_status,
+                noted.revision
+            ),
+            (Some("f"), &None, 6)
+        );
+        assert_eq!(
+            noted.confirmed(&at_report, "f"),
+            None,
+            "it is known already"
+        );
+        let disagreed = Record {
+            conflicting_statuses: 1,
+            ..at_report.clone()
+        };
         assert_eq!(disagreed.confirmed(&at_report, "f"), None);
-        assert_eq!(Record::of("u2", 1).confirmed(&at_report, "f"), None, "another pod of its name");
+        assert_eq!(
+            Record::of("u2", 1).confirmed(&at_report, "f"),
+            None,
+            "another pod of its name"
+        );
     }
 }

@@ -52,7 +52,10 @@ impl ApiError {
 
     /// Returns the message of the status.
     pub(super) fn message(&self) -> &str {
-        self.status.get("message").and_then(Value::as_str).unwrap_or_default()
+        self.status
+            .get("message")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Returns a 504: the cloud did not answer in time.
@@ -98,7 +101,8 @@ impl ApiError {
 
     /// Returns a 413: a list is longer than this node holds. `most` is the limit with its unit.
     pub(super) fn too_long(most: &str) -> Self {
-        let why = format!("the list has more than {most}; narrow it with a namespace or a selector");
+        let why =
+            format!("the list has more than {most}; narrow it with a namespace or a selector");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
     }
 
@@ -119,12 +123,20 @@ impl ApiError {
 
     /// Returns a 404: the API has no such path.
     pub(super) fn path_not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     /// Returns a 404: there is no such object.
     pub(super) fn not_found(plural: &str, name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", &format!("{plural} \"{name}\" not found"))
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            &format!("{plural} \"{name}\" not found"),
+        )
     }
 
     /// Returns a 409: a precondition does not hold.
@@ -134,8 +146,13 @@ impl ApiError {
 
     /// Converts a `Status` of the cloud's API, which comes over the wire without kind and apiVersion.
     pub(super) fn of(mut status: Value) -> Self {
-        let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+        let code = status
+            .get("code")
+            .and_then(Value::as_u64)
+            .and_then(|code| u16::try_from(code).ok());
+        let code = code
+            .and_then(|code| StatusCode::from_u16(code).ok())
+            .filter(|code| code.as_u16() >= 400);
         let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if let Some(map) = status.as_object_mut() {
             map.insert("kind".into(), "Status".into());
@@ -150,7 +167,11 @@ impl ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string())
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            &error.to_string(),
+        )
     }
 }
 
@@ -161,9 +182,14 @@ pub(super) fn error_response(error: &ApiError) -> Response<Body> {
 
 /// Returns a response with an object as its body.
 pub(super) fn object_response(code: StatusCode, value: &Value) -> Response<Body> {
-    let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
+    let body = Full::new(Bytes::from(value.to_string()))
+        .map_err(|never| match never {})
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }

@@ -54,7 +54,8 @@ impl std::fmt::Debug for Task {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await;
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown)
+            .await;
     }
 
     /// Runs until `shutdown`. The future may be dropped at any point and the method called again: a message that was not
@@ -75,7 +76,10 @@ impl Task {
         } = self;
         heartbeat.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
-            warn!(error = &error as &dyn std::error::Error, "failed to store the API address for new pods");
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to store the API address for new pods"
+            );
         }
         let receive = async {
             loop {
@@ -83,7 +87,11 @@ impl Task {
                 let message = inbound.next().await;
                 drop(rest);
                 let Some(message) = message else { return };
-                let handlers = Handlers { watched: watched.as_ref(), forwarder, unhandled };
+                let handlers = Handlers {
+                    watched: watched.as_ref(),
+                    forwarder,
+                    unhandled,
+                };
                 receive(desired, handlers, hub, heartbeat, message).await;
             }
         };
@@ -99,7 +107,11 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         self.run_restartable(&heartbeat, shutdown).await;
         Ok(())
     }
@@ -123,7 +135,10 @@ struct Handled {
 
 impl Handled {
     fn without_answer(may_acknowledge: bool) -> Self {
-        Self { may_acknowledge, answer: None }
+        Self {
+            may_acknowledge,
+            answer: None,
+        }
     }
 }
 
@@ -135,8 +150,15 @@ async fn receive(
     message: Message,
 ) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(unix_millis()));
-    let Handled { may_acknowledge, answer } = handle(desired, handlers, heartbeat, message).await;
-    for message in acknowledgement.filter(|_| may_acknowledge).into_iter().chain(answer) {
+    let Handled {
+        may_acknowledge,
+        answer,
+    } = handle(desired, handlers, heartbeat, message).await;
+    for message in acknowledgement
+        .filter(|_| may_acknowledge)
+        .into_iter()
+        .chain(answer)
+    {
         // disconnected by now: the cloud sends the message again, and it is recognized then
         let _rest = heartbeat.idle();
         let _ = hub.send(message).await;
@@ -150,10 +172,19 @@ async fn handle(
     heartbeat: &Heartbeat,
     message: Message,
 ) -> Handled {
-    let Handlers { watched, forwarder, unhandled } = handlers;
+    let Handlers {
+        watched,
+        forwarder,
+        unhandled,
+    } = handlers;
     let down = Down::from(message);
     let put = match down.body {
-        Downstream::Object { origin: Source::DynamicController, change, path, object } => {
+        Downstream::Object {
+            origin: Source::DynamicController,
+            change,
+            path,
+            object,
+        } => {
             if let Some(watched) = watched
                 && let Err(error) = watched.change(change, &object).await
             {
@@ -162,13 +193,17 @@ async fn handle(
             let stored = store_own(desired, change, &path, object, &down.header).await;
             return Handled::without_answer(is_stored(stored));
         }
-        Downstream::Object { change, path, object, .. } => {
-            CloudChange::new(change, &path, object, &down.header)
-        }
+        Downstream::Object {
+            change,
+            path,
+            object,
+            ..
+        } => CloudChange::new(change, &path, object, &down.header),
         // an answer that came after its request timed out
-        Downstream::Answer { path, answer: Answer::Found(object) } => {
-            CloudChange::new(Change::Update, &path, object, &down.header)
-        }
+        Downstream::Answer {
+            path,
+            answer: Answer::Found(object),
+        } => CloudChange::new(Change::Update, &path, object, &down.header),
         // none of these waits for an acknowledgement
         other @ (Downstream::Answer { .. }
         | Downstream::RootCa(_)
@@ -191,7 +226,10 @@ async fn handle(
             let unread = forwarder.forward(&down.header, other).await;
             let node = desired.node_name();
             let answer = unread.and_then(|unread| unhandled.answer(node, &down.header, unread));
-            return Handled { may_acknowledge: true, answer };
+            return Handled {
+                may_acknowledge: true,
+                answer,
+            };
         }
     };
     let stored = match put {
@@ -209,7 +247,9 @@ async fn store_own(
     object: Value,
     header: &Header,
 ) -> Result<(), ApplyError> {
-    let Some(place) = path.as_object() else { return Ok(()) };
+    let Some(place) = path.as_object() else {
+        return Ok(());
+    };
     let own = ownership(desired.node_name(), change, &place.kind, &object);
     if own == Ownership::No {
         return Ok(());
@@ -226,7 +266,10 @@ fn is_stored(stored: Result<(), ApplyError>) -> bool {
         Ok(()) => true,
         // without an acknowledgement it would be sent for ever and block everything behind it
         Err(refused @ ApplyError::Malformed(_)) => {
-            warn!(why = printable_short(&refused), "message from the cloud is malformed; message ignored");
+            warn!(
+                why = printable_short(&refused),
+                "message from the cloud is malformed; message ignored"
+            );
             true
         }
         Err(refused) => {

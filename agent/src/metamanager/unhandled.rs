@@ -47,7 +47,9 @@ impl Unhandled {
         if let Some(times) = self.0.lock().count(key, now()) {
             warn!(
                 what = name,
-                times, is_answered, "message from the cloud skipped: this agent does not handle its kind"
+                times,
+                is_answered,
+                "message from the cloud skipped: this agent does not handle its kind"
             );
         }
     }
@@ -64,9 +66,9 @@ fn key(body: &Downstream) -> &str {
         Downstream::Job { .. } => "node jobs",
         Downstream::ServiceCall { .. } | Downstream::ServiceTarget { .. } => "ServiceBus",
         Downstream::Subscription { .. } | Downstream::Publish { .. } => "EventBus",
-        Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
-            "DeviceTwin"
-        }
+        Downstream::Membership(_)
+        | Downstream::MembershipDetail(_)
+        | Downstream::TwinDesired { .. } => "DeviceTwin",
         // these are stored, or answer a question
         Downstream::Object { .. }
         | Downstream::Answer { .. }
@@ -84,18 +86,33 @@ fn name(body: &Downstream) -> String {
         Downstream::Unknown { route, .. } => route.summary(),
         Downstream::Volume { operation, .. } => format!("{operation} (CSI volumes)"),
         Downstream::Job { action, path, .. } => {
-            format!("{} of {} (node jobs)", printable_short(action), printable_short(path))
+            format!(
+                "{} of {} (node jobs)",
+                printable_short(action),
+                printable_short(path)
+            )
         }
         Downstream::ServiceCall { method, .. } => {
             format!("{} (ServiceBus is disabled)", printable_short(method))
         }
         Downstream::ServiceTarget { on, .. } => {
-            format!("{} (ServiceBus is disabled)", if *on { Operation::Start } else { Operation::Stop })
+            format!(
+                "{} (ServiceBus is disabled)",
+                if *on {
+                    Operation::Start
+                } else {
+                    Operation::Stop
+                }
+            )
         }
         Downstream::Subscription { on, .. } => {
             format!(
                 "{} (EventBus is disabled)",
-                if *on { Operation::Subscribe } else { Operation::Unsubscribe }
+                if *on {
+                    Operation::Subscribe
+                } else {
+                    Operation::Unsubscribe
+                }
             )
         }
         Downstream::Publish { .. } => "publish (EventBus is disabled)".to_owned(),
@@ -126,14 +143,24 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
         Downstream::Unknown { route, .. } => Some(error(route.group, route.resource, why)),
         // the CSI driver reads the operation, and the text as the reason
         Downstream::Volume { path, .. } => Some(error(Group::Resource, path, why)),
-        Downstream::Job { origin, action, path, .. } => answer_with(job(node, &origin, &action, path, &why)),
+        Downstream::Job {
+            origin,
+            action,
+            path,
+            ..
+        } => answer_with(job(node, &origin, &action, path, &why)),
         Downstream::ServiceCall { .. } => answer_with(Upstream::ServiceUpload {
             target: ResourcePath::default(),
-            content: json!(ServiceResponse::failure(501, &format!("{why}; {ENABLE_SERVICE_BUS}\n"))),
+            content: json!(ServiceResponse::failure(
+                501,
+                &format!("{why}; {ENABLE_SERVICE_BUS}\n")
+            )),
         }),
-        Downstream::Publish { topic, .. } => {
-            answer_with(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
-        }
+        Downstream::Publish { topic, .. } => answer_with(Upstream::BusAnswer {
+            topic: topic.into(),
+            failed: true,
+            content: why.into(),
+        }),
         // those of devices and topics have no form for a failure, the others are answers or are stored
         Downstream::ServiceTarget { .. }
         | Downstream::Subscription { .. }
@@ -153,7 +180,13 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
 /// Builds KubeEdge's message for an error: operation `error`, the reason as content.
 fn error(group: Group, resource: ResourcePath, why: String) -> Message {
     let (source, operation) = (Source::MetaManager, Operation::Error);
-    let route = Route { source, group, operation, resource, destination: String::new() };
+    let route = Route {
+        source,
+        group,
+        operation,
+        resource,
+        destination: String::new(),
+    };
     Message::new(route, Value::from(why), unix_millis())
 }
 
@@ -163,8 +196,7 @@ fn job(node: &str, origin: &Source, action: &str, path: ResourcePath, why: &str)
     let time = Timestamp::now().to_string();
     let parts: Vec<&str> = path.as_str().split('/').collect();
     let [_, task, "node", _] = parts.as_slice() else {
-        let status =
-            json!({"action": action, "succ": false, "finishTime": time, "reason": why, "extend": ""});
+        let status = json!({"action": action, "succ": false, "finishTime": time, "reason": why, "extend": ""});
         return Upstream::ActionStatus { path, status };
     };
     debug!(%origin, action, "an older task");
@@ -172,7 +204,11 @@ fn job(node: &str, origin: &Source, action: &str, path: ResourcePath, why: &str)
         "NodeName": node, "State": "", "Event": "Check", "Action": "Failure", "Reason": why, "Time": time, "ExternalMessage": "",
     });
     let path = format!("task/{task}/node/{node}").into();
-    Upstream::TaskStatus { operation: action.to_owned().into(), path, status }
+    Upstream::TaskStatus {
+        operation: action.to_owned().into(),
+        path,
+        status,
+    }
 }
 
 #[cfg(test)]

@@ -61,8 +61,11 @@ fn parse(body: &[u8]) -> Option<Route> {
     if !matches!(kind, UNICAST | LOCAL) {
         return None;
     }
-    let mut address: IpAddr =
-        if family == INET { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let mut address: IpAddr = if family == INET {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     let mut interfaces = Vec::new();
     for (attribute, value) in attributes(rest) {
         match attribute {
@@ -75,7 +78,11 @@ fn parse(body: &[u8]) -> Option<Route> {
             _ => {}
         }
     }
-    Some(Route { network: Network::new(address, bits)?, interfaces, is_local: kind == LOCAL })
+    Some(Route {
+        network: Network::new(address, bits)?,
+        interfaces,
+        is_local: kind == LOCAL,
+    })
 }
 
 /// Parses the interfaces of a route with several gateways: each entry begins with its length, and has its interface at byte 4.
@@ -95,7 +102,11 @@ mod tests {
     use crate::netlink::attribute;
 
     fn body(family: u8, bits: u8, kind: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
-        [vec![family, bits, 0, 0, 254, 3, 0, kind, 0, 0, 0, 0], attributes.concat()].concat()
+        [
+            vec![family, bits, 0, 0, 254, 3, 0, kind, 0, 0, 0, 0],
+            attributes.concat(),
+        ]
+        .concat()
     }
 
     #[test]
@@ -106,25 +117,51 @@ mod tests {
         let two = attribute(MULTIPATH, &[hop(3), hop(4)].concat());
         for (bytes, expected) in [
             (
-                body(INET, 16, UNICAST, &[attribute(DESTINATION, &[10, 22, 0, 0]), interface(5)]),
+                body(
+                    INET,
+                    16,
+                    UNICAST,
+                    &[attribute(DESTINATION, &[10, 22, 0, 0]), interface(5)],
+                ),
                 Some((network("10.22.0.0/16"), vec![5], false)),
             ),
             (
-                body(INET, 32, LOCAL, &[attribute(DESTINATION, &[10, 22, 0, 1]), interface(5)]),
+                body(
+                    INET,
+                    32,
+                    LOCAL,
+                    &[attribute(DESTINATION, &[10, 22, 0, 1]), interface(5)],
+                ),
                 Some((network("10.22.0.1/32"), vec![5], true)),
             ),
-            (body(INET, 0, UNICAST, &[interface(2)]), Some((network("0.0.0.0/0"), vec![2], false))),
-            (body(INET6, 0, UNICAST, &[two]), Some((network("::/0"), vec![3, 4], false))),
+            (
+                body(INET, 0, UNICAST, &[interface(2)]),
+                Some((network("0.0.0.0/0"), vec![2], false)),
+            ),
+            (
+                body(INET6, 0, UNICAST, &[two]),
+                Some((network("::/0"), vec![3, 4], false)),
+            ),
             // broadcast, and what is cut off
             (body(INET, 32, 3, &[interface(2)]), None),
-            (body(INET, 32, LOCAL, &[attribute(DESTINATION, &[10])]), None),
+            (
+                body(INET, 32, LOCAL, &[attribute(DESTINATION, &[10])]),
+                None,
+            ),
             (body(INET, 33, LOCAL, &[]), None),
             (vec![INET, 0, 0], None),
         ] {
-            let expected =
-                expected.map(|(network, interfaces, is_local)| Route { network, interfaces, is_local });
+            let expected = expected.map(|(network, interfaces, is_local)| Route {
+                network,
+                interfaces,
+                is_local,
+            });
             assert_eq!(parse(&bytes), expected, "{bytes:?}");
         }
-        assert_eq!(next_hops(&[0; 8]).len(), 1, "a length of zero does not stand still");
+        assert_eq!(
+            next_hops(&[0; 8]).len(),
+            1,
+            "a length of zero does not stand still"
+        );
     }
 }

@@ -54,16 +54,38 @@ pub(super) struct Backlog {
 
 impl Backlog {
     /// Reads the chunks of an outbox.
-    pub(super) async fn load(store: Arc<dyn Store>, what: &str, limits: Limits) -> Result<Self, StoreError> {
+    pub(super) async fn load(
+        store: Arc<dyn Store>,
+        what: &str,
+        limits: Limits,
+    ) -> Result<Self, StoreError> {
         let resource = Resource::new(GROUP, what);
-        let scope = Scope { resource: resource.clone(), namespace: None };
+        let scope = Scope {
+            resource: resource.clone(),
+            namespace: None,
+        };
         let mut chunks = BTreeMap::new();
         for object in store.list(&scope, &Page::default()).await?.items {
-            let Ok(number) = object.key.name.parse::<u64>() else { continue };
+            let Ok(number) = object.key.name.parse::<u64>() else {
+                continue;
+            };
             let messages = object.value()?["messages"].as_array().map_or(0, Vec::len);
-            chunks.insert(number, Size { messages, bytes: object.json.len() });
+            chunks.insert(
+                number,
+                Size {
+                    messages,
+                    bytes: object.json.len(),
+                },
+            );
         }
-        Ok(Self { store, resource, limits, chunks, oldest: None, open: None })
+        Ok(Self {
+            store,
+            resource,
+            limits,
+            chunks,
+            oldest: None,
+            open: None,
+        })
     }
 
     /// Reports whether nothing waits.
@@ -77,7 +99,11 @@ impl Backlog {
             (Some(left), Some((_, size))) => size.messages.saturating_sub(left.len()),
             _ => 0,
         };
-        self.chunks.values().map(|size| size.messages).sum::<usize>().saturating_sub(sent)
+        self.chunks
+            .values()
+            .map(|size| size.messages)
+            .sum::<usize>()
+            .saturating_sub(sent)
     }
 
     /// Writes a chunk, and drops the oldest ones if there are too many; returns how many messages were dropped.
@@ -89,23 +115,35 @@ impl Backlog {
         let (number, messages) = self.chunk_for(messages, place);
         let value = json!({"metadata": {}, "messages": &messages});
         // as it is stored: a message is a string there, whose quotation marks and backslashes take two bytes
-        let size = Size { messages: messages.len(), bytes: value.to_string().len() };
+        let size = Size {
+            messages: messages.len(),
+            bytes: value.to_string().len(),
+        };
         let (mut over, mut dropped) = (Vec::new(), 0);
         let others = || self.chunks.iter().filter(|(other, _)| **other != number);
         let all = others().map(|(_, size)| size).chain([&size]);
-        let (mut count, mut bytes) =
-            all.fold((0, 0), |(count, bytes), size| (count + size.messages, bytes + size.bytes));
+        let (mut count, mut bytes) = all.fold((0, 0), |(count, bytes), size| {
+            (count + size.messages, bytes + size.bytes)
+        });
         for (number, old) in others() {
             if count <= self.limits.messages && bytes <= self.limits.bytes {
                 break;
             }
             // some messages of the oldest chunk may have been sent
-            let left = self.oldest.as_ref().filter(|_| over.is_empty()).map_or(old.messages, VecDeque::len);
+            let left = self
+                .oldest
+                .as_ref()
+                .filter(|_| over.is_empty())
+                .map_or(old.messages, VecDeque::len);
             dropped += left;
             (count, bytes) = (count - old.messages, bytes - old.bytes);
             over.push(*number);
         }
-        let mut writes = vec![Write { key: self.key(number), expect: Expect::Anything, value: Some(value) }];
+        let mut writes = vec![Write {
+            key: self.key(number),
+            expect: Expect::Anything,
+            value: Some(value),
+        }];
         writes.extend(over.iter().map(|number| self.removal(*number)));
         self.store.commit(writes).await?;
         if !over.is_empty() || place == ChunkPosition::Front {
@@ -126,22 +164,35 @@ impl Backlog {
     /// Returns the number of the chunk for new messages, and all that it holds then: the newest chunk if it has room and is not being
     /// sent, or a new one.
     fn chunk_for(&self, messages: &[String], place: ChunkPosition) -> (u64, Vec<String>) {
-        let (first, last) = (self.chunks.keys().next().copied(), self.chunks.keys().next_back().copied());
+        let (first, last) = (
+            self.chunks.keys().next().copied(),
+            self.chunks.keys().next_back().copied(),
+        );
         if place == ChunkPosition::Front {
-            return (first.map_or(FIRST_CHUNK, |first| first.saturating_sub(1)), messages.to_vec());
+            return (
+                first.map_or(FIRST_CHUNK, |first| first.saturating_sub(1)),
+                messages.to_vec(),
+            );
         }
         match &self.open {
-            Some((number, before)) if last == Some(*number) && !(first == last && self.is_read()) => {
+            Some((number, before))
+                if last == Some(*number) && !(first == last && self.is_read()) =>
+            {
                 (*number, before.iter().chain(messages).cloned().collect())
             }
-            _ => (last.map_or(FIRST_CHUNK, |last| last.saturating_add(1)), messages.to_vec()),
+            _ => (
+                last.map_or(FIRST_CHUNK, |last| last.saturating_add(1)),
+                messages.to_vec(),
+            ),
         }
     }
 
     /// Returns the oldest message; an empty chunk is removed.
     pub(super) async fn first(&mut self) -> Result<Option<Message>, StoreError> {
         loop {
-            let Some(number) = self.chunks.keys().next().copied() else { return Ok(None) };
+            let Some(number) = self.chunks.keys().next().copied() else {
+                return Ok(None);
+            };
             let messages = match self.oldest.take() {
                 Some(messages) => messages,
                 None => self.read(number).await?,
@@ -188,16 +239,27 @@ impl Backlog {
             }
             Err(error) => return Err(error),
         };
-        let texts = value["messages"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let texts = value["messages"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
         let messages = texts.filter_map(|text| {
             let read = wire::json::decode(text.as_bytes(), MAX_MESSAGE_BYTES);
-            read.inspect_err(|error| warn!(%error, "cannot decode a queued message; message skipped")).ok()
+            read.inspect_err(
+                |error| warn!(%error, "cannot decode a queued message; message skipped"),
+            )
+            .ok()
         });
         Ok(messages.collect())
     }
 
     fn removal(&self, number: u64) -> Write {
-        Write { key: self.key(number), expect: Expect::Anything, value: None }
+        Write {
+            key: self.key(number),
+            expect: Expect::Anything,
+            value: None,
+        }
     }
 
     /// Returns the key of a chunk; names sort as their numbers.
@@ -215,21 +277,35 @@ mod tests {
     #[tokio::test]
     async fn bytes_on_disk_stay_within_the_limit_whatever_the_messages_hold() {
         const LIMIT: usize = 64 * 1024;
-        let limits = Limits { messages: 10_000, bytes: LIMIT };
+        let limits = Limits {
+            messages: 10_000,
+            bytes: LIMIT,
+        };
         for content in ["x", "\"", "\\", "\u{1}", "\u{e9}"] {
             let store: Arc<dyn Store> = MemoryStore::new();
-            let mut backlog = Backlog::load(Arc::clone(&store), "uploads", limits).await.unwrap();
+            let mut backlog = Backlog::load(Arc::clone(&store), "uploads", limits)
+                .await
+                .unwrap();
             let message = json!({"content": content.repeat(1000)}).to_string();
             let mut dropped = 0;
             for _ in 0..200 {
-                dropped += backlog.push(std::slice::from_ref(&message), ChunkPosition::Back).await.unwrap();
+                dropped += backlog
+                    .push(std::slice::from_ref(&message), ChunkPosition::Back)
+                    .await
+                    .unwrap();
             }
-            let scope = Scope { resource: Resource::new(GROUP, "uploads"), namespace: None };
+            let scope = Scope {
+                resource: Resource::new(GROUP, "uploads"),
+                namespace: None,
+            };
             let stored = store.list(&scope, &Page::default()).await.unwrap().items;
             let bytes: usize = stored.iter().map(|object| object.json.len()).sum();
             // metadata, which the store adds, is not part of it
             let metadata = stored.len() * 200;
-            assert!(bytes <= LIMIT + metadata && bytes > LIMIT / 2, "{content:?}: {bytes}");
+            assert!(
+                bytes <= LIMIT + metadata && bytes > LIMIT / 2,
+                "{content:?}: {bytes}"
+            );
             assert_eq!(backlog.len() + dropped, 200, "{content:?}");
         }
     }

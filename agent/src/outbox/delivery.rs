@@ -10,7 +10,9 @@ use crate::edgehub::{EdgeHub, Unreachable};
 /// Sends a message; completes when it need not be sent again. After an error it is sent again under the same id. Cheap to
 /// clone.
 #[derive(Clone)]
-pub(crate) struct Delivery(Arc<dyn Fn(Message) -> BoxFuture<'static, Result<(), Unreachable>> + Send + Sync>);
+pub(crate) struct Delivery(
+    Arc<dyn Fn(Message) -> BoxFuture<'static, Result<(), Unreachable>> + Send + Sync>,
+);
 
 impl Delivery {
     /// Creates a delivery from a function.

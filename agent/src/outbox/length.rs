@@ -23,7 +23,11 @@ impl Length {
             "uploads" => "outbox/uploads",
             other => other,
         };
-        Self { name, waiting: Arc::default(), bound }
+        Self {
+            name,
+            waiting: Arc::default(),
+            bound,
+        }
     }
 
     pub(super) fn set(&self, waiting: usize) {
@@ -32,6 +36,10 @@ impl Length {
 
     /// Returns the length as a queue of the agent.
     pub(crate) fn queue(&self) -> Queue {
-        Queue { name: self.name, waiting: self.waiting.load(Ordering::Relaxed), bound: self.bound }
+        Queue {
+            name: self.name,
+            waiting: self.waiting.load(Ordering::Relaxed),
+            bound: self.bound,
+        }
     }
 }

@@ -24,7 +24,8 @@ impl QueuedMessage {
 
     /// Returns the time until it has to be on disk if it was not sent.
     pub(super) fn receipt_due(&self, now: Instant) -> Option<Duration> {
-        self.has_receipt().then(|| (self.since + RECEIPT_TIMEOUT).saturating_duration_since(now))
+        self.has_receipt()
+            .then(|| (self.since + RECEIPT_TIMEOUT).saturating_duration_since(now))
     }
 }
 
@@ -42,10 +43,17 @@ impl Queue {
     pub(super) fn push(&mut self, item: Item, fixed: usize, now: Instant) {
         let json = wire::json::encode(&item.message);
         self.bytes += json.len();
-        let waiting = QueuedMessage { item, json, since: now };
+        let waiting = QueuedMessage {
+            item,
+            json,
+            since: now,
+        };
         let key = waiting.item.key.as_ref();
-        let older =
-            self.waiting.iter_mut().skip(fixed).find(|older| key.is_some() && older.item.key.as_ref() == key);
+        let older = self
+            .waiting
+            .iter_mut()
+            .skip(fixed)
+            .find(|older| key.is_some() && older.item.key.as_ref() == key);
         match older {
             Some(older) => {
                 self.bytes -= older.json.len();
@@ -87,7 +95,11 @@ impl Queue {
 
     /// Returns the messages from this position on, as they are written.
     pub(super) fn texts(&self, from: usize) -> Vec<String> {
-        self.waiting.iter().skip(from).map(|waiting| waiting.json.clone()).collect()
+        self.waiting
+            .iter()
+            .skip(from)
+            .map(|waiting| waiting.json.clone())
+            .collect()
     }
 
     /// Removes and returns the messages from this position on.
@@ -100,7 +112,10 @@ impl Queue {
 
     /// Reports whether the publisher of any message from this position on waits until it is stored.
     pub(super) fn has_receipts(&self, from: usize) -> bool {
-        self.waiting.iter().skip(from).any(QueuedMessage::has_receipt)
+        self.waiting
+            .iter()
+            .skip(from)
+            .any(QueuedMessage::has_receipt)
     }
 
     /// Returns the number of messages.

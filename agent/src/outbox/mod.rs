@@ -96,7 +96,10 @@ pub(crate) struct Item {
 
 impl fmt::Debug for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Item").field("message", &self.message).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Item")
+            .field("message", &self.message)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 

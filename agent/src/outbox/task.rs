@@ -93,7 +93,8 @@ impl<T: Into<Item>> Outbox<T> {
     }
 
     fn measure(&self) {
-        self.length.set(self.queue.len() + self.backlog.as_ref().map_or(0, Backlog::len));
+        self.length
+            .set(self.queue.len() + self.backlog.as_ref().map_or(0, Backlog::len));
     }
 
     /// Runs until all senders are gone, or EdgeHub has ended. Cancel-safe: the rest is done by the next call, or by
@@ -132,7 +133,8 @@ impl<T: Into<Item>> Outbox<T> {
     }
 
     fn push(&mut self, item: T) {
-        self.queue.push(item.into(), self.in_flight_from_memory.max(1), now());
+        self.queue
+            .push(item.into(), self.in_flight_from_memory.max(1), now());
     }
 
     /// Reports whether another message is accepted: while the disk fails, publishers that wait for it are not relieved.
@@ -158,7 +160,9 @@ impl<T: Into<Item>> Outbox<T> {
     /// Returns the time until a message that is being sent has to be written, because its publisher waits.
     fn in_flight_due(&self, now: Instant) -> Option<Duration> {
         let in_flight = (0..self.in_flight_from_memory).map_while(|number| self.queue.nth(number));
-        in_flight.filter_map(|message| message.receipt_due(now)).min()
+        in_flight
+            .filter_map(|message| message.receipt_due(now))
+            .min()
     }
 
     /// Writes what is due, together with what came meanwhile.
@@ -199,13 +203,21 @@ impl<T: Into<Item>> Outbox<T> {
                 );
             }
             Err(_) => {
-                error!(what = self.config.what, "failed to write queued messages to disk in time")
+                error!(
+                    what = self.config.what,
+                    "failed to write queued messages to disk in time"
+                )
             }
         }
     }
 
     async fn load(&mut self) -> Result<(), StoreError> {
-        let Config { what, limits, store, .. } = &self.config;
+        let Config {
+            what,
+            limits,
+            store,
+            ..
+        } = &self.config;
         self.backlog = Some(Backlog::load(store.clone(), what, *limits).await?);
         Ok(())
     }
@@ -216,13 +228,16 @@ impl<T: Into<Item>> Outbox<T> {
             return Ok(());
         }
         while self.sending.len() < self.config.max_concurrent {
-            let Some((origin, message)) = self.next().await? else { break };
+            let Some((origin, message)) = self.next().await? else {
+                break;
+            };
             match origin {
                 Origin::Disk => self.in_flight_from_disk += 1,
                 Origin::Memory => self.in_flight_from_memory += 1,
             }
             let sending = self.config.deliver.send(message);
-            self.sending.push_back(async move { (origin, sending.await) }.boxed());
+            self.sending
+                .push_back(async move { (origin, sending.await) }.boxed());
         }
         if self.sending.is_empty() {
             self.dropped = DroppedCount::default();
@@ -238,16 +253,23 @@ impl<T: Into<Item>> Outbox<T> {
             // from the oldest chunk only: the next one is read when this one is done
             let message = match self.in_flight_from_disk {
                 0 => backlog.first().await?,
-                number => return Ok(backlog.after_first(number).map(|message| (Origin::Disk, message))),
+                number => {
+                    return Ok(backlog
+                        .after_first(number)
+                        .map(|message| (Origin::Disk, message)));
+                }
             };
             if let Some(message) = message {
                 return Ok(Some((Origin::Disk, message)));
             }
         }
         let is_theirs = self.ahead == 0 || self.in_flight_from_memory < self.ahead;
-        let waiting = self.queue.nth(self.in_flight_from_memory).filter(|_| is_theirs);
-        let waiting =
-            waiting.filter(|waiting| !waiting.has_receipt() || self.in_flight_from_memory < MAX_UNSTORED);
+        let waiting = self
+            .queue
+            .nth(self.in_flight_from_memory)
+            .filter(|_| is_theirs);
+        let waiting = waiting
+            .filter(|waiting| !waiting.has_receipt() || self.in_flight_from_memory < MAX_UNSTORED);
         Ok(waiting.map(|waiting| (Origin::Memory, waiting.item.message.clone())))
     }
 
@@ -289,18 +311,27 @@ impl<T: Into<Item>> Outbox<T> {
             }
         }
         let from = self.in_flight_from_memory;
-        self.write(&self.queue.texts(from), ChunkPosition::Back).await?;
-        self.queue.take(from, now()).into_iter().for_each(notify_stored);
+        self.write(&self.queue.texts(from), ChunkPosition::Back)
+            .await?;
+        self.queue
+            .take(from, now())
+            .into_iter()
+            .for_each(notify_stored);
         self.ahead = from;
         Ok(())
     }
 
     async fn write(&mut self, messages: &[String], place: ChunkPosition) -> Result<(), StoreError> {
-        let Some(backlog) = self.backlog.as_mut().filter(|_| !messages.is_empty()) else { return Ok(()) };
+        let Some(backlog) = self.backlog.as_mut().filter(|_| !messages.is_empty()) else {
+            return Ok(());
+        };
         match backlog.push(messages, place).await {
             Ok(dropped) => {
                 if self.faults.recover() {
-                    warn!(what = self.config.what, "queued messages for the cloud can be written again");
+                    warn!(
+                        what = self.config.what,
+                        "queued messages for the cloud can be written again"
+                    );
                 }
                 // messages that are being sent may be among the dropped ones
                 if self.in_flight_from_disk > 0 && !backlog.is_read() {
@@ -337,17 +368,25 @@ impl<T: Into<Item>> Outbox<T> {
             return;
         }
         self.dropped.count += count;
-        self.config.dropped.fetch_add(count as u64, Ordering::Relaxed);
+        self.config
+            .dropped
+            .fetch_add(count as u64, Ordering::Relaxed);
         if self.dropped.said.count("full", now()).is_some() {
             let (what, dropped) = (self.config.what, self.dropped.count);
-            warn!(what, dropped, "queue for the cloud is full; oldest messages dropped");
+            warn!(
+                what,
+                dropped, "queue for the cloud is full; oldest messages dropped"
+            );
         }
     }
 
     async fn failed(&mut self, failure: &StoreError) {
         if let Some(times) = self.faults.count(&failure.to_string(), now()) {
             let (what, error) = (self.config.what, failure as &dyn std::error::Error);
-            error!(what, times, error, "failed to read or write queued messages for the cloud; retrying");
+            error!(
+                what,
+                times, error, "failed to read or write queued messages for the cloud; retrying"
+            );
         }
         tokio::time::sleep(STORE_RETRY_DELAY).await;
     }

@@ -14,7 +14,10 @@ use wire::{Downstream, Source, Upstream};
 use super::*;
 use crate::edgehub::fake_cloud::{FakeCloud, fake_cloud};
 
-const LIMITS: Limits = Limits { messages: 200, bytes: 1 << 20 };
+const LIMITS: Limits = Limits {
+    messages: 200,
+    bytes: 1 << 20,
+};
 /// The most messages that are being sent to a cloud that answers.
 const AT_ONCE: usize = 4;
 /// How long such a cloud may take.
@@ -77,7 +80,15 @@ impl Rig {
             }
             outbox.finish().await;
         });
-        Self { store, line, items, on_stored: Arc::default(), is_awaited: false, stop, running }
+        Self {
+            store,
+            line,
+            items,
+            on_stored: Arc::default(),
+            is_awaited: false,
+            stop,
+            running,
+        }
     }
 
     fn say(&self, number: usize) {
@@ -85,7 +96,10 @@ impl Rig {
     }
 
     fn say_with(&self, number: usize, key: Option<&str>) {
-        let message = Upstream::BusUpload { topic: "t".into(), payload: number.to_string().into() };
+        let message = Upstream::BusUpload {
+            topic: "t".into(),
+            payload: number.to_string().into(),
+        };
         let on_stored = self.on_stored.clone();
         let on_stored = move || {
             on_stored.fetch_add(1, Ordering::SeqCst);
@@ -108,7 +122,10 @@ impl Rig {
     /// Returns the number and id of the next message that the cloud gets.
     async fn asked(&self) -> (usize, String) {
         let message = within("a message to the cloud", self.line.next()).await;
-        (message.content.as_str().unwrap().parse().unwrap(), message.header.msg_id)
+        (
+            message.content.as_str().unwrap().parse().unwrap(),
+            message.header.msg_id,
+        )
     }
 
     /// Answers a message.
@@ -128,10 +145,19 @@ impl Rig {
 
     /// Returns the number of chunks, and of the messages in all of them.
     async fn on_disk(&self) -> (usize, usize) {
-        let scope = Scope { resource: Resource::new(GROUP, "uploads"), namespace: None };
-        let chunks = self.store.list(&scope, &Page::default()).await.unwrap().items;
-        let messages =
-            chunks.iter().map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len());
+        let scope = Scope {
+            resource: Resource::new(GROUP, "uploads"),
+            namespace: None,
+        };
+        let chunks = self
+            .store
+            .list(&scope, &Page::default())
+            .await
+            .unwrap()
+            .items;
+        let messages = chunks
+            .iter()
+            .map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len());
         (chunks.len(), messages.sum())
     }
 
@@ -139,7 +165,11 @@ impl Rig {
     async fn until_stored(&self, wanted: usize) {
         eventually(&format!("{wanted} messages are stored"), async || {
             let stored = self.on_stored.load(Ordering::SeqCst);
-            if stored == wanted { Ok(()) } else { Err(stored) }
+            if stored == wanted {
+                Ok(())
+            } else {
+                Err(stored)
+            }
         })
         .await;
     }
@@ -148,14 +178,21 @@ impl Rig {
     async fn until_on_disk(&self, wanted: usize) {
         eventually(&format!("{wanted} messages are on disk"), async || {
             let (chunks, messages) = self.on_disk().await;
-            if messages == wanted { Ok(()) } else { Err((chunks, messages)) }
+            if messages == wanted {
+                Ok(())
+            } else {
+                Err((chunks, messages))
+            }
         })
         .await;
     }
 
     /// Waits until all that was said is taken.
     async fn until_taken(&self) {
-        until("all is taken", || self.items.capacity() == self.items.max_capacity()).await;
+        until("all is taken", || {
+            self.items.capacity() == self.items.max_capacity()
+        })
+        .await;
     }
 
     /// Shuts down, and starts again over the same store.
@@ -189,7 +226,11 @@ async fn waiting_messages_survive_and_are_sent_in_order() {
     let rig = Rig::new();
     (0..100).for_each(|number| rig.say(number));
     rig.until_on_disk(100).await;
-    assert_eq!(rig.on_stored.load(Ordering::SeqCst), 100, "what is on disk need not be said again");
+    assert_eq!(
+        rig.on_stored.load(Ordering::SeqCst),
+        100,
+        "what is on disk need not be said again"
+    );
     // killed: nothing more is written
     rig.running.abort();
     let mut rig = Rig::on(rig.store);
@@ -211,7 +252,10 @@ async fn a_short_break_of_the_link_writes_nothing() {
     let before = rig.store.revision();
     rig.say(1);
     pass(FLUSH_AFTER / 2).await;
-    assert_eq!((rig.store.revision(), rig.on_stored.load(Ordering::SeqCst)), (before, 0));
+    assert_eq!(
+        (rig.store.revision(), rig.on_stored.load(Ordering::SeqCst)),
+        (before, 0)
+    );
     rig.line.up();
     assert_eq!(rig.heard().await, 1);
     assert_eq!(rig.store.revision(), before);
@@ -278,9 +322,17 @@ async fn a_chunk_that_cannot_be_read_holds_up_nothing() {
     let rig = Rig::new();
     (0..3).for_each(|number| rig.say(number));
     let rig = rig.again().await;
-    let key = kubeapi::store::Key::new(Resource::new(GROUP, "uploads"), "", format!("{:020}", 1_u64 << 32));
+    let key = kubeapi::store::Key::new(
+        Resource::new(GROUP, "uploads"),
+        "",
+        format!("{:020}", 1_u64 << 32),
+    );
     let value = Some(json!({"metadata": {}, "messages": ["{", 7]}));
-    let write = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value };
+    let write = kubeapi::store::Write {
+        key,
+        expect: kubeapi::store::Expect::Anything,
+        value,
+    };
     rig.store.commit(vec![write]).await.unwrap();
     let mut rig = rig.again().await;
     rig.line.up();
@@ -330,7 +382,10 @@ async fn unanswered_messages_are_sent_again_under_the_same_id() {
     for number in 2..10 {
         let (heard, id) = rig.asked().await;
         assert_eq!(heard, number);
-        assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
+        assert!(
+            ids.get(number).is_none_or(|before| *before == id),
+            "{number} has another id"
+        );
         rig.answer(&id).await;
     }
     rig.until_stored(10).await;
@@ -392,7 +447,10 @@ async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
     for number in 0..100 {
         let (heard, id) = rig.asked().await;
         assert_eq!(heard, number);
-        assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
+        assert!(
+            ids.get(number).is_none_or(|before| *before == id),
+            "{number} has another id"
+        );
         rig.answer(&id).await;
     }
 }
@@ -405,10 +463,17 @@ async fn a_message_whose_publisher_waits_is_on_disk_at_once_without_a_connection
         let begun = tokio::time::Instant::now();
         rig.say(number);
         rig.until_stored(number + 1).await;
-        assert!(begun.elapsed() < FLUSH_AFTER, "{number}: {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < FLUSH_AFTER,
+            "{number}: {:?}",
+            begun.elapsed()
+        );
     }
     let (chunks, messages) = rig.on_disk().await;
-    assert!(messages == 200 && chunks < 10, "{messages} messages in {chunks} chunks");
+    assert!(
+        messages == 200 && chunks < 10,
+        "{messages} messages in {chunks} chunks"
+    );
     // killed: nothing more is written
     rig.running.abort();
     let mut rig = Rig::answered(rig.store);
@@ -435,10 +500,16 @@ async fn a_burst_is_stored_although_the_cloud_is_slow_and_is_sent_once_and_in_or
     while heard.len() < ALL {
         let (number, id) = rig.asked().await;
         assert!(
-            heard.insert(number, id.clone()).is_none_or(|before| before == id),
+            heard
+                .insert(number, id.clone())
+                .is_none_or(|before| before == id),
             "{number} has another id"
         );
-        assert_eq!(heard.len(), heard.keys().max().map_or(0, |most| most + 1), "{number} came too early");
+        assert_eq!(
+            heard.len(),
+            heard.keys().max().map_or(0, |most| most + 1),
+            "{number} came too early"
+        );
         rig.answer(&id).await;
     }
     rig.until_on_disk(0).await;

@@ -13,7 +13,14 @@ use crate::{
 };
 
 /// The suffixes of files beside a database: SQLite's own, temporary files, and databases that were set aside.
-const DATABASE_SUFFIXES: [&str; 6] = ["-wal", "-shm", "-journal", ".initialized", ".reserve", ".damaged-"];
+const DATABASE_SUFFIXES: [&str; 6] = [
+    "-wal",
+    "-shm",
+    "-journal",
+    ".initialized",
+    ".reserve",
+    ".damaged-",
+];
 /// The path of the cloud's CA if no other is configured.
 const DEFAULT_CA: &str = "kubeedge/ca/rootCA.crt";
 /// The file name of DMI's socket.
@@ -36,7 +43,13 @@ pub(super) fn all(config: &Config, path: &Path) -> Vec<PathBuf> {
         all.extend([server.tls.cert.clone(), server.tls.key.clone()]);
         all.extend(app::requested_files(&tls.cert));
         all.extend(app::in_cluster_files(&tls.cert));
-        all.extend(config.database.parent().into_iter().flat_map(loopback_files));
+        all.extend(
+            config
+                .database
+                .parent()
+                .into_iter()
+                .flat_map(loopback_files),
+        );
     }
     if let Some(devices) = &config.device_twin {
         all.push(devices.dmi_socket_dir.join(DMI_SOCKET));
@@ -53,8 +66,10 @@ fn bootstrap(config: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Returns the files whose names begin with the database's.
 fn beside(database: &Path) -> Vec<PathBuf> {
-    let (Some(folder), Some(name)) = (database.parent(), database.file_name().and_then(|name| name.to_str()))
-    else {
+    let (Some(folder), Some(name)) = (
+        database.parent(),
+        database.file_name().and_then(|name| name.to_str()),
+    ) else {
         return Vec::new();
     };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -63,16 +78,28 @@ fn beside(database: &Path) -> Vec<PathBuf> {
         entry
             .to_str()
             .and_then(|entry| entry.strip_prefix(name))
-            .is_some_and(|rest| DATABASE_SUFFIXES.iter().any(|ending| rest.starts_with(ending)))
+            .is_some_and(|rest| {
+                DATABASE_SUFFIXES
+                    .iter()
+                    .any(|ending| rest.starts_with(ending))
+            })
     };
-    entries.filter(is_beside).map(|entry| entry.path()).collect()
+    entries
+        .filter(is_beside)
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// Removes the files, the configuration last; returns those that could not be removed, with the reasons.
 pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
-    let all = all(config, path).into_iter().filter(|one| one != path).chain([path.to_owned()]);
+    let all = all(config, path)
+        .into_iter()
+        .filter(|one| one != path)
+        .chain([path.to_owned()]);
     let failed = all.filter_map(|one| match fs::remove_file(&one) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Some(format!("{}: {error}", one.display())),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Some(format!("{}: {error}", one.display()))
+        }
         _ => None,
     });
     failed.collect()
@@ -81,12 +108,17 @@ pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
 /// Removes empty folders up to `root`, which stays if it is the machine's own.
 pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
     let mut all = all(config, path);
-    let folders =
-        [config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone(), app::volumes_directory(config)];
+    let folders = [
+        config.edged.root_dir.clone(),
+        config.edged.pod_logs_dir.clone(),
+        app::volumes_directory(config),
+    ];
     all.extend(folders.map(|folder| folder.join("-")));
     for file in all {
-        for folder in
-            file.ancestors().skip(1).filter(|folder| folder.starts_with(root) && *folder != Path::new("/"))
+        for folder in file
+            .ancestors()
+            .skip(1)
+            .filter(|folder| folder.starts_with(root) && *folder != Path::new("/"))
         {
             // a folder that is a mount or not empty stays, and so do its parents
             if fs::remove_dir(folder).is_err() && folder.exists() {
@@ -107,7 +139,8 @@ pub(super) fn left(config: &Config) -> Vec<String> {
         "images in the container runtime".to_owned(),
     ];
     let mut keep = |path: &Path, what: &str| {
-        let is_empty = path.is_dir() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        let is_empty =
+            path.is_dir() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.exists() && !is_empty {
             all.push(format!("{} ({what})", path.display()));
         }
@@ -120,9 +153,15 @@ pub(super) fn left(config: &Config) -> Vec<String> {
     }
     keep(&config.database, "EdgeCore's database");
     keep(&config.edge_hub.tls.ca, "a CA that others may use");
-    keep(&app::volumes_directory(config), "PersistentVolumes: data of your pods");
+    keep(
+        &app::volumes_directory(config),
+        "PersistentVolumes: data of your pods",
+    );
     keep(&config.edged.root_dir, "contains files of other programs");
-    keep(&config.edged.pod_logs_dir, "contains files of other programs");
+    keep(
+        &config.edged.pod_logs_dir,
+        "contains files of other programs",
+    );
     if let Ok(program) = std::env::current_exe() {
         keep(&program, "this program");
     }

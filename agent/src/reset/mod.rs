@@ -49,8 +49,14 @@ const MAX_ANSWER: u64 = 1024;
 ///
 /// # Errors
 /// The answer was no, or something prevents the reset; the rest then stays.
-pub(crate) fn run(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+pub(crate) fn run(
+    reset: &Reset,
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(reset_machine(reset, input, out))
 }
 
@@ -76,19 +82,29 @@ async fn reset_machine(
         "This removes node {} from this machine: it stops the node's pods and deletes",
         config.node.name
     )?;
-    for path in files::all(&config, &path).iter().filter(|path| path.exists()) {
+    for path in files::all(&config, &path)
+        .iter()
+        .filter(|path| path.exists())
+    {
         writeln!(out, "  {}", path.display())?;
     }
     confirm(reset, input, out)?;
     if reset.paths.is_system_wide() && systemd::uninstall().await? {
-        writeln!(out, "The service {} was stopped and removed.", systemd::UNIT_NAME)?;
+        writeln!(
+            out,
+            "The service {} was stopped and removed.",
+            systemd::UNIT_NAME
+        )?;
     }
     let lock = stop_agent(&config, out).await?;
     let left = pods(reset, &config, out).await?;
     writeln!(out, "Stopped pods: {}.", listed(&left.pods))?;
     if !left.failed.is_empty() {
         report_failed(&left.failed, out)?;
-        writeln!(out, "Configuration, certificate and database were kept; run the same command again.")?;
+        writeln!(
+            out,
+            "Configuration, certificate and database were kept; run the same command again."
+        )?;
         return Ok(ExitCode::FAILURE);
     }
     sign_off::run(&config, out).await?;
@@ -106,7 +122,11 @@ async fn reset_machine(
     for what in files::left(&config) {
         writeln!(out, "  {what}")?;
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Removes the addresses of Services that a killed agent has left, and those of DNS and MetaServer for pods; returns the
@@ -118,20 +138,34 @@ fn addresses(config: &Config) -> Vec<String> {
         format!("the routes to addresses of Services: {error}; ip route flush table local proto 77")
     }));
     own.extend(config.edge_mesh.iter().map(|mesh| mesh.dns.address.ip()));
-    let meta_server = config.meta_manager.meta_server.iter().filter(|_| config.require_authorization);
+    let meta_server = config
+        .meta_manager
+        .meta_server
+        .iter()
+        .filter(|_| config.require_authorization);
     own.extend(meta_server.map(|server| server.dummy_server.ip()));
     if !own.is_empty() {
-        failed.extend(remove_addresses(&own).err().map(|error| format!("{:#}", anyhow::Error::new(error))));
+        failed.extend(
+            remove_addresses(&own)
+                .err()
+                .map(|error| format!("{:#}", anyhow::Error::new(error))),
+        );
     }
     failed
 }
 
 fn report_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {
-    failed.iter().try_for_each(|what| writeln!(out, "failed to remove {what}"))
+    failed
+        .iter()
+        .try_for_each(|what| writeln!(out, "failed to remove {what}"))
 }
 
 fn listed(pods: &BTreeSet<String>) -> String {
-    if pods.is_empty() { "none".to_owned() } else { pods.iter().cloned().collect::<Vec<_>>().join(", ") }
+    if pods.is_empty() {
+        "none".to_owned()
+    } else {
+        pods.iter().cloned().collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Returns the configuration, or the default one if it is missing or unreadable.
@@ -145,7 +179,9 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
         Err(_) => {}
     }
     let host = Host::detect();
-    let text = config::relocated(&config::minimal_config(&host), |usual| reset.paths.in_root(usual))?;
+    let text = config::relocated(&config::minimal_config(&host), |usual| {
+        reset.paths.in_root(usual)
+    })?;
     Ok(config::parse(path, &text, None, &host).map_err(one_line)?.0)
 }
 
@@ -192,10 +228,16 @@ async fn stop_agent(config: &Config, out: &mut impl Write) -> anyhow::Result<Opt
     loop {
         match StoreLock::take(&database) {
             Ok(lock) => return Ok(Some(lock)),
-            Err(LockError::Held { holder: Some(pid), .. }) if is_reset(pid) => {
-                bail!("another `edge-agent reset` is running, process {pid}; wait until it has ended");
+            Err(LockError::Held {
+                holder: Some(pid), ..
+            }) if is_reset(pid) => {
+                bail!(
+                    "another `edge-agent reset` is running, process {pid}; wait until it has ended"
+                );
             }
-            Err(LockError::Held { holder: Some(pid), .. }) if Instant::now() < end && is_agent(pid) => {
+            Err(LockError::Held {
+                holder: Some(pid), ..
+            }) if Instant::now() < end && is_agent(pid) => {
                 if !asked {
                     writeln!(
                         out,
@@ -206,14 +248,17 @@ async fn stop_agent(config: &Config, out: &mut impl Write) -> anyhow::Result<Opt
                     let pid = i32::try_from(pid).context("the agent has no process id")?;
                     for signal in [Signal::SIGTERM, Signal::SIGCONT] {
                         // a stopped process (SIGSTOP) handles signals only when it continues
-                        kill(Pid::from_raw(pid), signal).context("cannot stop the running agent")?;
+                        kill(Pid::from_raw(pid), signal)
+                            .context("cannot stop the running agent")?;
                     }
                     asked = true;
                 }
                 sleep(POLL_INTERVAL).await;
             }
             // it is ending just now, and has not released everything
-            Err(LockError::Held { .. }) if asked && Instant::now() < end => sleep(POLL_INTERVAL).await,
+            Err(LockError::Held { .. }) if asked && Instant::now() < end => {
+                sleep(POLL_INTERVAL).await
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -227,11 +272,14 @@ fn is_reset(pid: u32) -> bool {
 
 /// Reports whether a command line, as in `/proc`, is that of a reset.
 fn is_reset_line(line: &[u8]) -> bool {
-    line.split(|byte| *byte == 0).skip(1).any(|word| word == b"reset")
+    line.split(|byte| *byte == 0)
+        .skip(1)
+        .any(|word| word == b"reset")
 }
 
 fn is_agent(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == PROCESS_NAME)
+    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|name| name.trim_end() == PROCESS_NAME)
 }
 
 /// Returns the uids of this node's pods: those in its database, and those with files on disk.
@@ -241,9 +289,10 @@ async fn own_pods(config: &Config, out: &mut impl Write) -> anyhow::Result<BTree
     if database.exists() {
         match stored_pods(config, &database).await {
             Ok(stored) => own.extend(stored),
-            Err(error) => {
-                writeln!(out, "Cannot read the database ({error:#}); stopping only pods with files on disk.")?
-            }
+            Err(error) => writeln!(
+                out,
+                "Cannot read the database ({error:#}); stopping only pods with files on disk."
+            )?,
         }
     }
     Ok(own)
@@ -286,17 +335,29 @@ fn ending(progress: EndProgress) -> Option<String> {
 }
 
 /// Ends the pods and removes their files.
-async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::RemovedPods> {
+async fn pods(
+    reset: &Reset,
+    config: &Config,
+    out: &mut impl Write,
+) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
-    let own = if reset.paths.is_system_wide() { None } else { Some(own_pods(config, out).await?) };
+    let own = if reset.paths.is_system_wide() {
+        None
+    } else {
+        Some(own_pods(config, out).await?)
+    };
     let mut written = Ok(());
     let report = |progress: EndProgress| {
         if let Some(line) = ending(progress) {
             written = writeln!(out, "{line}").and_then(|()| out.flush());
         }
     };
-    let longest = if reset.now { Duration::ZERO } else { Duration::MAX };
+    let longest = if reset.now {
+        Duration::ZERO
+    } else {
+        Duration::MAX
+    };
     let ended = edged::end_pods(channel.clone(), own.as_ref(), longest, report).await;
     written?;
     let ended = match ended {
@@ -310,11 +371,15 @@ async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::R
                 .context("failed to stop pods; start the container runtime and run reset again, or add --without-runtime"));
         }
     };
-    let (root, logs) = (config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone());
+    let (root, logs) = (
+        config.edged.root_dir.clone(),
+        config.edged.pod_logs_dir.clone(),
+    );
     let groups = config.edged.groups.clone();
-    let cleared =
-        crate::rt::spawn_blocking(move || edged::remove_pod_files(&root, &logs, groups, channel, ended))
-            .await;
+    let cleared = crate::rt::spawn_blocking(move || {
+        edged::remove_pod_files(&root, &logs, groups, channel, ended)
+    })
+    .await;
     cleared.context("failed to remove files of pods")
 }
 

@@ -22,9 +22,15 @@ const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reports the node as not ready, if it has ever joined. The reset goes on if the cloud is not reached.
 pub(super) async fn run(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
-    let Some(node) = stored_node(config).await else { return Ok(()) };
+    let Some(node) = stored_node(config).await else {
+        return Ok(());
+    };
     match report(config, not_ready(node, Timestamp::now())).await {
-        Ok(()) => writeln!(out, "The cloud shows node {} as NotReady.", config.node.name)?,
+        Ok(()) => writeln!(
+            out,
+            "The cloud shows node {} as NotReady.",
+            config.node.name
+        )?,
         Err(why) => writeln!(
             out,
             "Cannot reach the cloud ({why}): node {} stays Ready there until its Lease expires.",
@@ -58,7 +64,9 @@ async fn stored_node(config: &Config) -> Option<Value> {
     if !path.exists() || !config.edge_hub.tls.cert.exists() {
         return None;
     }
-    let mut database = Inspection::open(&path, app::seal(config).ok()?).await.ok()?;
+    let mut database = Inspection::open(&path, app::seal(config).ok()?)
+        .await
+        .ok()?;
     let nodes = Resource::new("", "nodes");
     let mut objects = std::pin::pin!(database.objects());
     while let Ok(Some(object)) = objects.try_next().await {
@@ -71,7 +79,8 @@ async fn stored_node(config: &Config) -> Option<Value> {
 
 /// Sends the status over a session of its own. The error says why it did not arrive.
 async fn report(config: &Config, status: Value) -> Result<(), String> {
-    let (hub, _inbound, mut task) = edgehub::new(app::hub_config(config).map_err(|error| error.to_string())?);
+    let (hub, _inbound, mut task) =
+        edgehub::new(app::hub_config(config).map_err(|error| error.to_string())?);
     let (mut link, stop) = (hub.link(), CancellationToken::new());
     let reported = async {
         timeout(CLOUD_TIMEOUT, link.wait_for(|link| *link != Link::Down))
@@ -79,9 +88,13 @@ async fn report(config: &Config, status: Value) -> Result<(), String> {
             .map_err(|_| format!("not connected within {} s", CLOUD_TIMEOUT.as_secs()))?
             .map_err(|_| "no connection".to_owned())?;
         let patch = Upstream::node_patch(&config.node.name, json!({"status": status}).to_string());
-        let answer = hub.request(patch.into_message(unix_millis()), CLOUD_TIMEOUT).await;
+        let answer = hub
+            .request(patch.into_message(unix_millis()), CLOUD_TIMEOUT)
+            .await;
         match answer {
-            Ok(answer) if answer.route.operation == Operation::Error => Err("it refused".to_owned()),
+            Ok(answer) if answer.route.operation == Operation::Error => {
+                Err("it refused".to_owned())
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
@@ -108,7 +121,11 @@ mod tests {
         let status = not_ready(node, now);
         assert_eq!(status["capacity"], json!({"cpu": "1"}));
         let conditions = status["conditions"].as_array().unwrap();
-        assert_eq!((conditions.len(), &conditions[1]["status"]), (2, &json!("False")), "{status}");
+        assert_eq!(
+            (conditions.len(), &conditions[1]["status"]),
+            (2, &json!("False")),
+            "{status}"
+        );
         assert_eq!(not_ready(json!({}), now)["conditions"][0]["type"], "Ready");
     }
 }

@@ -9,8 +9,11 @@ use crate::cli::{Cli, Command};
 
 fn reset(root: &Path, more: &str) -> Reset {
     let line = format!("edge-agent reset --root {} {more}", root.display());
-    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let Some(Command::Reset(reset)) = cli.command else { panic!("{line}") };
+    let cli = Cli::try_parse_from(line.split_whitespace())
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let Some(Command::Reset(reset)) = cli.command else {
+        panic!("{line}")
+    };
     reset
 }
 
@@ -59,7 +62,11 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
     let key = "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint";
     let text = config::fill(&text, key, &endpoint).unwrap();
     let groups = "    tailoredKubeletConfig:\n      cgroupRoot: /outrigger-reset-test\n";
-    fs::write(config, text.replacen("    tailoredKubeletConfig:\n", groups, 1)).unwrap();
+    fs::write(
+        config,
+        text.replacen("    tailoredKubeletConfig:\n", groups, 1),
+    )
+    .unwrap();
     of_others.map(|path| root.join(path)).into()
 }
 
@@ -78,7 +85,12 @@ fn files_of_edgecore_are_not_touched() {
     fs::write(data.join("edgecore.db"), "").unwrap();
     let before = files(directory.path());
     let (refused, _) = done(&reset(directory.path(), "--force --without-runtime"), "");
-    assert!(refused.unwrap_err().to_string().contains("keadm reset edge"));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("keadm reset edge")
+    );
     assert_eq!(files(directory.path()), before);
 }
 
@@ -95,27 +107,52 @@ fn the_agents_files_are_removed_and_all_others_stay() {
     assert_eq!(files(directory.path()), before);
     // containers would be left
     let (refused, said) = done(&reset(directory.path(), ""), "y\n");
-    assert!(format!("{:#}", refused.unwrap_err()).contains("--without-runtime"), "{said}");
-    let database = before.iter().filter(|path| path.ends_with("outrigger.db")).collect::<Vec<_>>();
+    assert!(
+        format!("{:#}", refused.unwrap_err()).contains("--without-runtime"),
+        "{said}"
+    );
+    let database = before
+        .iter()
+        .filter(|path| path.ends_with("outrigger.db"))
+        .collect::<Vec<_>>();
     assert!(database[0].exists());
     let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
-    assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::SUCCESS), "{said}");
+    assert_eq!(
+        format!("{:?}", code.unwrap()),
+        format!("{:?}", ExitCode::SUCCESS),
+        "{said}"
+    );
     assert_eq!(files(directory.path()), others, "{said}");
-    for left in
-        ["kubectl delete node", "cloudsim node reset", "--rejoin", "etc/kubeedge/manifests", "var/log/pods"]
-    {
+    for left in [
+        "kubectl delete node",
+        "cloudsim node reset",
+        "--rejoin",
+        "etc/kubeedge/manifests",
+        "var/log/pods",
+    ] {
         assert!(said.contains(left), "{left}: {said}");
     }
-    assert!(!directory.path().join("var/lib/kubeedge").exists(), "an empty folder is left");
+    assert!(
+        !directory.path().join("var/lib/kubeedge").exists(),
+        "an empty folder is left"
+    );
     let (code, said) = done(&reset(directory.path(), ""), "");
     assert!(code.is_ok() && said.contains("Nothing to remove"), "{said}");
 }
 
 #[test]
 fn what_takes_long_is_said_before() {
-    let begun = |pods, seconds| ending(EndProgress::Begun { pods, grace: Duration::from_secs(seconds) });
+    let begun = |pods, seconds| {
+        ending(EndProgress::Begun {
+            pods,
+            grace: Duration::from_secs(seconds),
+        })
+    };
     let said = begun(3, 30).unwrap();
-    assert!(said.contains("3 pods") && said.contains("up to 30 s"), "{said}");
+    assert!(
+        said.contains("3 pods") && said.contains("up to 30 s"),
+        "{said}"
+    );
     assert!(begun(1, 5).unwrap().contains("1 pod (up to 5 s)"));
     assert_eq!(begun(1, 0).unwrap(), "Killing 1 pod …");
     assert_eq!(begun(0, 0), None);
@@ -129,18 +166,48 @@ fn an_incomplete_reset_can_be_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());
     let pods = directory.path().join("var/lib/kubelet/pods");
-    let (nothing, read_only) =
-        (None::<&str>, nix::mount::MsFlags::MS_RDONLY | nix::mount::MsFlags::MS_REMOUNT);
-    nix::mount::mount(Some(&pods), &pods, nothing, nix::mount::MsFlags::MS_BIND, nothing).unwrap();
-    nix::mount::mount(nothing, &pods, nothing, read_only | nix::mount::MsFlags::MS_BIND, nothing).unwrap();
+    let (nothing, read_only) = (
+        None::<&str>,
+        nix::mount::MsFlags::MS_RDONLY | nix::mount::MsFlags::MS_REMOUNT,
+    );
+    nix::mount::mount(
+        Some(&pods),
+        &pods,
+        nothing,
+        nix::mount::MsFlags::MS_BIND,
+        nothing,
+    )
+    .unwrap();
+    nix::mount::mount(
+        nothing,
+        &pods,
+        nothing,
+        read_only | nix::mount::MsFlags::MS_BIND,
+        nothing,
+    )
+    .unwrap();
     let first = done(&reset(directory.path(), "--force --without-runtime"), "");
-    let config = directory.path().join("etc/kubeedge/config/edgecore.yaml").exists();
+    let config = directory
+        .path()
+        .join("etc/kubeedge/config/edgecore.yaml")
+        .exists();
     nix::mount::umount2(&pods, nix::mount::MntFlags::MNT_DETACH).unwrap();
     let (code, said) = first;
-    assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::FAILURE), "{said}");
-    assert!(said.contains("Read-only file system") && said.contains("7d0c") && config, "{said}");
+    assert_eq!(
+        format!("{:?}", code.unwrap()),
+        format!("{:?}", ExitCode::FAILURE),
+        "{said}"
+    );
+    assert!(
+        said.contains("Read-only file system") && said.contains("7d0c") && config,
+        "{said}"
+    );
     let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
-    assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::SUCCESS), "{said}");
+    assert_eq!(
+        format!("{:?}", code.unwrap()),
+        format!("{:?}", ExitCode::SUCCESS),
+        "{said}"
+    );
     assert_eq!(files(directory.path()), others, "{said}");
 }
 

@@ -14,12 +14,19 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// Creates a backoff whose first wait is at most `base`, and whose waits never exceed `cap`.
     pub(crate) fn new(base: Duration, cap: Duration) -> Self {
-        Self { base, cap, tries: 0 }
+        Self {
+            base,
+            cap,
+            tries: 0,
+        }
     }
 
     /// Returns the next wait, for `unit` drawn uniformly from 0.0..1.0.
     pub(crate) fn next(&mut self, unit: f64) -> Duration {
-        let ceiling = self.base.saturating_mul(2_u32.saturating_pow(self.tries)).min(self.cap);
+        let ceiling = self
+            .base
+            .saturating_mul(2_u32.saturating_pow(self.tries))
+            .min(self.cap);
         self.tries = self.tries.saturating_add(1);
         ceiling.mul_f64(unit.clamp(0.0, 1.0))
     }

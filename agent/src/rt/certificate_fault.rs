@@ -12,7 +12,9 @@ const CERTIFICATE_EXPIRED: u8 = 45;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateFault {
     /// By this machine's clock, the server's certificate has expired.
-    #[error("its certificate has expired; renew it there, or set this machine's clock if it is fast")]
+    #[error(
+        "its certificate has expired; renew it there, or set this machine's clock if it is fast"
+    )]
     ServerExpired,
     /// By this machine's clock, the server's certificate is not valid yet.
     #[error("its certificate is not valid yet; set this machine's clock, or the server's")]
@@ -31,8 +33,13 @@ impl CertificateFault {
         let mut next = Some(error);
         while let Some(error) = next {
             // the source of an `io::Error` is that of the error inside it, which is skipped
-            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            if let Some(fault) = inner.and_then(|inner| Self::find(inner)).or_else(|| Self::of(error)) {
+            let inner = error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            if let Some(fault) = inner
+                .and_then(|inner| Self::find(inner))
+                .or_else(|| Self::of(error))
+            {
                 return Some(fault);
             }
             next = error.source();
@@ -46,7 +53,9 @@ impl CertificateFault {
         }
         let expired = TransportErrorCode::crypto(CERTIFICATE_EXPIRED);
         match error.downcast_ref::<ConnectionError>()? {
-            ConnectionError::TransportError(own) if own.code == expired => Some(Self::ServerExpired),
+            ConnectionError::TransportError(own) if own.code == expired => {
+                Some(Self::ServerExpired)
+            }
             ConnectionError::ConnectionClosed(close) if close.error_code == expired => {
                 Some(Self::NodeExpired)
             }
@@ -62,7 +71,9 @@ impl CertificateFault {
             rustls::Error::InvalidCertificate(
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
             ) => Some(Self::ServerNotYetValid),
-            rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => Some(Self::NodeExpired),
+            rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
+                Some(Self::NodeExpired)
+            }
             _ => None,
         }
     }
@@ -83,18 +94,31 @@ mod tests {
         let time = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1));
         let wrap = |inner: rustls::Error| Outer(io::Error::other(io::Error::other(inner)));
         for (error, expected) in [
-            (CertificateError::Expired.into(), Some(CertificateFault::ServerExpired)),
             (
-                CertificateError::ExpiredContext { time, not_after: time }.into(),
+                CertificateError::Expired.into(),
                 Some(CertificateFault::ServerExpired),
             ),
-            (CertificateError::NotValidYet.into(), Some(CertificateFault::ServerNotYetValid)),
+            (
+                CertificateError::ExpiredContext {
+                    time,
+                    not_after: time,
+                }
+                .into(),
+                Some(CertificateFault::ServerExpired),
+            ),
+            (
+                CertificateError::NotValidYet.into(),
+                Some(CertificateFault::ServerNotYetValid),
+            ),
             (
                 rustls::Error::AlertReceived(AlertDescription::CertificateExpired),
                 Some(CertificateFault::NodeExpired),
             ),
             (CertificateError::UnknownIssuer.into(), None),
-            (rustls::Error::AlertReceived(AlertDescription::CertificateUnknown), None),
+            (
+                rustls::Error::AlertReceived(AlertDescription::CertificateUnknown),
+                None,
+            ),
         ] {
             assert_eq!(CertificateFault::find(&wrap(error)), expected);
         }

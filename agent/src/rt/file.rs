@@ -9,7 +9,9 @@ use std::{
 
 /// Returns the outermost directory of this path that does not exist; `None` if the directory exists.
 pub(crate) fn missing_directory(path: &Path) -> Option<PathBuf> {
-    let missing = path.ancestors().take_while(|one| !one.as_os_str().is_empty() && !one.exists());
+    let missing = path
+        .ancestors()
+        .take_while(|one| !one.as_os_str().is_empty() && !one.exists());
     missing.last().map(Path::to_owned)
 }
 
@@ -18,8 +20,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let temporary = path.with_extension("new");
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(&temporary)?;
     file.write_all(bytes)?;
     // a leftover temporary file may have another mode
     file.set_permissions(fs::Permissions::from_mode(mode))?;
@@ -38,7 +44,10 @@ mod tests {
         assert_eq!(missing_directory(&path), Some(directory.path().join("a")));
         fs::create_dir_all(&path).unwrap();
         assert_eq!(missing_directory(&path), None);
-        assert_eq!(missing_directory(Path::new("relative-and-missing")), Some("relative-and-missing".into()));
+        assert_eq!(
+            missing_directory(Path::new("relative-and-missing")),
+            Some("relative-and-missing".into())
+        );
     }
 
     #[test]
@@ -48,8 +57,16 @@ mod tests {
         for bytes in [b"one".as_slice(), b"2"] {
             replace(&path, bytes, 0o600).unwrap();
             assert_eq!(fs::read(&path).unwrap(), bytes);
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
         }
-        assert_eq!(fs::read_dir(directory.path().join("below")).unwrap().count(), 1);
+        assert_eq!(
+            fs::read_dir(directory.path().join("below"))
+                .unwrap()
+                .count(),
+            1
+        );
     }
 }

@@ -53,7 +53,12 @@ struct Loops {
 
 impl Loops {
     fn new(clock: Arc<RunClock>) -> Self {
-        Self { clock, next: 0, working: BTreeMap::new(), restarts: 0 }
+        Self {
+            clock,
+            next: 0,
+            working: BTreeMap::new(),
+            restarts: 0,
+        }
     }
 
     /// Returns the loop with the longest-running piece of work.
@@ -62,7 +67,10 @@ impl Loops {
         let spent = |(name, since, extra): &(&'static str, Duration, Duration)| {
             (*name, now.saturating_sub(*since).saturating_sub(*extra))
         };
-        self.working.values().map(spent).max_by_key(|(_, spent)| *spent)
+        self.working
+            .values()
+            .map(spent)
+            .max_by_key(|(_, spent)| *spent)
     }
 }
 
@@ -79,9 +87,9 @@ impl HealthMonitor {
             "edge_agent_part_restarts_total",
             "How often a part of the agent was started anew because it hung.",
         );
-        self.read()
-            .iter()
-            .fold(restarts, |metric, vital| metric.with(&[("part", vital.part)], vital.restarts))
+        self.read().iter().fold(restarts, |metric, vital| {
+            metric.with(&[("part", vital.part)], vital.restarts)
+        })
     }
 
     /// Returns the health of all modules.
@@ -90,7 +98,11 @@ impl HealthMonitor {
         let vital = |(part, loops): (&&'static str, &Arc<Mutex<Loops>>)| {
             let loops = loops.lock();
             let stuck = loops.longest().filter(|(_, spent)| *spent >= SUSPECT_LIMIT);
-            PartHealth { part, restarts: loops.restarts, stuck }
+            PartHealth {
+                part,
+                restarts: loops.restarts,
+                stuck,
+            }
         };
         parts.iter().map(vital).collect()
     }
@@ -105,12 +117,19 @@ impl PartMonitor {
     pub(crate) fn heartbeat(&self, name: &'static str) -> Heartbeat {
         let mut loops = self.0.lock();
         loops.next += 1;
-        Heartbeat { loops: self.0.clone(), number: loops.next, name }
+        Heartbeat {
+            loops: self.0.clone(),
+            number: loops.next,
+            name,
+        }
     }
 
     /// Returns a loop that is past its deadline, and how long its work takes.
     pub(crate) fn hung_loop(&self) -> Option<(&'static str, Duration)> {
-        self.0.lock().longest().filter(|(_, spent)| *spent >= HANG_LIMIT)
+        self.0
+            .lock()
+            .longest()
+            .filter(|(_, spent)| *spent >= HANG_LIMIT)
     }
 
     /// Forgets the work of all loops after a restart; returns the number of restarts.
@@ -203,7 +222,13 @@ mod tests {
         first.beat();
         let rest = second.idle();
         run(&monitor, SUSPECT_LIMIT).await;
-        let stuck = |stuck| vec![PartHealth { part: "part", restarts: 0, stuck }];
+        let stuck = |stuck| {
+            vec![PartHealth {
+                part: "part",
+                restarts: 0,
+                stuck,
+            }]
+        };
         assert_eq!(vitals.read(), stuck(Some(("first", SUSPECT_LIMIT))));
         first.beat();
         run(&monitor, SUSPECT_LIMIT).await;
@@ -218,7 +243,14 @@ mod tests {
         run(&monitor, HANG_LIMIT).await;
         assert_eq!(monitor.hung_loop(), Some(("second", HANG_LIMIT)));
         assert_eq!(monitor.record_restart(), 1);
-        assert_eq!(vitals.read(), [PartHealth { part: "part", restarts: 1, stuck: None }]);
+        assert_eq!(
+            vitals.read(),
+            [PartHealth {
+                part: "part",
+                restarts: 1,
+                stuck: None
+            }]
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -232,7 +264,10 @@ mod tests {
             advance(HANG_LIMIT * 3).await;
             assert_eq!(monitor.hung_loop(), None);
         }
-        assert_eq!(vitals.read()[0].stuck, Some(("first", Duration::from_secs(60))));
+        assert_eq!(
+            vitals.read()[0].stuck,
+            Some(("first", Duration::from_secs(60)))
+        );
         run(&monitor, Duration::from_secs(30)).await;
         assert_eq!(
             monitor.hung_loop(),

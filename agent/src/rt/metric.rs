@@ -26,17 +26,30 @@ pub(crate) struct Metric {
 impl Metric {
     /// Creates a counter without samples.
     pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Counter, help, samples: Vec::new() }
+        Self {
+            name,
+            kind: MetricKind::Counter,
+            help,
+            samples: Vec::new(),
+        }
     }
 
     /// Creates a gauge without samples.
     pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Gauge, help, samples: Vec::new() }
+        Self {
+            name,
+            kind: MetricKind::Gauge,
+            help,
+            samples: Vec::new(),
+        }
     }
 
     /// Adds a sample.
     pub(crate) fn with(mut self, labels: &[(&'static str, &str)], figure: u64) -> Self {
-        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let labels = labels
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect();
         self.samples.push((labels, figure));
         self
     }
@@ -60,7 +73,11 @@ impl Queue {
     pub(crate) fn of<T>(name: &'static str, sender: &mpsc::WeakSender<T>) -> Option<Self> {
         let sender = sender.upgrade()?;
         let bound = sender.max_capacity();
-        Some(Self { name, waiting: bound - sender.capacity(), bound })
+        Some(Self {
+            name,
+            waiting: bound - sender.capacity(),
+            bound,
+        })
     }
 }
 
@@ -101,10 +118,20 @@ mod tests {
         let (sender, mut receiver) = mpsc::channel(3);
         let weak = sender.downgrade();
         sender.try_send(()).unwrap();
-        assert_eq!(Queue::of("a", &weak), Some(Queue { name: "a", waiting: 1, bound: 3 }));
+        assert_eq!(
+            Queue::of("a", &weak),
+            Some(Queue {
+                name: "a",
+                waiting: 1,
+                bound: 3
+            })
+        );
         drop(sender);
         assert_eq!(Queue::of("a", &weak), None);
         receiver.try_recv().unwrap();
-        assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        assert_eq!(
+            receiver.try_recv(),
+            Err(mpsc::error::TryRecvError::Disconnected)
+        );
     }
 }

@@ -43,7 +43,11 @@ impl<P> Optional<P> {
 }
 
 impl<P: Part> Part for Optional<P> {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
         let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
         let mut failures: u32 = 0;
         // the module has a heartbeat of its own
@@ -52,7 +56,11 @@ impl<P: Part> Part for Optional<P> {
             if failures > 0 {
                 info!(module = self.name, failures, "starting module again");
             }
-            let Err(error) = self.part.run(heartbeat.for_loop(self.name), shutdown.clone()).await else {
+            let Err(error) = self
+                .part
+                .run(heartbeat.for_loop(self.name), shutdown.clone())
+                .await
+            else {
                 return Ok(());
             };
             failures += 1;
@@ -64,7 +72,11 @@ impl<P: Part> Part for Optional<P> {
                 "module failed; retrying"
             );
             // cancel-safe: the token stays cancelled
-            if shutdown.run_until_cancelled(sleep(retry_in)).await.is_none() {
+            if shutdown
+                .run_until_cancelled(sleep(retry_in))
+                .await
+                .is_none()
+            {
                 return Ok(());
             }
         }

@@ -30,8 +30,16 @@ mod tests {
         let end = begin + day * 100;
         for (unit, days) in [(0.0, 70), (0.5, 80), (1.0, 90), (7.0, 90)] {
             let at = due(begin, end, unit).duration_since(begin).unwrap();
-            assert_eq!((at.as_secs_f64() / day.as_secs_f64()).round() as u64, days, "{unit}");
+            assert_eq!(
+                (at.as_secs_f64() / day.as_secs_f64()).round() as u64,
+                days,
+                "{unit}"
+            );
         }
-        assert_eq!(due(end, begin, 0.5), end, "a certificate that was never valid is renewed");
+        assert_eq!(
+            due(end, begin, 0.5),
+            end,
+            "a certificate that was never valid is renewed"
+        );
     }
 }

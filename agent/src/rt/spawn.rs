@@ -16,7 +16,9 @@ where
 }
 
 /// Runs `work` on a thread for blocking work, in the current span.
-pub(crate) fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+pub(crate) fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
     let span = Span::current();
     task::spawn_blocking(move || span.in_scope(work))
 }
@@ -37,9 +39,13 @@ mod tests {
     fn lines_of_all_kinds_of_work_name_the_node() {
         let buffer = LogBuffer::default();
         let writer = buffer.clone();
-        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let lines = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
         let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         runtime.block_on(
             async {
                 spawn(async { tracing::info!("task") }).await.unwrap();
@@ -51,6 +57,9 @@ mod tests {
         );
         let text = buffer.text();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines.len() == 2 && lines.iter().all(|line| line.contains("node=\"edge-7\"")), "{text}");
+        assert!(
+            lines.len() == 2 && lines.iter().all(|line| line.contains("node=\"edge-7\"")),
+            "{text}"
+        );
     }
 }

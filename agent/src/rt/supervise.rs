@@ -80,14 +80,23 @@ impl Supervisor {
     }
 
     /// Starts `part` under `name`, and restarts it when it hangs. It ends with `shutdown`.
-    pub(crate) fn supervise(&mut self, name: &'static str, part: impl Part, shutdown: &CancellationToken) {
+    pub(crate) fn supervise(
+        &mut self,
+        name: &'static str,
+        part: impl Part,
+        shutdown: &CancellationToken,
+    ) {
         let monitor = self.vitals.part(name);
         self.monitors.push((name, monitor.clone()));
         self.spawn(name, run_supervised(name, part, monitor, shutdown.clone()));
     }
 
     /// Starts `task` under `name`.
-    fn spawn(&mut self, name: &'static str, task: impl Future<Output = Result<(), Error>> + Send + 'static) {
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = Result<(), Error>> + Send + 'static,
+    ) {
         let handle = self.tasks.spawn(in_span(async move { (name, task.await) }));
         self.names.push((handle.id(), name));
     }
@@ -126,8 +135,15 @@ impl Supervisor {
     }
 
     fn panicked(&self, error: &tokio::task::JoinError) -> UnexpectedEnd {
-        let name = self.names.iter().find(|(id, _)| *id == error.id()).map_or("a task", |(_, name)| *name);
-        UnexpectedEnd::Panicked { name, message: error.to_string() }
+        let name = self
+            .names
+            .iter()
+            .find(|(id, _)| *id == error.id())
+            .map_or("a task", |(_, name)| *name);
+        UnexpectedEnd::Panicked {
+            name,
+            message: error.to_string(),
+        }
     }
 }
 
@@ -193,9 +209,16 @@ mod tests {
     }
 
     impl Part for Stuck {
-        async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
+        async fn run(
+            &mut self,
+            heartbeat: Heartbeat,
+            shutdown: CancellationToken,
+        ) -> Result<(), Error> {
             let is_first = self.runs.fetch_add(1, Ordering::Relaxed) == 0;
-            assert!(self.stops.iter().all(CancellationToken::is_cancelled), "what was beside it has ended");
+            assert!(
+                self.stops.iter().all(CancellationToken::is_cancelled),
+                "what was beside it has ended"
+            );
             self.stops.push(shutdown.clone());
             let rest = heartbeat.idle();
             sleep(HANG_LIMIT * 3).await;
@@ -213,7 +236,14 @@ mod tests {
     async fn a_hanging_part_is_restarted_within_two_minutes_and_the_others_go_on() {
         let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
         let (runs, vitals) = (Arc::<AtomicUsize>::default(), supervisor.vitals());
-        supervisor.supervise("stuck", Stuck { runs: runs.clone(), stops: Vec::new() }, &shutdown);
+        supervisor.supervise(
+            "stuck",
+            Stuck {
+                runs: runs.clone(),
+                stops: Vec::new(),
+            },
+            &shutdown,
+        );
         let stop = shutdown.clone();
         supervisor.spawn("patient", async move {
             stop.cancelled().await;
@@ -221,16 +251,30 @@ mod tests {
         });
         let mut running = tokio::spawn(supervisor.run(shutdown.clone()));
         sleep(HANG_LIMIT * 3 + Duration::from_secs(65)).await;
-        assert_eq!(vitals.read()[0].stuck.map(|(at, _)| at), Some("main"), "health names it");
+        assert_eq!(
+            vitals.read()[0].stuck.map(|(at, _)| at),
+            Some("main"),
+            "health names it"
+        );
         assert_eq!(runs.load(Ordering::Relaxed), 1);
         let hung = Instant::now() - Duration::from_secs(65);
         while runs.load(Ordering::Relaxed) < 2 {
             sleep(Duration::from_secs(1)).await;
         }
-        assert!(hung.elapsed() < Duration::from_secs(120), "{:?}", hung.elapsed());
-        assert!(timeout(HANG_LIMIT * 20, &mut running).await.is_err(), "all go on");
+        assert!(
+            hung.elapsed() < Duration::from_secs(120),
+            "{:?}",
+            hung.elapsed()
+        );
+        assert!(
+            timeout(HANG_LIMIT * 20, &mut running).await.is_err(),
+            "all go on"
+        );
         assert_eq!(runs.load(Ordering::Relaxed), 2);
-        assert_eq!((vitals.read()[0].restarts, vitals.read()[0].stuck), (1, None));
+        assert_eq!(
+            (vitals.read()[0].restarts, vitals.read()[0].stuck),
+            (1, None)
+        );
         shutdown.cancel();
         running.await.unwrap().unwrap();
     }
@@ -249,7 +293,11 @@ mod tests {
         let begun = Instant::now();
         let error = supervisor.run(shutdown.clone()).await.unwrap_err();
         assert!(matches!(error, UnexpectedEnd::Hangs("held")), "{error}");
-        assert!(begun.elapsed() < MAX_HANG + CHECK_INTERVAL * 2, "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < MAX_HANG + CHECK_INTERVAL * 2,
+            "{:?}",
+            begun.elapsed()
+        );
         assert!(shutdown.is_cancelled());
     }
 
@@ -257,7 +305,11 @@ mod tests {
     struct Slow;
 
     impl Part for Slow {
-        async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
+        async fn run(
+            &mut self,
+            heartbeat: Heartbeat,
+            shutdown: CancellationToken,
+        ) -> Result<(), Error> {
             while !shutdown.is_cancelled() {
                 heartbeat.beat();
                 sleep(Duration::from_secs(50)).await;
@@ -278,7 +330,10 @@ mod tests {
             tokio::time::advance(MAX_HANG * 4).await;
         }
         sleep(MAX_HANG * 2).await;
-        assert_eq!((vitals.read()[0].restarts, vitals.read()[0].stuck), (0, None));
+        assert_eq!(
+            (vitals.read()[0].restarts, vitals.read()[0].stuck),
+            (0, None)
+        );
         assert!(!running.is_finished() && !shutdown.is_cancelled());
         shutdown.cancel();
         running.await.unwrap().unwrap();
@@ -302,8 +357,15 @@ mod tests {
     async fn a_panic_is_reported_with_the_name_of_its_task() {
         let mut supervisor = Supervisor::new();
         supervisor.spawn("fragile", async { panic!("on purpose") });
-        let error = supervisor.run(CancellationToken::new()).await.unwrap_err().to_string();
-        assert!(error.starts_with("fragile failed:") && error.contains("on purpose"), "{error}");
+        let error = supervisor
+            .run(CancellationToken::new())
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("fragile failed:") && error.contains("on purpose"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -67,14 +67,20 @@ pub(crate) struct Read {
 /// # Errors
 /// A file cannot be read.
 pub(crate) fn read_all(files: &TlsFiles) -> Result<Read, TlsError> {
-    let failed = |source| TlsError::Files { path: files.cert.clone(), source };
+    let failed = |source| TlsError::Files {
+        path: files.cert.clone(),
+        source,
+    };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&files.ca)? {
         roots.add(certificate).map_err(failed)?;
     }
     let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
-    let key = key.map_err(|source| TlsError::Pem { path: files.key.clone(), source })?;
+    let key = key.map_err(|source| TlsError::Pem {
+        path: files.key.clone(),
+        source,
+    })?;
     Ok(Read { roots, chain, key })
 }
 
@@ -83,7 +89,10 @@ pub(crate) fn read_all(files: &TlsFiles) -> Result<Read, TlsError> {
 /// # Errors
 /// A file cannot be read, or certificate and key do not match.
 pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
-    let failed = |source| TlsError::Files { path: files.cert.clone(), source };
+    let failed = |source| TlsError::Files {
+        path: files.cert.clone(),
+        source,
+    };
     let Read { roots, chain, key } = read_all(files)?;
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -95,16 +104,30 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsEr
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let failed = |source| TlsError::Pem { path: path.to_owned(), source };
+    let failed = |source| TlsError::Pem {
+        path: path.to_owned(),
+        source,
+    };
     let text = read(path)?;
-    let all = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    if all.is_empty() { Err(failed(pem::Error::NoItemsFound)) } else { Ok(all) }
+    let all = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed)?;
+    if all.is_empty() {
+        Err(failed(pem::Error::NoItemsFound))
+    } else {
+        Ok(all)
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |source| TlsError::File { path: path.to_owned(), source };
+    let failed = |source| TlsError::File {
+        path: path.to_owned(),
+        source,
+    };
     let mut text = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(failed)?;
+    file.take(MAX_FILE_BYTES)
+        .read_to_end(&mut text)
+        .map_err(failed)?;
     Ok(text)
 }

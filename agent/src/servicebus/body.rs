@@ -62,7 +62,9 @@ impl LargeBodyLimiter {
         }
         while let Some(frame) = body.as_mut().frame().await {
             let frame = frame.map_err(|error| ReadError::Broken(error.to_string()))?;
-            let Ok(data) = frame.into_data() else { continue };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
             if bytes.len() + data.len() > MAX_BODY {
                 return Err(ReadError::TooLarge);
             }
@@ -71,7 +73,10 @@ impl LargeBodyLimiter {
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(BodyWithPermit { bytes: bytes.freeze(), permit })
+        Ok(BodyWithPermit {
+            bytes: bytes.freeze(),
+            permit,
+        })
     }
 }
 
@@ -85,14 +90,27 @@ mod tests {
     #[test]
     fn only_a_few_large_bodies_are_held() {
         let large = LargeBodyLimiter::default();
-        let read = |size: usize| large.read(Full::new(Bytes::from(vec![0; size]))).now_or_never();
-        let held: Vec<_> =
-            (0..MAX_LARGE_BODIES).map(|_| read(MAX_SMALL_BYTES + 1).unwrap().unwrap()).collect();
+        let read = |size: usize| {
+            large
+                .read(Full::new(Bytes::from(vec![0; size])))
+                .now_or_never()
+        };
+        let held: Vec<_> = (0..MAX_LARGE_BODIES)
+            .map(|_| read(MAX_SMALL_BYTES + 1).unwrap().unwrap())
+            .collect();
         assert!(read(MAX_SMALL_BYTES + 1).is_none(), "it waits");
-        assert_eq!(read(MAX_SMALL_BYTES).unwrap().unwrap().bytes.len(), MAX_SMALL_BYTES);
-        assert!(large.permit(MAX_SMALL_BYTES + 1).is_none() && large.permit(MAX_SMALL_BYTES).is_some());
+        assert_eq!(
+            read(MAX_SMALL_BYTES).unwrap().unwrap().bytes.len(),
+            MAX_SMALL_BYTES
+        );
+        assert!(
+            large.permit(MAX_SMALL_BYTES + 1).is_none() && large.permit(MAX_SMALL_BYTES).is_some()
+        );
         drop(held);
         assert_eq!(read(MAX_BODY).unwrap().unwrap().bytes.len(), MAX_BODY);
-        assert!(matches!(read(MAX_BODY + 1).unwrap(), Err(ReadError::TooLarge)));
+        assert!(matches!(
+            read(MAX_BODY + 1).unwrap(),
+            Err(ReadError::TooLarge)
+        ));
     }
 }

@@ -50,7 +50,10 @@ pub(super) struct CallError {
 
 impl CallError {
     pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
-        Self { status, why: why.into() }
+        Self {
+            status,
+            why: why.into(),
+        }
     }
 
     fn bad(why: impl Into<String>) -> Self {
@@ -71,7 +74,10 @@ impl Call {
     pub(super) fn read(method: &str, target: &str, request: &Value) -> Result<Self, CallError> {
         // only the first colon ends the port: a path may have more, which EdgeCore refuses
         let (port, path) = target.split_once(':').ok_or_else(|| {
-            CallError::bad(format!("{:?} is no target; it must be <port>:<path>", short(target)))
+            CallError::bad(format!(
+                "{:?} is no target; it must be <port>:<path>",
+                short(target)
+            ))
         })?;
         let port = port
             .parse::<u16>()
@@ -87,8 +93,11 @@ impl Call {
             .ok()
             .filter(|method| *method != Method::CONNECT)
             .ok_or_else(|| {
-            CallError::bad(format!("{:?} is no method of HTTP that can be called", short(method)))
-        })?;
+                CallError::bad(format!(
+                    "{:?} is no method of HTTP that can be called",
+                    short(method)
+                ))
+            })?;
         let ServiceRequest { header, body, .. } = read(request)?;
         Ok(Self {
             port,
@@ -111,39 +120,65 @@ fn uri(port: u16, path: &str) -> Result<Uri, CallError> {
         return Err(CallError::bad("the path has control characters"));
     }
     let path = path.strip_prefix('/').unwrap_or(path);
-    let text = format!("http://127.0.0.1:{port}/{}", utf8_percent_encode(path, PATH_ENCODE_SET));
-    text.parse().map_err(|error| CallError::bad(format!("the path cannot be called: {error}")))
+    let text = format!(
+        "http://127.0.0.1:{port}/{}",
+        utf8_percent_encode(path, PATH_ENCODE_SET)
+    );
+    text.parse()
+        .map_err(|error| CallError::bad(format!("the path cannot be called: {error}")))
 }
 
 /// Parses the request; null is an empty request.
 fn read(request: &Value) -> Result<ServiceRequest, CallError> {
-    let too_large =
-        || CallError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY} bytes"));
+    let too_large = || {
+        CallError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body has more than {MAX_BODY} bytes"),
+        )
+    };
     if request.is_null() {
         return Ok(ServiceRequest::default());
     }
     // base64 is longer by a third
-    if request["body"].as_str().is_some_and(|text| text.len() / 4 * 3 > MAX_BODY + 2) {
+    if request["body"]
+        .as_str()
+        .is_some_and(|text| text.len() / 4 * 3 > MAX_BODY + 2)
+    {
         return Err(too_large());
     }
     let read = ServiceRequest::deserialize(request);
-    let read = read.map_err(|error| CallError::bad(format!("the request cannot be read: {error}")))?;
-    if read.body.len() > MAX_BODY { Err(too_large()) } else { Ok(read) }
+    let read =
+        read.map_err(|error| CallError::bad(format!("the request cannot be read: {error}")))?;
+    if read.body.len() > MAX_BODY {
+        Err(too_large())
+    } else {
+        Ok(read)
+    }
 }
 
 /// Builds the answer to the cloud's message.
 pub(super) fn message(answer: Answer) -> Upstream {
     let header = headers::of_answer(&answer.headers);
-    upload(&ServiceResponse { header, status_code: answer.status.as_u16(), body: answer.body.into() })
+    upload(&ServiceResponse {
+        header,
+        status_code: answer.status.as_u16(),
+        body: answer.body.into(),
+    })
 }
 
 /// Builds the answer for a failed call. EdgeCore's own error lacks operation and group, so that a cloud never gets it.
 pub(super) fn error_message(refused: &CallError) -> Upstream {
-    upload(&ServiceResponse::failure(refused.status.as_u16(), &format!("{}\n", refused.why)))
+    upload(&ServiceResponse::failure(
+        refused.status.as_u16(),
+        &format!("{}\n", refused.why),
+    ))
 }
 
 fn upload(response: &ServiceResponse) -> Upstream {
-    Upstream::ServiceUpload { target: ResourcePath::default(), content: json!(response) }
+    Upstream::ServiceUpload {
+        target: ResourcePath::default(),
+        content: json!(response),
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +195,10 @@ mod tests {
     fn a_recorded_call_is_read() {
         let request = json!({"header": {"Accept": ["*/*"], "User-Agent": ["curl/7.88.1"]}, "body": "", "method": "GET", "url": ""});
         let call = read("GET", "6666:/hello/hello", request).unwrap();
-        assert_eq!((call.port, call.uri.to_string().as_str()), (6666, "http://127.0.0.1:6666/hello/hello"));
+        assert_eq!(
+            (call.port, call.uri.to_string().as_str()),
+            (6666, "http://127.0.0.1:6666/hello/hello")
+        );
         assert_eq!((call.method, call.body), (Method::GET, Bytes::new()));
         assert_eq!(call.headers.len(), 2);
     }
@@ -179,8 +217,16 @@ mod tests {
             ("@evil.example:80/x", "/@evil.example:80/x"),
         ] {
             let call = read("GET", &format!("8080:{path}"), Value::Null).unwrap();
-            assert_eq!(call.uri.path_and_query().unwrap().as_str(), called, "{path}");
-            assert_eq!(call.uri.authority().unwrap().as_str(), "127.0.0.1:8080", "{path}");
+            assert_eq!(
+                call.uri.path_and_query().unwrap().as_str(),
+                called,
+                "{path}"
+            );
+            assert_eq!(
+                call.uri.authority().unwrap().as_str(),
+                "127.0.0.1:8080",
+                "{path}"
+            );
         }
     }
 
@@ -204,10 +250,19 @@ mod tests {
             ("CONNECT", "80:/x", nothing(), 400),
             ("POST", "80:/x", json!({"body": "no base64!"}), 400),
             ("POST", "80:/x", json!({"body": 5}), 400),
-            ("POST", "80:/x", json!({"header": {"A": ["x\r\nB: y"]}}), 400),
+            (
+                "POST",
+                "80:/x",
+                json!({"header": {"A": ["x\r\nB: y"]}}),
+                400,
+            ),
             ("POST", "80:/x", large, 413),
         ] {
-            assert_eq!(read(method, target, request).map(|call| call.uri), Err(status), "{method} {target}");
+            assert_eq!(
+                read(method, target, request).map(|call| call.uri),
+                Err(status),
+                "{method} {target}"
+            );
         }
         let full = json!({"body": STANDARD.encode(vec![7; MAX_BODY])});
         assert_eq!(read("POST", "80:/x", full).unwrap().body.len(), MAX_BODY);
@@ -218,20 +273,36 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append("x-a", "1".parse().unwrap());
         headers.append("x-a", "2".parse().unwrap());
-        let answer = Answer { status: StatusCode::NOT_FOUND, headers, body: Bytes::from_static(b"\xff\0") };
+        let answer = Answer {
+            status: StatusCode::NOT_FOUND,
+            headers,
+            body: Bytes::from_static(b"\xff\0"),
+        };
         let sent = message(answer).into_message(1);
         assert_eq!(sent.route.resource.as_str(), "");
         assert_eq!(
-            (sent.route.source.to_string().as_str(), sent.route.group.as_str()),
+            (
+                sent.route.source.to_string().as_str(),
+                sent.route.group.as_str()
+            ),
             ("servicebus", "user")
         );
-        assert_eq!(sent.content, json!({"header": {"X-A": ["1", "2"]}, "status_code": 404, "body": "/wA="}));
-        let refused = error_message(&CallError::new(StatusCode::BAD_GATEWAY, "nobody")).into_message(1);
         assert_eq!(
-            (refused.route.operation.as_str(), &refused.content["status_code"]),
+            sent.content,
+            json!({"header": {"X-A": ["1", "2"]}, "status_code": 404, "body": "/wA="})
+        );
+        let refused =
+            error_message(&CallError::new(StatusCode::BAD_GATEWAY, "nobody")).into_message(1);
+        assert_eq!(
+            (
+                refused.route.operation.as_str(),
+                &refused.content["status_code"]
+            ),
             ("upload", &json!(502))
         );
-        let body = STANDARD.decode(refused.content["body"].as_str().unwrap()).unwrap();
+        let body = STANDARD
+            .decode(refused.content["body"].as_str().unwrap())
+            .unwrap();
         assert_eq!(body, b"nobody\n");
     }
 

@@ -57,7 +57,13 @@ impl Client {
         call: Call,
         large: &LargeBodyLimiter,
     ) -> Result<(Answer, Option<tokio::sync::OwnedSemaphorePermit>), CallError> {
-        let Call { port, method, uri, headers, body } = call;
+        let Call {
+            port,
+            method,
+            uri,
+            headers,
+            body,
+        } = call;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -95,15 +101,22 @@ async fn read(
 ) -> Result<(Answer, Option<tokio::sync::OwnedSemaphorePermit>), CallError> {
     let (head, body) = answer.into_parts();
     if head.status.is_informational() {
-        let why = format!("the service at port {port} wants another protocol, which cannot be handed on");
+        let why =
+            format!("the service at port {port} wants another protocol, which cannot be handed on");
         return Err(CallError::new(StatusCode::BAD_GATEWAY, why));
     }
     match large.read(body).await {
-        Ok(BodyWithPermit { bytes, permit }) => {
-            Ok((Answer { status: head.status, headers: head.headers, body: bytes }, permit))
-        }
+        Ok(BodyWithPermit { bytes, permit }) => Ok((
+            Answer {
+                status: head.status,
+                headers: head.headers,
+                body: bytes,
+            },
+            permit,
+        )),
         Err(unread @ (ReadError::TooLarge | ReadError::Broken(_))) => {
-            let why = format!("the answer of the service at port {port} cannot be handed on: {unread}");
+            let why =
+                format!("the answer of the service at port {port} cannot be handed on: {unread}");
             Err(CallError::new(StatusCode::BAD_GATEWAY, why))
         }
     }
@@ -117,7 +130,8 @@ fn failed(port: u16, error: &legacy::Error) -> CallError {
         );
         return CallError::new(StatusCode::BAD_GATEWAY, why);
     }
-    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    let cause =
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     let why = format!("the service at port {port} does not answer in HTTP: {cause}");
     CallError::new(StatusCode::BAD_GATEWAY, why)
 }

@@ -50,20 +50,30 @@ pub(super) fn of_answer(headers: &HeaderMap) -> Headers {
     headers.remove(header::CONTENT_LENGTH);
     let mut written = Headers::new();
     // the cloud recognizes the agent's own answers by this header
-    let handed_on =
-        headers.iter().filter(|(name, _)| !name.as_str().eq_ignore_ascii_case(ServiceResponse::OWN));
+    let handed_on = headers
+        .iter()
+        .filter(|(name, _)| !name.as_str().eq_ignore_ascii_case(ServiceResponse::OWN));
     for (name, value) in handed_on {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        written.entry(canonical_name(name.as_str())).or_default().push(value);
+        written
+            .entry(canonical_name(name.as_str()))
+            .or_default()
+            .push(value);
     }
     written
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
-    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let connection = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let own = ConnectionHeaders::named_in(connection);
-    let dropped: Vec<HeaderName> =
-        headers.keys().filter(|name| own.contains(name.as_str())).cloned().collect();
+    let dropped: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| own.contains(name.as_str()))
+        .cloned()
+        .collect();
     for name in dropped {
         headers.remove(name);
     }
@@ -75,7 +85,9 @@ mod tests {
 
     fn written(all: &[(&str, &[&str])]) -> Headers {
         let owned = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
-        all.iter().map(|(name, values)| ((*name).to_owned(), owned(values))).collect()
+        all.iter()
+            .map(|(name, values)| ((*name).to_owned(), owned(values)))
+            .collect()
     }
 
     #[test]
@@ -131,6 +143,9 @@ mod tests {
             headers.append(name, value.parse().unwrap());
         }
         headers.append("x-b", HeaderValue::from_bytes(b"\xc3\xa4").unwrap());
-        assert_eq!(of_answer(&headers), written(&[("Content-Type", &["a/b"]), ("X-B", &["1", "ä"])]));
+        assert_eq!(
+            of_answer(&headers),
+            written(&[("Content-Type", &["a/b"]), ("X-B", &["1", "ä"])])
+        );
     }
 }

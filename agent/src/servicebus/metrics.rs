@@ -82,8 +82,21 @@ impl ServiceBusMetrics {
             "Requests of programs of this machine to the cloud, by the status that they got.",
         );
         // a status without calls has no sample
-        let coded = [by_code(refused, &self.refused.lock()), by_code(local, &self.local.lock())];
-        let always = [answered.of(self.answered.load(Relaxed)), unsent.of(self.unsent.load(Relaxed))];
-        always.into_iter().chain(coded.into_iter().filter(|metric| !metric.samples.is_empty())).collect()
+        let coded = [
+            by_code(refused, &self.refused.lock()),
+            by_code(local, &self.local.lock()),
+        ];
+        let always = [
+            answered.of(self.answered.load(Relaxed)),
+            unsent.of(self.unsent.load(Relaxed)),
+        ];
+        always
+            .into_iter()
+            .chain(
+                coded
+                    .into_iter()
+                    .filter(|metric| !metric.samples.is_empty()),
+            )
+            .collect()
     }
 }

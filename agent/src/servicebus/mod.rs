@@ -115,7 +115,16 @@ impl ServiceBus {
 
 /// Builds ServiceBus. [`Task::run`] reads the URLs and the TLS files, and listens.
 pub fn new(config: Config) -> (ServiceBus, Task) {
-    let Config { address, tls, timeout, call_timeout, ports, store, hub, messages } = config;
+    let Config {
+        address,
+        tls,
+        timeout,
+        call_timeout,
+        ports,
+        store,
+        hub,
+        messages,
+    } = config;
     let metrics = Arc::<ServiceBusMetrics>::default();
     let (listens, listening) = watch::channel(None);
     let ports = ports.excluding(listening.clone());
@@ -136,5 +145,14 @@ pub fn new(config: Config) -> (ServiceBus, Task) {
         hub,
         metrics: metrics.clone(),
     });
-    (ServiceBus { metrics, listening }, Task { messages, handler, runner, tls, listens })
+    (
+        ServiceBus { metrics, listening },
+        Task {
+            messages,
+            handler,
+            runner,
+            tls,
+            listens,
+        },
+    )
 }

@@ -25,7 +25,11 @@ pub struct Ports {
 impl Ports {
     /// Allows the ports in `allowed` (all, if empty), but for the agent's `own` configured ports.
     pub fn new(allowed: BTreeSet<u16>, own: BTreeSet<u16>) -> Self {
-        Self { allowed: Arc::new(allowed), own: Arc::new(own), listening: Vec::new() }
+        Self {
+            allowed: Arc::new(allowed),
+            own: Arc::new(own),
+            listening: Vec::new(),
+        }
     }
 
     /// Excludes the port of a server that has started.
@@ -37,14 +41,21 @@ impl Ports {
 
     /// Checks that the cloud may call a port.
     pub(super) fn check(&self, port: u16) -> Result<(), CallError> {
-        let listens =
-            |listening: &BoundAddress| listening.borrow().is_some_and(|address| address.port() == port);
-        if RESERVED_PORTS.contains(&port) || self.own.contains(&port) || self.listening.iter().any(listens) {
+        let listens = |listening: &BoundAddress| {
+            listening
+                .borrow()
+                .is_some_and(|address| address.port() == port)
+        };
+        if RESERVED_PORTS.contains(&port)
+            || self.own.contains(&port)
+            || self.listening.iter().any(listens)
+        {
             let why = format!("port {port} is one of the edge agent's own, which no rule may call");
             return Err(CallError::new(StatusCode::FORBIDDEN, why));
         }
         if !self.allowed.is_empty() && !self.allowed.contains(&port) {
-            let why = format!("port {port} is not among modules.serviceBus.allowedPorts of this node");
+            let why =
+                format!("port {port} is not among modules.serviceBus.allowedPorts of this node");
             return Err(CallError::new(StatusCode::FORBIDDEN, why));
         }
         Ok(())

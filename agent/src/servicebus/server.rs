@@ -53,10 +53,15 @@ pub(super) struct RequestHandler {
 fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
     let failed = |path: &std::path::Path| {
         let path = path.to_owned();
-        move |source: pem::Error| Error::File { path, source: Box::new(source) }
+        move |source: pem::Error| Error::File {
+            path,
+            source: Box::new(source),
+        }
     };
     let certificates = CertificateDer::pem_file_iter(&files.cert).map_err(failed(&files.cert))?;
-    let chain = certificates.collect::<Result<Vec<_>, _>>().map_err(failed(&files.cert))?;
+    let chain = certificates
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed(&files.cert))?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
     ServerConfig::builder()
         .with_no_client_auth()
@@ -84,7 +89,10 @@ pub(super) async fn run(
             Err(error) => {
                 if !is_failure_logged {
                     let error = &error as &dyn std::error::Error;
-                    warn!(error, "ServiceBus cannot listen (modules.serviceBus); retrying");
+                    warn!(
+                        error,
+                        "ServiceBus cannot listen (modules.serviceBus); retrying"
+                    );
                 }
                 is_failure_logged = true;
                 tokio::time::sleep(backoff.next(rand::random())).await;
@@ -98,8 +106,12 @@ async fn bind(
     certificate: Option<&CertificateFiles>,
 ) -> Result<
     Server<
-        impl tower::Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
-        + Clone
+        impl tower::Service<
+            Request<Incoming>,
+            Response = Response<Body>,
+            Error = Infallible,
+            Future: Send,
+        > + Clone
         + Send
         + Sync
         + 'static,
@@ -107,9 +119,17 @@ async fn bind(
     Error,
 > {
     let tls = certificate.map(tls).transpose()?;
-    let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+    let scheme = if tls.is_some() {
+        Scheme::Https
+    } else {
+        Scheme::Http
+    };
     // an address of the network has unknown host names
-    let hosts = handler.address.ip().is_loopback().then(|| Hosts::new(Vec::new(), scheme));
+    let hosts = handler
+        .address
+        .ip()
+        .is_loopback()
+        .then(|| Hosts::new(Vec::new(), scheme));
     let (address, limits) = (handler.address, limits(handler.timeout));
     let service = tower::service_fn(move |request: Request<Incoming>| {
         let (handler, hosts) = (handler.clone(), hosts.clone());
@@ -122,8 +142,17 @@ async fn bind(
 fn limits(timeout: Duration) -> ServerLimits {
     let usual = ServerLimits::default();
     ServerLimits {
-        connections: ConnectionLimits { established: 256, reserved: 8, pending: 64, per_address: 256 },
-        client: ClientLimits { requests: 64, queue: timeout.min(Duration::from_secs(10)), ..usual.client },
+        connections: ConnectionLimits {
+            established: 256,
+            reserved: 8,
+            pending: 64,
+            per_address: 256,
+        },
+        client: ClientLimits {
+            requests: 64,
+            queue: timeout.min(Duration::from_secs(10)),
+            ..usual.client
+        },
         ..usual
     }
 }
@@ -135,12 +164,20 @@ impl RequestHandler {
             Err(refused) => (refused.status, local::error_body(&refused)),
         };
         self.metrics.local(status);
-        let body = Full::new(Bytes::from(told.to_string())).map_err(|never| match never {}).boxed_unsync();
+        let body = Full::new(Bytes::from(told.to_string()))
+            .map_err(|never| match never {})
+            .boxed_unsync();
         let mut response = Response::new(body);
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        headers.insert(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        );
         response
     }
 
@@ -152,10 +189,14 @@ impl RequestHandler {
         if let Some(HostError { code, why }) =
             hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err())
         {
-            return Err(CallError::new(code, format!("{why}; ask for it by a loopback address")));
+            return Err(CallError::new(
+                code,
+                format!("{why}; ask for it by a loopback address"),
+            ));
         }
         if request.method() != Method::POST {
-            let why = "only POST is possible here; the method of the call stands in the request's body";
+            let why =
+                "only POST is possible here; the method of the call stands in the request's body";
             return Err(CallError::new(StatusCode::METHOD_NOT_ALLOWED, why));
         }
         let read = timeout(BODY_TIMEOUT, self.large.read(request.into_body())).await;
@@ -166,7 +207,10 @@ impl RequestHandler {
             )
         })?;
         // the permit is returned when the cloud has answered
-        let BodyWithPermit { bytes, permit: _place } = read.map_err(|unread| {
+        let BodyWithPermit {
+            bytes,
+            permit: _place,
+        } = read.map_err(|unread| {
             let status = match unread {
                 ReadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
                 ReadError::Broken(_) => StatusCode::BAD_REQUEST,
@@ -182,14 +226,17 @@ impl RequestHandler {
         match self.hub.request(message, self.timeout).await {
             Ok(answer) => local::answer(answer),
             Err(Unreachable::Timeout(patience)) => {
-                let why =
-                    format!("the cloud did not answer within {patience:?} (modules.serviceBus.timeout)");
+                let why = format!(
+                    "the cloud did not answer within {patience:?} (modules.serviceBus.timeout)"
+                );
                 Err(CallError::new(StatusCode::GATEWAY_TIMEOUT, why))
             }
-            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => Err(CallError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("{unreachable}; call again when it is"),
-            )),
+            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => {
+                Err(CallError::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("{unreachable}; call again when it is"),
+                ))
+            }
         }
     }
 }

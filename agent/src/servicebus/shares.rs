@@ -25,7 +25,10 @@ pub(super) struct CallPermit(Share<u16, Arc<Semaphore>>);
 
 impl Default for ConcurrencyLimits {
     fn default() -> Self {
-        Self(limits::Shares::new(ShareLimits { all: MAX_CALLS, each: MAX_CALLS_PER_SERVER }))
+        Self(limits::Shares::new(ShareLimits {
+            all: MAX_CALLS,
+            each: MAX_CALLS_PER_SERVER,
+        }))
     }
 }
 
@@ -67,8 +70,9 @@ mod tests {
     #[test]
     fn one_server_takes_no_more_than_its_share() {
         let shares = ConcurrencyLimits::default();
-        let mut permits: Vec<CallPermit> =
-            (0..MAX_CALLS_PER_SERVER).map(|_| shares.admit(1).unwrap()).collect();
+        let mut permits: Vec<CallPermit> = (0..MAX_CALLS_PER_SERVER)
+            .map(|_| shares.admit(1).unwrap())
+            .collect();
         let refused = shares.admit(1).unwrap_err();
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(refused.why.contains("port 1"), "{}", refused.why);
@@ -84,13 +88,19 @@ mod tests {
     #[test]
     fn a_few_calls_are_before_a_server_and_the_others_wait() {
         let shares = ConcurrencyLimits::default();
-        let permits: Vec<CallPermit> =
-            (0..=MAX_CONCURRENT_PER_SERVER).map(|_| shares.admit(1).unwrap()).collect();
-        let mut turns: Vec<_> =
-            permits[1..].iter().map(|permit| permit.acquire().now_or_never().unwrap()).collect();
+        let permits: Vec<CallPermit> = (0..=MAX_CONCURRENT_PER_SERVER)
+            .map(|_| shares.admit(1).unwrap())
+            .collect();
+        let mut turns: Vec<_> = permits[1..]
+            .iter()
+            .map(|permit| permit.acquire().now_or_never().unwrap())
+            .collect();
         assert!(permits[0].acquire().now_or_never().is_none());
         turns.pop();
         assert!(permits[0].acquire().now_or_never().is_some());
-        assert!(shares.admit(2).unwrap().acquire().now_or_never().is_some(), "another server is free");
+        assert!(
+            shares.admit(2).unwrap().acquire().now_or_never().is_some(),
+            "another server is free"
+        );
     }
 }

@@ -35,7 +35,10 @@ pub(super) struct Targets {
 impl Targets {
     /// Creates the set over the store; [`Targets::load`] reads it.
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Arc::default() }
+        Self {
+            store,
+            known: Arc::default(),
+        }
     }
 
     /// Reads the stored URLs.
@@ -83,7 +86,10 @@ impl Targets {
 
 /// Returns the form in which CloudCore removes a URL, that of Go's `path.Join`: `http:/host/a`.
 fn joined(url: &str) -> String {
-    url.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    url.split('/')
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("/")
 }
 
 #[cfg(test)]
@@ -95,7 +101,11 @@ mod tests {
     #[tokio::test]
     async fn a_url_is_taken_back_in_cloudcores_form() {
         let targets = Targets::new(MemoryStore::new());
-        for url in ["http://a:7777/orders", "http://a:7777/orders/b", "https://a:7777/orders"] {
+        for url in [
+            "http://a:7777/orders",
+            "http://a:7777/orders/b",
+            "https://a:7777/orders",
+        ] {
             targets.set(url, true).await.unwrap();
         }
         targets.set("http:/a:7777/orders", false).await.unwrap();
@@ -110,14 +120,27 @@ mod tests {
         let store: Arc<dyn Store> = MemoryStore::new();
         let targets = Targets::new(store.clone());
         for number in 0..MAX_TARGETS {
-            targets.set(&format!("http://a/{number}"), true).await.unwrap();
+            targets
+                .set(&format!("http://a/{number}"), true)
+                .await
+                .unwrap();
         }
-        assert!(matches!(targets.set("http://b", true).await, Err(TargetError::TooMany)));
+        assert!(matches!(
+            targets.set("http://b", true).await,
+            Err(TargetError::TooMany)
+        ));
         targets.set("http://a/0", true).await.unwrap();
         targets.set("http://a/1", false).await.unwrap();
         targets.set("http://b", true).await.unwrap();
-        for bad in [String::new(), "a\nb".to_owned(), "x".repeat(MAX_URL_BYTES + 1)] {
-            assert!(matches!(targets.set(&bad, true).await, Err(TargetError::NoUrl)));
+        for bad in [
+            String::new(),
+            "a\nb".to_owned(),
+            "x".repeat(MAX_URL_BYTES + 1),
+        ] {
+            assert!(matches!(
+                targets.set(&bad, true).await,
+                Err(TargetError::NoUrl)
+            ));
         }
         let again = Targets::new(store);
         assert_eq!(again.load().await.unwrap(), MAX_TARGETS);

@@ -71,13 +71,20 @@ struct AdmittedCall {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await;
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown)
+            .await;
     }
 
     /// Runs until `shutdown`. The future may be dropped at any point and the method called again: running calls are not
     /// answered, and the cloud's callers time out.
     async fn run_restartable(&mut self, heartbeat: &Heartbeat, shutdown: CancellationToken) {
-        let Self { messages, handler, runner, tls, listens } = self;
+        let Self {
+            messages,
+            handler,
+            runner,
+            tls,
+            listens,
+        } = self;
         runner.metrics.set_shares(runner.shares.clone());
         heartbeat.beat();
         while let Err(failure) = handler.targets.load().await {
@@ -101,7 +108,11 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         self.run_restartable(&heartbeat, shutdown).await;
         Ok(())
     }
@@ -128,20 +139,29 @@ async fn listen(
             }
         };
         drop(rest);
-        let Some(Down { header, body }) = message else { break };
+        let Some(Down { header, body }) = message else {
+            break;
+        };
         match body {
             Downstream::ServiceTarget { on, url, .. } => register(handler, &url, on).await,
-            Downstream::ServiceCall { method, target, request } => {
-                match runner.admit(&method, &target, &request) {
-                    Ok(admitted) => {
-                        drop(calls.spawn(crate::rt::in_span(execute_call(runner.clone(), header, admitted))))
-                    }
-                    Err(refused) => {
-                        drop(calls.spawn(crate::rt::in_span(refuse(runner.clone(), header, refused))))
-                    }
+            Downstream::ServiceCall {
+                method,
+                target,
+                request,
+            } => match runner.admit(&method, &target, &request) {
+                Ok(admitted) => drop(calls.spawn(crate::rt::in_span(execute_call(
+                    runner.clone(),
+                    header,
+                    admitted,
+                )))),
+                Err(refused) => {
+                    drop(calls.spawn(crate::rt::in_span(refuse(runner.clone(), header, refused))))
                 }
-            }
-            other => warn!(what = other.kind(), "message is not for ServiceBus; message ignored"),
+            },
+            other => warn!(
+                what = other.kind(),
+                "message is not for ServiceBus; message ignored"
+            ),
         }
     }
     // the cloud's messages have ended, as everything else will soon
@@ -180,16 +200,26 @@ impl CallRunner {
         self.ports.check(call.port)?;
         let permit = self.shares.admit(call.port)?;
         let large = self.large.permit(call.body.len()).ok_or_else(|| {
-            let why = "too many large requests for services on this node are under way; call again later";
+            let why =
+                "too many large requests for services on this node are under way; call again later";
             CallError::new(StatusCode::SERVICE_UNAVAILABLE, why)
         })?;
-        Ok(AdmittedCall { call, permit, _large: large })
+        Ok(AdmittedCall {
+            call,
+            permit,
+            _large: large,
+        })
     }
 
     async fn send(&self, header: &Header, message: Upstream) {
-        let message = message.into_message(unix_millis()).answering(&header.msg_id);
+        let message = message
+            .into_message(unix_millis())
+            .answering(&header.msg_id);
         // without a connection the answer is of no use: the caller got an error when the connection ended
-        if !matches!(timeout(SEND_TIMEOUT, self.hub.send(message)).await, Ok(Ok(()))) {
+        if !matches!(
+            timeout(SEND_TIMEOUT, self.hub.send(message)).await,
+            Ok(Ok(()))
+        ) {
             self.metrics.unsent();
             debug!("the answer of a local server did not reach the cloud");
         }
@@ -197,7 +227,11 @@ impl CallRunner {
 }
 
 async fn execute_call(runner: Arc<CallRunner>, header: Header, admitted: AdmittedCall) {
-    let AdmittedCall { call, permit, _large } = admitted;
+    let AdmittedCall {
+        call,
+        permit,
+        _large,
+    } = admitted;
     let (port, patience) = (call.port, runner.call_timeout);
     let called = async {
         // the permit ends with the response: the next call does not wait for the cloud
@@ -214,7 +248,12 @@ async fn execute_call(runner: Arc<CallRunner>, header: Header, admitted: Admitte
             let why = format!(
                 "the service at port {port} of this node did not answer within {patience:?} (modules.serviceBus.callTimeout)"
             );
-            refuse(runner.clone(), header, CallError::new(StatusCode::GATEWAY_TIMEOUT, why)).await;
+            refuse(
+                runner.clone(),
+                header,
+                CallError::new(StatusCode::GATEWAY_TIMEOUT, why),
+            )
+            .await;
         }
     }
 }

@@ -69,26 +69,51 @@ impl Rig {
         let running = tokio::spawn(task.run(stop.clone()));
         let mut listening = bus.listening();
         let address = listening.wait_for(Option::is_some).await.unwrap().unwrap();
-        Self { line, cloud, store, address, stop, running }
+        Self {
+            line,
+            cloud,
+            store,
+            address,
+            stop,
+            running,
+        }
     }
 
     async fn say(&self, id: &str, body: Downstream) {
-        let header = Header { msg_id: id.to_owned(), ..Header::default() };
+        let header = Header {
+            msg_id: id.to_owned(),
+            ..Header::default()
+        };
         self.cloud.send(Down { header, body }).await.unwrap();
     }
 
     async fn ask(&self, id: &str, target: String, request: Value) {
         let method = request["method"].as_str().unwrap_or("GET").to_owned();
-        self.say(id, Downstream::ServiceCall { method, target, request }).await;
+        self.say(
+            id,
+            Downstream::ServiceCall {
+                method,
+                target,
+                request,
+            },
+        )
+        .await;
     }
 
     /// Returns the next answer: the id of its call, its status, body and headers.
     async fn answer(&self) -> (String, u64, Vec<u8>, Value) {
         let message = within("a message to the cloud", self.line.next()).await;
-        let body = STANDARD.decode(message.content["body"].as_str().unwrap()).unwrap();
+        let body = STANDARD
+            .decode(message.content["body"].as_str().unwrap())
+            .unwrap();
         let status = message.content["status_code"].as_u64().unwrap();
         assert_eq!(message.route.operation.as_str(), "upload");
-        (message.header.parent_msg_id, status, body, message.content["header"].clone())
+        (
+            message.header.parent_msg_id,
+            status,
+            body,
+            message.content["header"].clone(),
+        )
     }
 
     async fn call(&self, target: String, request: Value) -> (u64, String) {
@@ -99,7 +124,15 @@ impl Rig {
     }
 
     async fn register(&self, url: &str, on: bool) {
-        self.say("", Downstream::ServiceTarget { on, url: url.to_owned(), content: Value::Null }).await;
+        self.say(
+            "",
+            Downstream::ServiceTarget {
+                on,
+                url: url.to_owned(),
+                content: Value::Null,
+            },
+        )
+        .await;
     }
 
     async fn again(self) -> Self {
@@ -136,7 +169,10 @@ async fn read(stream: &mut TcpStream) -> String {
             && let Some((head, _)) = String::from_utf8_lossy(&bytes).split_once("\r\n\r\n")
         {
             let text = head.to_ascii_lowercase();
-            let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+            let length = text
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .unwrap_or("0");
             end = Some(head.len() + 4 + length.parse::<usize>().unwrap());
         }
         let is_whole = end.is_some_and(|end| bytes.len() >= end);
@@ -177,10 +213,19 @@ async fn a_local_server_gets_the_whole_request_and_its_response_is_returned() {
     rig.ask("id", format!("{port}:/a:b/c?d=e"), request).await;
     let (id, status, body, header) = rig.answer().await;
     assert_eq!((id.as_str(), status), ("id", 201));
-    assert_eq!(header, json!({"Content-Type": ["text/plain"], "X-A": ["1", "2"]}));
+    assert_eq!(
+        header,
+        json!({"Content-Type": ["text/plain"], "X-A": ["1", "2"]})
+    );
     let seen = String::from_utf8(body).unwrap().to_ascii_lowercase();
-    assert!(seen.starts_with("put /a:b/c?d=e http/1.1\r\n") && seen.ends_with("\r\n\r\nhello"), "{seen}");
-    assert!(seen.contains("x-b: b\r\n") && seen.contains(&format!("host: 127.0.0.1:{port}\r\n")), "{seen}");
+    assert!(
+        seen.starts_with("put /a:b/c?d=e http/1.1\r\n") && seen.ends_with("\r\n\r\nhello"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("x-b: b\r\n") && seen.contains(&format!("host: 127.0.0.1:{port}\r\n")),
+        "{seen}"
+    );
     assert!(!seen.contains("hop") && !seen.contains("evil"), "{seen}");
 }
 
@@ -203,7 +248,10 @@ async fn redirects_are_not_followed() {
     .await;
     rig.ask("id", format!("{port}:/"), Value::Null).await;
     let (_, status, _, header) = rig.answer().await;
-    assert_eq!((status, &header["Location"]), (302, &json!([format!("http://127.0.0.1:{other}/x")])));
+    assert_eq!(
+        (status, &header["Location"]),
+        (302, &json!([format!("http://127.0.0.1:{other}/x")]))
+    );
     assert_eq!(asked.load(Ordering::SeqCst), 0);
 }
 
@@ -220,18 +268,25 @@ async fn a_bad_server_gives_an_answer_that_names_the_cause() {
     })
     .await;
     let trickling = local(|mut stream, _| async move {
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx").await;
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx")
+            .await;
         pending::<()>().await;
     })
     .await;
     let long_head = local(|mut stream, _| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
-        while stream.write_all(b"X-A: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").await.is_ok() {}
+        while stream
+            .write_all(b"X-A: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n")
+            .await
+            .is_ok()
+        {}
     })
     .await;
     let garbage = says("\u{1}\u{2}garbage\r\n\r\n").await;
     let early = says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx").await;
-    let upgrade = says("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n").await;
+    let upgrade =
+        says("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n").await;
     let large = says("HTTP/1.1 200 OK\r\nContent-Length: 10485760\r\n\r\n").await;
     for (port, status, cause) in [
         (absent, 502, "nothing answers"),
@@ -267,9 +322,17 @@ async fn the_agents_own_ports_and_invalid_calls_are_refused_before_dialling() {
         ("80:/x\r\nX: y", Value::Null, 400),
         ("80:/x", json!({"header": {"A": ["b\r\nC: d"]}}), 400),
         ("80:/x", json!({"header": 7}), 400),
-        ("80:/x", json!({"body": STANDARD.encode(vec![0; 5_000_001])}), 413),
+        (
+            "80:/x",
+            json!({"body": STANDARD.encode(vec![0; 5_000_001])}),
+            413,
+        ),
     ] {
-        assert_eq!(rig.call(target.to_owned(), request).await.0, status, "{target}");
+        assert_eq!(
+            rig.call(target.to_owned(), request).await.0,
+            status,
+            "{target}"
+        );
     }
     let nobody = timeout(Duration::from_millis(50), listener.accept()).await;
     assert!(nobody.is_err(), "the agent's own port was dialled");
@@ -282,22 +345,34 @@ async fn a_slow_server_does_not_stop_the_calls_of_others() {
     let slow = local(hangs).await;
     let quick = says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     for number in 0..200 {
-        rig.ask(&format!("slow {number}"), format!("{slow}:/"), Value::Null).await;
+        rig.ask(&format!("slow {number}"), format!("{slow}:/"), Value::Null)
+            .await;
     }
     for number in 0..20 {
-        rig.ask(&format!("quick {number}"), format!("{quick}:/"), Value::Null).await;
+        rig.ask(
+            &format!("quick {number}"),
+            format!("{quick}:/"),
+            Value::Null,
+        )
+        .await;
     }
     let mut statuses = BTreeMap::<(bool, u64), usize>::new();
     let mut is_slow_over = false;
     for _ in 0..220 {
         let (id, status, ..) = rig.answer().await;
         let is_quick = id.starts_with("quick");
-        assert!(!(is_quick && is_slow_over), "{id} has waited for the slow one");
+        assert!(
+            !(is_quick && is_slow_over),
+            "{id} has waited for the slow one"
+        );
         is_slow_over |= status == 504;
         *statuses.entry((is_quick, status)).or_default() += 1;
     }
     // a quarter of all running calls
-    assert_eq!(statuses, BTreeMap::from([((true, 200), 20), ((false, 504), 128), ((false, 503), 72)]));
+    assert_eq!(
+        statuses,
+        BTreeMap::from([((true, 200), 20), ((false, 504), 128), ((false, 503), 72)])
+    );
 }
 
 #[tokio::test]
@@ -310,7 +385,9 @@ async fn an_answer_that_the_cloud_cannot_get_any_more_is_dropped() {
         async move {
             let _ = arrived.send(()).await;
             let _ = goes.wait_for(|go| *go).await;
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                .await;
         }
     })
     .await;
@@ -337,9 +414,14 @@ async fn post(address: SocketAddr, head: &str, body: &str) -> (u16, Value) {
     let request = format!("{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    within("an answer", stream.read_to_string(&mut answer)).await.unwrap();
+    within("an answer", stream.read_to_string(&mut answer))
+        .await
+        .unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        serde_json::from_str(body).unwrap_or_default(),
+    )
 }
 
 const POST: &str = "POST / HTTP/1.1\r\nHost: 127.0.0.1:9060";
@@ -354,7 +436,11 @@ async fn until_known(rig: &Rig, url: &str, is_known: bool) {
     let targets = targets::Targets::new(rig.store.clone());
     eventually(&format!("{url} is known: {is_known}"), async || {
         targets.load().await.unwrap();
-        if targets.has(url) == is_known { Ok(()) } else { Err(!is_known) }
+        if targets.has(url) == is_known {
+            Ok(())
+        } else {
+            Err(!is_known)
+        }
     })
     .await;
 }
@@ -368,20 +454,39 @@ async fn programs_can_call_registered_urls_only() {
     until_known(&rig, URL, true).await;
     // it is kept over a restart
     let rig = rig.again().await;
-    let asked = tokio::spawn(post(rig.address, POST, &*Box::leak(request(URL).into_boxed_str())));
+    let asked = tokio::spawn(post(
+        rig.address,
+        POST,
+        &*Box::leak(request(URL).into_boxed_str()),
+    ));
     let message = within("a message to the cloud", rig.line.next()).await;
-    assert_eq!((message.route.resource.as_str(), message.route.operation.as_str()), (URL, "upload"));
+    assert_eq!(
+        (
+            message.route.resource.as_str(),
+            message.route.operation.as_str()
+        ),
+        (URL, "upload")
+    );
     let sent = STANDARD.decode(message.content.as_str().unwrap()).unwrap();
     assert_eq!(String::from_utf8(sent).unwrap(), request(URL));
     // the rule is deleted during the call: it is answered all the same
     rig.register(URL, false).await;
     until_known(&rig, URL, false).await;
     let content = json!({"header": null, "status_code": 200, "body": STANDARD.encode("hello")});
-    let answer =
-        Downstream::UploadAnswer { origin: Source::ServiceBus, failed: false, path: URL.into(), content };
-    rig.line.say(answer.into_message(1).answering(&message.header.msg_id)).await;
+    let answer = Downstream::UploadAnswer {
+        origin: Source::ServiceBus,
+        failed: false,
+        path: URL.into(),
+        content,
+    };
+    rig.line
+        .say(answer.into_message(1).answering(&message.header.msg_id))
+        .await;
     let (status, told) = asked.await.unwrap();
-    assert_eq!((status, &told["code"], &told["body"]), (200, &json!(200), &json!("hello")));
+    assert_eq!(
+        (status, &told["code"], &told["body"]),
+        (200, &json!(200), &json!("hello"))
+    );
     let (status, _) = post(rig.address, POST, &request(URL)).await;
     assert_eq!(status, 403);
 }
@@ -400,11 +505,20 @@ async fn refusals_and_timeouts_of_the_cloud_are_returned_to_the_program() {
             path: URL.into(),
             content: "no rule has this target".into(),
         };
-        rig.line.say(answer.into_message(1).answering(&message.header.msg_id)).await;
+        rig.line
+            .say(answer.into_message(1).answering(&message.header.msg_id))
+            .await;
     });
-    assert_eq!((asked.0, &asked.1["msg"]), (502, &json!("no rule has this target")));
+    assert_eq!(
+        (asked.0, &asked.1["msg"]),
+        (502, &json!("no rule has this target"))
+    );
     let (status, told) = post(rig.address, POST, &text).await;
-    assert_eq!((status, &told["code"]), (504, &json!(504)), "nobody answers: {told}");
+    assert_eq!(
+        (status, &told["code"]),
+        (504, &json!(504)),
+        "nobody answers: {told}"
+    );
     rig.line.down();
     let (status, told) = post(rig.address, POST, &text).await;
     assert_eq!((status, &told["code"]), (503, &json!(503)), "{told}");
@@ -422,15 +536,28 @@ async fn bad_requests_of_programs_and_pages_are_refused() {
         (POST, "{\"targetURL\":\"\"}", 400),
         ("GET / HTTP/1.1\r\nHost: localhost", &*body, 405),
         ("POST / HTTP/1.1\r\nHost: evil.example", &body, 421),
-        ("POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example", &body, 403),
+        (
+            "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example",
+            &body,
+            403,
+        ),
     ] {
-        assert_eq!(post(rig.address, head, body).await.0, status, "{head} {body}");
+        assert_eq!(
+            post(rig.address, head, body).await.0,
+            status,
+            "{head} {body}"
+        );
     }
     // a body that is announced as too large is refused before any of it is read
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
-    stream.write_all(format!("{POST}\r\nContent-Length: 6000000\r\n\r\n").as_bytes()).await.unwrap();
+    stream
+        .write_all(format!("{POST}\r\nContent-Length: 6000000\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
     let mut answer = vec![0; 12];
-    within("an answer", stream.read_exact(&mut answer)).await.unwrap();
+    within("an answer", stream.read_exact(&mut answer))
+        .await
+        .unwrap();
     assert_eq!(String::from_utf8(answer).unwrap(), "HTTP/1.1 413");
 }
 

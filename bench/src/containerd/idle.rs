@@ -54,12 +54,22 @@ pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
     Api::<ConfigMap>::default_namespaced(client.clone())
         .create(&params, &serde_json::from_value(data.clone())?)
         .await?;
-    Api::<Secret>::default_namespaced(client.clone()).create(&params, &serde_json::from_value(data)?).await?;
+    Api::<Secret>::default_namespaced(client.clone())
+        .create(&params, &serde_json::from_value(data)?)
+        .await?;
     let wanted = (0..FEW).map(|index| with_everything(&format!("pod-{index}")));
-    create_all(&Api::default_namespaced(client), &wanted.collect::<anyhow::Result<Vec<_>>>()?).await?;
+    create_all(
+        &Api::default_namespaced(client),
+        &wanted.collect::<anyhow::Result<Vec<_>>>()?,
+    )
+    .await?;
     watch(
         rig,
-        ["containerd.ordinary-processor", "containerd.ordinary-resident", "containerd.ordinary-anonymous"],
+        [
+            "containerd.ordinary-processor",
+            "containerd.ordinary-resident",
+            "containerd.ordinary-anonymous",
+        ],
     )
     .await
 }
@@ -104,8 +114,20 @@ async fn watch(
     });
     ended.await??;
     Ok(vec![
-        Figure { name: processor, value: used, unit: "s in 30 s" },
-        Figure { name: resident, value: memory.resident, unit: "MB" },
-        Figure { name: anonymous, value: memory.anonymous, unit: "MB" },
+        Figure {
+            name: processor,
+            value: used,
+            unit: "s in 30 s",
+        },
+        Figure {
+            name: resident,
+            value: memory.resident,
+            unit: "MB",
+        },
+        Figure {
+            name: anonymous,
+            value: memory.anonymous,
+            unit: "MB",
+        },
     ])
 }

@@ -53,8 +53,10 @@ pub(super) async fn bare(rig: &Arc<RealRig>, count: usize, asked: Asked) -> anyh
 fn start(rig: &RealRig, index: usize, asked: Asked) -> anyhow::Result<()> {
     let name = format!("bare-{index}");
     let logs = rig.logs().join(&name);
-    let (mut sandbox, mut container) =
-        (RawCri::sandbox_config(&name, &logs), RawCri::container_config("main", &COMMAND));
+    let (mut sandbox, mut container) = (
+        RawCri::sandbox_config(&name, &logs),
+        RawCri::container_config("main", &COMMAND),
+    );
     if asked == Asked::AsKubelets {
         as_kubelets(&mut sandbox, &mut container, &logs)?;
     }
@@ -70,20 +72,28 @@ fn as_kubelets(
     files: &Path,
 ) -> anyhow::Result<()> {
     let profile = |kind: ProfileType| {
-        Some(cri::SecurityProfile { profile_type: kind as i32, localhost_ref: String::new() })
+        Some(cri::SecurityProfile {
+            profile_type: kind as i32,
+            localhost_ref: String::new(),
+        })
     };
-    sandbox.linux.get_or_insert_default().security_context = Some(cri::LinuxSandboxSecurityContext {
-        seccomp: profile(ProfileType::RuntimeDefault),
-        ..Default::default()
-    });
-    container.linux.get_or_insert_default().security_context = Some(cri::LinuxContainerSecurityContext {
-        seccomp: profile(ProfileType::Unconfined),
-        masked_paths: MASKED_PATHS.map(str::to_owned).to_vec(),
-        readonly_paths: READONLY_PATHS.map(str::to_owned).to_vec(),
-        ..Default::default()
-    });
+    sandbox.linux.get_or_insert_default().security_context =
+        Some(cri::LinuxSandboxSecurityContext {
+            seccomp: profile(ProfileType::RuntimeDefault),
+            ..Default::default()
+        });
+    container.linux.get_or_insert_default().security_context =
+        Some(cri::LinuxContainerSecurityContext {
+            seccomp: profile(ProfileType::Unconfined),
+            masked_paths: MASKED_PATHS.map(str::to_owned).to_vec(),
+            readonly_paths: READONLY_PATHS.map(str::to_owned).to_vec(),
+            ..Default::default()
+        });
     fs::create_dir_all(files)?;
-    for (name, path) in [("hosts", "/etc/hosts"), ("last-words", "/dev/termination-log")] {
+    for (name, path) in [
+        ("hosts", "/etc/hosts"),
+        ("last-words", "/dev/termination-log"),
+    ] {
         let file = files.join(name);
         fs::write(&file, "127.0.0.1 localhost\n")?;
         container.mounts.push(cri::Mount {
@@ -96,16 +106,23 @@ fn as_kubelets(
 }
 
 /// Calls `work` for all numbers below `count`, a few at a time.
-fn in_threads(count: usize, work: impl Fn(usize) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
+fn in_threads(
+    count: usize,
+    work: impl Fn(usize) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<()> {
     let next = AtomicUsize::new(0);
     let worker = || {
-        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count) {
+        while let Some(index) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count)
+        {
             work(index)?;
         }
         anyhow::Ok(())
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CALLS.min(count)).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a worker has failed"))?)
+        workers
+            .into_iter()
+            .try_for_each(|one| one.join().map_err(|_| anyhow!("a worker has failed"))?)
     })
 }

@@ -33,15 +33,22 @@ const BYTES: u64 = 100 * 1024 * 1024;
 /// How many logs are followed at a time.
 const LOGS: usize = 200;
 /// A command that writes a line again and again.
-const TALKS: [&str; 3] =
-    ["sh", "-c", "trap 'exit 0' TERM; while true; do echo a line of a log; usleep 100000; done"];
+const TALKS: [&str; 3] = [
+    "sh",
+    "-c",
+    "trap 'exit 0' TERM; while true; do echo a line of a log; usleep 100000; done",
+];
 
 /// Measures all figures with one containerd, one cloud and one agent.
 pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     let rig = Arc::new(tokio::task::spawn_blocking(RealRig::start).await??);
     let pods = Api::<Pod>::default_namespaced(client(&rig.cloud.kubeconfig).await?);
     let mut talks = pod("talks")?;
-    if let Some(container) = talks.spec.as_mut().and_then(|spec| spec.containers.first_mut()) {
+    if let Some(container) = talks
+        .spec
+        .as_mut()
+        .and_then(|spec| spec.containers.first_mut())
+    {
         container.command = Some(TALKS.map(str::to_owned).to_vec());
     }
     create_all(&pods, &[talks]).await?;
@@ -52,8 +59,14 @@ pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     exec(&pods, &["true"]).await?;
     let commands = rounds(&rig, &container, &pods, (&["true"], 0), ROUNDS).await?;
     let bytes = BYTES.to_string();
-    let transfers =
-        rounds(&rig, &container, &pods, (&["head", "-c", &bytes, "/dev/zero"], BYTES), TRANSFERS).await?;
+    let transfers = rounds(
+        &rig,
+        &container,
+        &pods,
+        (&["head", "-c", &bytes, "/dev/zero"], BYTES),
+        TRANSFERS,
+    )
+    .await?;
     let followed = followed(&rig, &pods).await?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
     let figure = |name, value, unit| Figure { name, value, unit };
@@ -63,7 +76,11 @@ pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
         figure("streams.exec-ratio", commands.ours / commands.direct, "x"),
         figure("streams.100-MiB-direct", transfers.direct, "s"),
         figure("streams.100-MiB", transfers.ours, "s"),
-        figure("streams.100-MiB-ratio", transfers.ours / transfers.direct, "x"),
+        figure(
+            "streams.100-MiB-ratio",
+            transfers.ours / transfers.direct,
+            "x",
+        ),
         figure("streams.200-logs-exec", followed.exec, "s"),
         figure("streams.200-logs-cloud", followed.cloud, "MB"),
         figure("streams.200-logs-agent", followed.agent, "MB"),
@@ -98,8 +115,16 @@ async fn rounds(
             if is_direct { &mut direct } else { &mut ours }.push(begun.elapsed().as_secs_f64());
         }
     }
-    let rounds = Rounds { direct: median(direct), ours: median(ours) };
-    report(&format!("{}: direct {:.4} s, ours {:.4} s", command.join(" "), rounds.direct, rounds.ours));
+    let rounds = Rounds {
+        direct: median(direct),
+        ours: median(ours),
+    };
+    report(&format!(
+        "{}: direct {:.4} s, ours {:.4} s",
+        command.join(" "),
+        rounds.direct,
+        rounds.ours
+    ));
     Ok(rounds)
 }
 
@@ -119,7 +144,9 @@ async fn exec(pods: &Api<Pod>, command: &[&str]) -> anyhow::Result<u64> {
             status => bail!("{} ended with {status:?}", command.join(" ")),
         }
     };
-    timeout(PROCESS_TIMEOUT, run).await.context("a command takes too long")?
+    timeout(PROCESS_TIMEOUT, run)
+        .await
+        .context("a command takes too long")?
 }
 
 /// What it costs to follow many logs at a time.
@@ -136,7 +163,10 @@ async fn followed(rig: &RealRig, pods: &Api<Pod>) -> anyhow::Result<Followed> {
     let cloud = rig.cloud.process.id().context("the cloud has ended")?;
     let agent = rig.node.process.id().context("the agent has ended")?;
     let before = (memory(cloud)?, memory(agent)?);
-    let params = LogParams { follow: true, ..LogParams::default() };
+    let params = LogParams {
+        follow: true,
+        ..LogParams::default()
+    };
     let mut logs = Vec::new();
     for _ in 0..LOGS {
         logs.push(pods.log_stream("talks", &params).await?.lines());
@@ -148,7 +178,9 @@ async fn followed(rig: &RealRig, pods: &Api<Pod>) -> anyhow::Result<Followed> {
         }
         anyhow::Ok(())
     }));
-    timeout(PROCESS_TIMEOUT, read).await.context("the logs take too long")??;
+    timeout(PROCESS_TIMEOUT, read)
+        .await
+        .context("the logs take too long")??;
     let mut seconds = Vec::new();
     for _ in 0..ROUNDS {
         let begun = Instant::now();

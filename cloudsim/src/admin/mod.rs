@@ -64,14 +64,22 @@ impl Admin {
     ) -> Self {
         let (faults, sessions, client) = (faults.clone(), sessions.clone(), client.clone());
         let rules = rules.clone();
-        Self { faults, sessions, trust: trust.clone(), tokens: tokens.clone(), client, rules }
+        Self {
+            faults,
+            sessions,
+            trust: trust.clone(),
+            tokens: tokens.clone(),
+            client,
+            rules,
+        }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
         let (parts, body) = request.into_parts();
         admit(&parts)?;
-        let body =
-            gather(body, MAX_BODY_BYTES).await.map_err(|unread| (unread.code(), unread.to_string()))?;
+        let body = gather(body, MAX_BODY_BYTES)
+            .await
+            .map_err(|unread| (unread.code(), unread.to_string()))?;
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
         match parse_request(&parts.method, path, &body)? {
             AdminRequest::Nodes => Ok(json!({"nodes": self.sessions.list()})),
@@ -101,7 +109,8 @@ impl Admin {
             Command::Reset(node) => return self.reset(&node).await,
             Command::ResetLost => {
                 let lost = self.trust.certificates().reset_lost().await;
-                let lost = lost.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+                let lost =
+                    lost.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
                 return Ok(json!({"lost": lost}));
             }
             Command::Token(request) => {
@@ -120,8 +129,8 @@ impl Admin {
                 self.faults.set_certificate(certificate);
                 if certificate == Certificate::RotatedAuthority {
                     let token = self.trust.token();
-                    let token =
-                        token.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+                    let token = token
+                        .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
                     return Ok(json!({"certificate": certificate, "token": token}));
                 }
             }
@@ -133,7 +142,10 @@ impl Admin {
 impl Admin {
     /// Sends a message through a rule; returns the result.
     async fn send(&self, node: &str, message: RuleMessage) -> Result<Value, Refusal> {
-        let answer = self.rules.send_by_hand(node, &message.to, message.body.into()).await;
+        let answer = self
+            .rules
+            .send_by_hand(node, &message.to, message.body.into())
+            .await;
         let answer = answer.map_err(|error| (error.status, error.why))?;
         let body = String::from_utf8_lossy(&answer.body);
         Ok(json!({"status": answer.status.as_u16(), "body": body}))
@@ -143,23 +155,33 @@ impl Admin {
     async fn is_held(&self, node: &str) -> Result<bool, Refusal> {
         let (authority, grace) = (self.trust.authority().cert_der(), self.trust.grace());
         let known = self.trust.certificates().name(node, authority, grace).await;
-        let known = known.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let known =
+            known.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         Ok(matches!(known, Name::Held | Name::Lost))
     }
 
     /// Revokes the node's certificates; refused if there is no such node, which is most probably a wrong name.
     async fn reset(&self, node: &str) -> Result<Value, Refusal> {
-        let failed = |error: &dyn std::error::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+        let failed =
+            |error: &dyn std::error::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
         let certificates = self.trust.certificates();
-        let has_any = certificates.has_any(node).await.map_err(|error| failed(&error))?;
+        let has_any = certificates
+            .has_any(node)
+            .await
+            .map_err(|error| failed(&error))?;
         if !has_any && !self.sessions.has(node) {
             let found = Api::<Node>::all(self.client.clone()).get_opt(node).await;
             if found.map_err(|error| failed(&error))?.is_none() {
-                let why = format!("this cloud has no node {node}; `cloudsim nodes` lists those that it has");
+                let why = format!(
+                    "this cloud has no node {node}; `cloudsim nodes` lists those that it has"
+                );
                 return Err((StatusCode::NOT_FOUND, why));
             }
         }
-        let reset = certificates.reset(node).await.map_err(|error| failed(&error))?;
+        let reset = certificates
+            .reset(node)
+            .await
+            .map_err(|error| failed(&error))?;
         self.sessions.end(node);
         Ok(json!({"node": node, "reset": reset}))
     }
@@ -167,15 +189,23 @@ impl Admin {
 
 /// Admits members of `system:masters` without impersonation.
 fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
-    if parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-        let why = "this API does not support impersonation: leave out --as and the headers Impersonate-*";
+    if parts
+        .headers
+        .keys()
+        .any(|name| name.as_str().starts_with("impersonate-"))
+    {
+        let why =
+            "this API does not support impersonation: leave out --as and the headers Impersonate-*";
         return Err((StatusCode::FORBIDDEN, why.to_owned()));
     }
     match parts.extensions.get::<Identity>() {
         Some(caller) if caller.is_master() => Ok(()),
         Some(caller) => {
             let user = &caller.user;
-            Err((StatusCode::FORBIDDEN, format!("{user} is no administrator of this cloud (system:masters)")))
+            Err((
+                StatusCode::FORBIDDEN,
+                format!("{user} is no administrator of this cloud (system:masters)"),
+            ))
         }
         None => {
             let why = "show a client certificate of system:masters, as in the kubeconfig that cloudsim wrote";
@@ -214,9 +244,14 @@ fn refusal(code: StatusCode, why: &str) -> Value {
 }
 
 fn response(code: StatusCode, value: &Value) -> Response<Body> {
-    let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
+    let body = Full::new(Bytes::from(value.to_string()))
+        .map_err(|never| match never {})
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }

@@ -95,8 +95,14 @@ struct HostileBody {
 }
 
 /// Parses a request; `path` is without the prefix.
-pub(super) fn parse_request(method: &Method, path: &str, body: &[u8]) -> Result<AdminRequest, Refusal> {
-    let (place, name) = path.split_once('/').map_or((path, None), |(place, name)| (place, Some(name)));
+pub(super) fn parse_request(
+    method: &Method,
+    path: &str,
+    body: &[u8],
+) -> Result<AdminRequest, Refusal> {
+    let (place, name) = path
+        .split_once('/')
+        .map_or((path, None), |(place, name)| (place, Some(name)));
     let order = |order| Ok(AdminRequest::Command(order));
     match (method.as_str(), place, name) {
         ("GET", "nodes", None) => Ok(AdminRequest::Nodes),
@@ -105,36 +111,44 @@ pub(super) fn parse_request(method: &Method, path: &str, body: &[u8]) -> Result<
         ("DELETE", "faults", None) => order(Command::Clear(None)),
         ("DELETE", "faults", Some(name)) => order(Command::Clear(Some(whom(name)?))),
         ("PUT", "faults", Some(name)) => order(Command::Set(whom(name)?, Box::new(read(body)?))),
-        ("PUT", "certificate", None) => {
-            order(Command::Certificate(read::<CertificateBody>(body)?.certificate))
-        }
+        ("PUT", "certificate", None) => order(Command::Certificate(
+            read::<CertificateBody>(body)?.certificate,
+        )),
         ("PUT", "answers", None) => order(Command::Answers(read::<AnswersBody>(body)?.answers)),
         ("POST", "hostile", Some(name)) => match whom(name)? {
-            FaultTarget::Node(node) => order(Command::Hostile(node, read::<HostileBody>(body)?.shape)),
-            FaultTarget::All => {
-                Err((StatusCode::BAD_REQUEST, "name one node; each is sent its own".to_owned()))
+            FaultTarget::Node(node) => {
+                order(Command::Hostile(node, read::<HostileBody>(body)?.shape))
             }
+            FaultTarget::All => Err((
+                StatusCode::BAD_REQUEST,
+                "name one node; each is sent its own".to_owned(),
+            )),
         },
         ("POST", "reset", Some(name)) => match whom(name)? {
             FaultTarget::Node(node) => order(Command::Reset(node)),
-            FaultTarget::All => {
-                Err((StatusCode::BAD_REQUEST, "name one node; each is reset by itself".to_owned()))
-            }
+            FaultTarget::All => Err((
+                StatusCode::BAD_REQUEST,
+                "name one node; each is reset by itself".to_owned(),
+            )),
         },
         ("POST", "reset", None) => order(Command::ResetLost),
         ("POST", "rules", Some(name)) => match whom(name)? {
             FaultTarget::Node(node) => order(Command::Message(node, read(body)?)),
-            FaultTarget::All => {
-                Err((StatusCode::BAD_REQUEST, "name one node; a message goes to one".to_owned()))
-            }
+            FaultTarget::All => Err((
+                StatusCode::BAD_REQUEST,
+                "name one node; a message goes to one".to_owned(),
+            )),
         },
         ("POST", "tokens", None) => order(Command::Token(read(body)?)),
         (
             _,
-            "nodes" | "mesh" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens"
-            | "rules",
+            "nodes" | "mesh" | "faults" | "certificate" | "answers" | "hostile" | "reset"
+            | "tokens" | "rules",
             _,
-        ) => Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}"))),
+        ) => Err((
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("{method} is not served at {path}"),
+        )),
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
     }
 }
@@ -145,14 +159,21 @@ fn whom(name: &str) -> Result<FaultTarget, Refusal> {
         name if is_node_name(name) => Ok(FaultTarget::Node(name.to_owned())),
         name => {
             let name: String = name.chars().take(80).collect();
-            Err((StatusCode::BAD_REQUEST, format!("{name:?} is no name of a node")))
+            Err((
+                StatusCode::BAD_REQUEST,
+                format!("{name:?} is no name of a node"),
+            ))
         }
     }
 }
 
 fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is unusable: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        (
+            StatusCode::BAD_REQUEST,
+            format!("the body is unusable: {error}"),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -173,8 +194,14 @@ mod tests {
         assert_eq!(ask("GET", "mesh", ""), Ok(AdminRequest::Mesh));
         assert_eq!(ask("GET", "faults", ""), Ok(AdminRequest::Faults));
         assert_eq!(ask("DELETE", "faults", ""), order(Command::Clear(None)));
-        assert_eq!(ask("DELETE", "faults/edge-1", ""), order(Command::Clear(Some(one()))));
-        assert_eq!(ask("PUT", "faults/all", "{}"), order(Command::Set(FaultTarget::All, Box::default())));
+        assert_eq!(
+            ask("DELETE", "faults/edge-1", ""),
+            order(Command::Clear(Some(one())))
+        );
+        assert_eq!(
+            ask("PUT", "faults/all", "{}"),
+            order(Command::Set(FaultTarget::All, Box::default()))
+        );
         let set = ask("PUT", "faults/edge-1", r#"{"link": "cut"}"#);
         assert_eq!(set, order(Command::Set(one(), Box::new(cut))));
         let shown = ask("PUT", "certificate", r#"{"certificate": "expired"}"#);
@@ -182,13 +209,30 @@ mod tests {
         let answers = ask("PUT", "answers", r#"{"answers": "endless"}"#);
         assert_eq!(answers, order(Command::Answers(Answers::Endless)));
         let hostile = ask("POST", "hostile/edge-1", r#"{"shape": "null"}"#);
-        assert_eq!(hostile, order(Command::Hostile("edge-1".to_owned(), Shape::Null)));
-        assert_eq!(ask("POST", "reset/edge-1", ""), order(Command::Reset("edge-1".to_owned())));
+        assert_eq!(
+            hostile,
+            order(Command::Hostile("edge-1".to_owned(), Shape::Null))
+        );
+        assert_eq!(
+            ask("POST", "reset/edge-1", ""),
+            order(Command::Reset("edge-1".to_owned()))
+        );
         assert_eq!(ask("POST", "reset", ""), order(Command::ResetLost));
-        let message = RuleMessage { to: "default/a".to_owned(), body: "1".to_owned() };
-        let asked = ask("POST", "rules/edge-1", r#"{"to": "default/a", "body": "1"}"#);
+        let message = RuleMessage {
+            to: "default/a".to_owned(),
+            body: "1".to_owned(),
+        };
+        let asked = ask(
+            "POST",
+            "rules/edge-1",
+            r#"{"to": "default/a", "body": "1"}"#,
+        );
         assert_eq!(asked, order(Command::Message("edge-1".to_owned(), message)));
-        let token = TokenRequest { node: Some("edge-1".to_owned()), seconds: Some(600), uses: Some(1) };
+        let token = TokenRequest {
+            node: Some("edge-1".to_owned()),
+            seconds: Some(600),
+            uses: Some(1),
+        };
         let asked = r#"{"node": "edge-1", "seconds": 600, "uses": 1}"#;
         assert_eq!(ask("POST", "tokens", asked), order(Command::Token(token)));
     }

@@ -59,7 +59,9 @@ impl Backend {
             return Err(StartError::NoName);
         }
         Ok(match &options.cluster {
-            None => Self::Standalone(Box::new(Standalone::open(options, metrics, sessions).await?)),
+            None => Self::Standalone(Box::new(
+                Standalone::open(options, metrics, sessions).await?,
+            )),
             Some(cluster) => Self::Backed(Box::new(Box::pin(Backed::connect(cluster)).await?)),
         })
     }
@@ -106,14 +108,20 @@ impl Backend {
     }
 
     /// Returns the keys and the join token, and makes missing ones.
-    pub(super) async fn ensure_own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
+    pub(super) async fn ensure_own_objects(
+        &self,
+        options: &Options,
+    ) -> Result<(Pki, String), StartError> {
         match self {
             Self::Standalone(standalone) => standalone.ensure_own_objects(options).await,
             Self::Backed(backed) => {
-                backed.ensure_own_objects(&options.names).await.map_err(|error| match error {
-                    ClusterOrPki::Cluster(error) => error.into(),
-                    ClusterOrPki::Pki(error) => error.into(),
-                })
+                backed
+                    .ensure_own_objects(&options.names)
+                    .await
+                    .map_err(|error| match error {
+                        ClusterOrPki::Cluster(error) => error.into(),
+                        ClusterOrPki::Pki(error) => error.into(),
+                    })
             }
         }
     }
@@ -144,7 +152,10 @@ impl Backend {
 
     /// Returns what approves nodes' certificate requests; `None` if requests are made in the nodes' names, as in an API of our own.
     pub(super) fn approver(&self, options: &Options, sessions: &Sessions) -> Option<Approver> {
-        let approver = || Approver { cloud: options.names.clone(), sessions: sessions.clone() };
+        let approver = || Approver {
+            cloud: options.names.clone(),
+            sessions: sessions.clone(),
+        };
         matches!(self, Self::Backed(_)).then(approver)
     }
 
@@ -163,7 +174,13 @@ impl Backend {
                 let (server, kubeconfig, entries) = standalone.bind(options, admin, pki).await?;
                 let api = Some(server.local_addr());
                 tasks.spawn("API server", server.run(stop.child_token()));
-                Ok(BackendServers { api, health: None, kubeconfig, entries, ready })
+                Ok(BackendServers {
+                    api,
+                    health: None,
+                    kubeconfig,
+                    entries,
+                    ready,
+                })
             }
             Self::Backed(backed) => {
                 backed.claim().await?;
@@ -181,7 +198,13 @@ impl Backend {
                     tasks.spawn("health server", server.run(stop.child_token()));
                 }
                 let (kubeconfig, entries) = (String::new(), None);
-                Ok(BackendServers { api: None, health, kubeconfig, entries, ready })
+                Ok(BackendServers {
+                    api: None,
+                    health,
+                    kubeconfig,
+                    entries,
+                    ready,
+                })
             }
         }
     }

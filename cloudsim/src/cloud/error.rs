@@ -20,10 +20,14 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no name for its certificates.
-    #[error("no name or address by which the cloud is reached was given; give at least one with --name")]
+    #[error(
+        "no name or address by which the cloud is reached was given; give at least one with --name"
+    )]
     NoName,
     /// The data directory cannot be created.
-    #[error("the data directory {path} cannot be made; choose one that you may write to with --data-dir")]
+    #[error(
+        "the data directory {path} cannot be made; choose one that you may write to with --data-dir"
+    )]
     Directory {
         /// The path of the directory.
         path: PathBuf,

@@ -33,8 +33,14 @@ impl Metrics {
     fn write(&self, text: &mut Text) {
         if let Some(sessions) = self.sessions.get() {
             sessions.metrics().write(&sessions.list(), text);
-            sessions.tunnels().metrics().write(sessions.tunnels().count(), text);
-            sessions.relays().metrics().write(sessions.relays().count(), text);
+            sessions
+                .tunnels()
+                .metrics()
+                .write(sessions.tunnels().count(), text);
+            sessions
+                .relays()
+                .metrics()
+                .write(sessions.relays().count(), text);
         }
         self.queues.write(text);
         self.scheduler.write(text);

@@ -103,7 +103,17 @@ impl Options {
     pub fn any_ports(self) -> Self {
         let tunnel_port = self.tunnel_port.map(|_| 0);
         let relay_port = self.relay_port.map(|_| 0);
-        let router = self.router.map(|router| RouterOptions { port: 0, ..router });
-        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, relay_port, router, ..self }
+        let router = self
+            .router
+            .map(|router| RouterOptions { port: 0, ..router });
+        Self {
+            api_port: 0,
+            https_port: 0,
+            ws_port: 0,
+            tunnel_port,
+            relay_port,
+            router,
+            ..self
+        }
     }
 }

@@ -27,7 +27,13 @@ pub(super) async fn remove_damaged(store: &Arc<dyn Store>) -> Result<(), StoreEr
         if !is_recreated(store, key).await? {
             continue;
         }
-        store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value: None }]).await?;
+        store
+            .commit(vec![Write {
+                key: key.clone(),
+                expect: Expect::Anything,
+                value: None,
+            }])
+            .await?;
         warn!(object = %key, "damaged object removed; will be recreated");
     }
     Ok(())
@@ -38,7 +44,9 @@ async fn is_recreated(store: &Arc<dyn Store>, key: &Key) -> Result<bool, StoreEr
     match key.resource.as_str() {
         ENDPOINTS | SLICES if is_api => Ok(true),
         // a controller writes those of services with a selector; somebody wrote all others
-        ENDPOINTS => Ok(service(store, key, &key.name).await?.is_some_and(|service| selects_pods(&service))),
+        ENDPOINTS => Ok(service(store, key, &key.name)
+            .await?
+            .is_some_and(|service| selects_pods(&service))),
         SLICES => is_recreated_slice(store, key).await,
         resource => Ok(ALWAYS.contains(&resource)),
     }
@@ -48,14 +56,20 @@ async fn is_recreated(store: &Arc<dyn Store>, key: &Key) -> Result<bool, StoreEr
 /// it was made of is there. A slice of another author would be lost.
 async fn is_recreated_slice(store: &Arc<dyn Store>, key: &Key) -> Result<bool, StoreError> {
     // the name that the API generates: that of the service, and five characters
-    let Some((owner, _)) = key.name.rsplit_once('-').filter(|(_, suffix)| suffix.len() == 5) else {
+    let Some((owner, _)) = key
+        .name
+        .rsplit_once('-')
+        .filter(|(_, suffix)| suffix.len() == 5)
+    else {
         return Ok(false);
     };
     let value = store.damaged_value(key).await?;
     if value.is_some_and(|value| !is_generated_slice(&value)) {
         return Ok(false);
     }
-    let Some(service) = service(store, key, owner).await? else { return Ok(false) };
+    let Some(service) = service(store, key, owner).await? else {
+        return Ok(false);
+    };
     if selects_pods(&service) {
         return Ok(true);
     }
@@ -64,8 +78,16 @@ async fn is_recreated_slice(store: &Arc<dyn Store>, key: &Key) -> Result<bool, S
 }
 
 /// Returns the service `name` in the namespace of `key`; a damaged one is unknown.
-async fn service(store: &Arc<dyn Store>, key: &Key, name: &str) -> Result<Option<Value>, StoreError> {
-    readable(store, &Key::new(Resource::new("", "services"), key.namespace.as_str(), name)).await
+async fn service(
+    store: &Arc<dyn Store>,
+    key: &Key,
+    name: &str,
+) -> Result<Option<Value>, StoreError> {
+    readable(
+        store,
+        &Key::new(Resource::new("", "services"), key.namespace.as_str(), name),
+    )
+    .await
 }
 
 async fn readable(store: &Arc<dyn Store>, key: &Key) -> Result<Option<Value>, StoreError> {

@@ -47,13 +47,22 @@ pub(super) fn replicas(
     let replica = |_| {
         let mailboxes = Mailboxes::default();
         let edge = Edge::new(client.clone(), mailboxes.clone(), &reached.root_ca);
-        let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(reached.kubelet_port);
+        let edge = edge
+            .with_certificates(certificates.clone())
+            .with_kubelet_port(reached.kubelet_port);
         let edge = edge.with_approver(reached.approver.clone());
         let edge = edge.with_complete_client(reached.complete.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         let records = SyncRecords::new(client.clone());
-        Replica { edge, dynamic, devices, rules: rules.clone(), records, mailboxes }
+        Replica {
+            edge,
+            dynamic,
+            devices,
+            rules: rules.clone(),
+            records,
+            mailboxes,
+        }
     };
     (0..options.hubs.max(1)).map(replica).collect()
 }
@@ -67,9 +76,18 @@ pub(super) async fn bind_hub(
 ) -> Result<(Hub, Option<SocketAddr>), StartError> {
     let at = |port| SocketAddr::new(options.address, port);
     let limits = options.limits.clone();
-    let mut hub =
-        Hub::bind(at(options.ws_port), trust.clone(), replicas, limits, (faults, sessions.clone())).await?;
-    let quic = options.quic_port.map(|port| hub.bind_quic(at(port))).transpose()?;
+    let mut hub = Hub::bind(
+        at(options.ws_port),
+        trust.clone(),
+        replicas,
+        limits,
+        (faults, sessions.clone()),
+    )
+    .await?;
+    let quic = options
+        .quic_port
+        .map(|port| hub.bind_quic(at(port)))
+        .transpose()?;
     Ok((hub, quic))
 }
 
@@ -83,7 +101,10 @@ pub(super) fn run_hub(
 ) {
     for Replica { edge, devices, .. } in &replicas {
         tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
-        tasks.spawn("device controller", devices.clone().run(shutdown.child_token()));
+        tasks.spawn(
+            "device controller",
+            devices.clone().run(shutdown.child_token()),
+        );
     }
     let (stopping, all) = (shutdown.child_token(), tasks.clone());
     tasks.spawn("CloudHub", async move {

@@ -7,7 +7,8 @@ use kubeapi::{
     Api, Builder,
     serve::{HandlerService, Server},
     store::{
-        LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
+        LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
+        StoreLock,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -60,22 +61,46 @@ impl Standalone {
         let (store, lock) = open_store(options).await?;
         recreated::remove_damaged(&store).await?;
         let accounts = Arc::new(ServiceAccountTokens::new(options.max_token_lifetime));
-        let tunnels = options.tunnel_port.map(|_| Arc::new(sessions.tunnels().clone()));
-        let usage = tunnels.clone().map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
-        let api = with_nodes(api(options, &store, &accounts, metrics), tunnels, usage.as_ref()).build();
+        let tunnels = options
+            .tunnel_port
+            .map(|_| Arc::new(sessions.tunnels().clone()));
+        let usage = tunnels
+            .clone()
+            .map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
+        let api = with_nodes(
+            api(options, &store, &accounts, metrics),
+            tunnels,
+            usage.as_ref(),
+        )
+        .build();
         let (client, complete) = (api.client("default"), api.complete_client("default"));
         let own = api.unreviewed_client("default");
-        Ok(Self { store, lock, api, client, complete, own, accounts, usage })
+        Ok(Self {
+            store,
+            lock,
+            api,
+            client,
+            complete,
+            own,
+            accounts,
+            usage,
+        })
     }
 
     /// Makes the required namespaces, keys and tokens.
-    pub(super) async fn ensure_own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
+    pub(super) async fn ensure_own_objects(
+        &self,
+        options: &Options,
+    ) -> Result<(Pki, String), StartError> {
         ensure_own_objects(&self.own, options, &self.accounts).await
     }
 
     /// Returns the records of nodes' certificates and of tokens' uses.
     pub(super) fn records(&self) -> (NodeCertificates, JoinTokens) {
-        (NodeCertificates::new(Arc::clone(&self.store)), JoinTokens::new(Arc::clone(&self.store)))
+        (
+            NodeCertificates::new(Arc::clone(&self.store)),
+            JoinTokens::new(Arc::clone(&self.store)),
+        )
     }
 
     /// Binds the API server, and returns a kubeconfig with all rights, and its entries in the files of the options.
@@ -84,17 +109,35 @@ impl Standalone {
         options: &Options,
         admin: Admin,
         pki: &Pki,
-    ) -> Result<(Server<HandlerService<ApiWithAdmin>>, String, Option<Entries>), StartError> {
-        let endpoints = HandlerService(ApiWithAdmin { api: self.api.service(), admin });
+    ) -> Result<
+        (
+            Server<HandlerService<ApiWithAdmin>>,
+            String,
+            Option<Entries>,
+        ),
+        StartError,
+    > {
+        let endpoints = HandlerService(ApiWithAdmin {
+            api: self.api.service(),
+            admin,
+        });
         let at = SocketAddr::new(options.address, options.api_port);
         let server = Server::bind(at, Some(pki::api_tls(pki.server())?), endpoints)
             .await
-            .map_err(|source| StartError::Bind { server: "API", option: "--api-port", source })?;
+            .map_err(|source| StartError::Bind {
+                server: "API",
+                option: "--api-port",
+                source,
+            })?;
         let port = server.local_addr().port();
         kubernetes_service::ensure(&self.own, port, &options.names).await?;
         let credentials = credentials(options, port, pki)?;
         let kubeconfig = credentials.text()?;
-        Ok((server, kubeconfig, merge_kubeconfig(options, credentials).await?))
+        Ok((
+            server,
+            kubeconfig,
+            merge_kubeconfig(options, credentials).await?,
+        ))
     }
 
     /// Starts the cluster controllers that are switched on.
@@ -110,9 +153,21 @@ impl Standalone {
             resource_metrics::ensure_role(&self.own).await?;
             tasks.spawn("metrics.k8s.io", usage.run(shutdown.child_token()));
         }
-        let clients = Clients { any: &self.client, complete: &self.complete };
-        spawn_controllers(options, clients, (events, metrics), (pki, sessions), (tasks, shutdown));
-        tasks.spawn("store", watch_store(self.store, tasks.clone(), shutdown.child_token()));
+        let clients = Clients {
+            any: &self.client,
+            complete: &self.complete,
+        };
+        spawn_controllers(
+            options,
+            clients,
+            (events, metrics),
+            (pki, sessions),
+            (tasks, shutdown),
+        );
+        tasks.spawn(
+            "store",
+            watch_store(self.store, tasks.clone(), shutdown.child_token()),
+        );
         Ok(self.lock)
     }
 }
@@ -124,10 +179,16 @@ fn api(
     accounts: &Arc<ServiceAccountTokens>,
     metrics: &Metrics,
 ) -> Builder {
-    let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
-    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::KubeEdgeAdmission));
+    let api = Api::builder(Arc::clone(store))
+        .registry(kinds::registry())
+        .stored_only(kinds::STORED_ONLY);
+    let api = api
+        .token_issuer(accounts.clone())
+        .admission(Arc::new(admission::KubeEdgeAdmission));
     let components = Arc::new(ComponentStatuses::new(Arc::clone(store)));
-    api.computed(components).metrics(metrics.source()).rbac(options.rbac)
+    api.computed(components)
+        .metrics(metrics.source())
+        .rbac(options.rbac)
 }
 
 /// Makes the required namespaces, keys and tokens.
@@ -137,7 +198,10 @@ async fn ensure_own_objects(
     accounts: &ServiceAccountTokens,
 ) -> Result<(Pki, String), StartError> {
     namespace_defaults::ensure_initial(own).await?;
-    if options.controllers.is_on(ControllerName::PersistentVolumeProvisioner) {
+    if options
+        .controllers
+        .is_on(ControllerName::PersistentVolumeProvisioner)
+    {
         volume_provisioner::ensure_class(own).await?;
     }
     accounts.set_key(pki::ensure_accounts_key(own).await?);
@@ -148,7 +212,11 @@ async fn ensure_own_objects(
 }
 
 /// Adds to the API what comes from nodes through their tunnels, if there are any.
-fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&ResourceMetrics>) -> Builder {
+fn with_nodes(
+    mut api: Builder,
+    tunnels: Option<Arc<Tunnels>>,
+    usage: Option<&ResourceMetrics>,
+) -> Builder {
     if let Some(tunnels) = tunnels {
         api = api.node_streams(tunnels);
     }
@@ -163,7 +231,12 @@ fn credentials(options: &Options, port: u16, pki: &Pki) -> Result<Credentials, S
     let primary = options.names.first().ok_or(StartError::NoName)?;
     let (certificate, key) = pki.sign_admin()?;
     let server = format!("https://{}:{port}", kubeconfig::in_url(primary));
-    Ok(Credentials::new(server, pki.ca().cert_der(), &certificate, &key))
+    Ok(Credentials::new(
+        server,
+        pki.ca().cert_der(),
+        &certificate,
+        &key,
+    ))
 }
 
 /// Merges the credentials into the kubeconfigs of the options. They end with a cloud that keeps nothing.
@@ -171,7 +244,9 @@ async fn merge_kubeconfig(
     options: &Options,
     credentials: Credentials,
 ) -> Result<Option<Entries>, StartError> {
-    let Some(destination) = options.kubeconfig.clone() else { return Ok(None) };
+    let Some(destination) = options.kubeconfig.clone() else {
+        return Ok(None);
+    };
     let merged = tokio::task::spawn_blocking(move || destination.merge(&credentials)).await;
     let mut entries = merged.map_err(StartError::Interrupted)??;
     if options.data_dir.is_none() {
@@ -190,7 +265,10 @@ struct Clients<'a> {
 /// Starts the controllers of a cluster's scheduler and controller manager that are switched on.
 fn spawn_controllers(
     options: &Options,
-    Clients { any: client, complete }: Clients<'_>,
+    Clients {
+        any: client,
+        complete,
+    }: Clients<'_>,
     (events, metrics): (&Recorder, Metrics),
     (pki, sessions): (&Pki, &Sessions),
     (tasks, shutdown): (&Tasks, &CancellationToken),
@@ -219,7 +297,10 @@ fn spawn_controllers(
         approves: is_on(ControllerName::CsrApproving),
         signs: is_on(ControllerName::CsrSigning),
         ca: Arc::clone(pki.ca()),
-        approver: Approver { cloud: options.names.clone(), sessions: sessions.clone() },
+        approver: Approver {
+            cloud: options.names.clone(),
+            sessions: sessions.clone(),
+        },
     };
     if signer.approves || signer.signs {
         tasks.spawn(
@@ -228,15 +309,22 @@ fn spawn_controllers(
         );
     }
     if is_on(ControllerName::CsrCleaner) {
-        tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
+        tasks.spawn(
+            "csrcleaner",
+            certificates::clean(client.clone(), shutdown.child_token()),
+        );
     }
-    tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));
+    tasks.spawn(
+        "apiservice-registration",
+        api_services::run(client.clone(), shutdown.child_token()),
+    );
     let shared = Shared::new(complete.clone(), events.clone()).counted_in(metrics.queues);
     let reflectors = manager::spawn(shared, tasks, &options.controllers, shutdown);
     if is_on(ControllerName::Scheduler) {
         let metrics = metrics.scheduler;
-        reflectors
-            .start(("scheduler", tasks), shutdown, |cluster, stop| scheduler::run(cluster, metrics, stop));
+        reflectors.start(("scheduler", tasks), shutdown, |cluster, stop| {
+            scheduler::run(cluster, metrics, stop)
+        });
     }
 }
 
@@ -249,8 +337,13 @@ async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToke
 
 /// Opens the store; with a data directory also its lock.
 async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLock>), StartError> {
-    let Some(directory) = &options.data_dir else { return Ok((MemoryStore::new(), None)) };
-    let failed = |source| StartError::Directory { path: directory.clone(), source };
+    let Some(directory) = &options.data_dir else {
+        return Ok((MemoryStore::new(), None));
+    };
+    let failed = |source| StartError::Directory {
+        path: directory.clone(),
+        source,
+    };
     tokio::fs::create_dir_all(directory).await.map_err(failed)?;
     let database = directory.join(DATABASE);
     let lock = StoreLock::take(&database)?;
@@ -261,9 +354,10 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
     };
     match SqliteStore::open_with(&database, options).await {
         Ok(store) => Ok((store, Some(lock))),
-        Err(source) if source.is_damaged_file() => {
-            Err(StartError::Damaged { directory: directory.clone(), source })
-        }
+        Err(source) if source.is_damaged_file() => Err(StartError::Damaged {
+            directory: directory.clone(),
+            source,
+        }),
         Err(error) => Err(error.into()),
     }
 }
@@ -273,5 +367,7 @@ const RESERVE_BYTES: usize = 4 << 20;
 
 /// Returns the encryption of Secrets, which include the keys of the CA and of service accounts, and the join token.
 pub fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
-    key_file.map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")])).transpose()
+    key_file
+        .map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")]))
+        .transpose()
 }

@@ -42,33 +42,51 @@ impl Streams {
         let relay = match options.relay_port {
             Some(port) => {
                 let (limits, relays) = (options.limits.listener(), sessions.relays().clone());
-                Some(RelayServer::bind(at(port), trust.clone(), limits, relays, faults)?)
+                Some(RelayServer::bind(
+                    at(port),
+                    trust.clone(),
+                    limits,
+                    relays,
+                    faults,
+                )?)
             }
             None => None,
         };
         let kubelets = match &options.kubelets {
             Some(kubelets) => {
                 let tls = streams::tls(kubelets, identity)?;
-                let service =
-                    Kubelets::new(client.clone(), sessions.tunnels().clone(), &kubelets.client_names);
+                let service = Kubelets::new(
+                    client.clone(),
+                    sessions.tunnels().clone(),
+                    &kubelets.client_names,
+                );
                 let failed = |source| StartError::Bind {
                     server: "server of nodes' kubelets",
                     option: "--stream-port",
                     source,
                 };
-                let bound = Server::bind(at(kubelets.port), Some(tls), HandlerService(service)).await;
+                let bound =
+                    Server::bind(at(kubelets.port), Some(tls), HandlerService(service)).await;
                 Some(bound.map_err(failed)?)
             }
             None => None,
         };
-        Ok(Self { tunnels, kubelets, relay })
+        Ok(Self {
+            tunnels,
+            kubelets,
+            relay,
+        })
     }
 
     /// Returns their addresses.
     pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>, Option<SocketAddr>) {
         let tunnels = self.tunnels.as_ref().map(StreamServer::local_addr);
         let kubelets = self.kubelets.as_ref().map(Server::local_addr);
-        (tunnels, kubelets, self.relay.as_ref().map(RelayServer::local_addr))
+        (
+            tunnels,
+            kubelets,
+            self.relay.as_ref().map(RelayServer::local_addr),
+        )
     }
 
     pub(super) fn run(self, tasks: &Tasks, shutdown: &CancellationToken) {
@@ -79,7 +97,10 @@ impl Streams {
             tasks.spawn("relay", relay.run(shutdown.child_token()));
         }
         if let Some(kubelets) = self.kubelets {
-            tasks.spawn("server of nodes' kubelets", kubelets.run(shutdown.child_token()));
+            tasks.spawn(
+                "server of nodes' kubelets",
+                kubelets.run(shutdown.child_token()),
+            );
         }
     }
 }

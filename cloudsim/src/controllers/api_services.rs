@@ -41,7 +41,10 @@ pub async fn run(client: Client, stop: CancellationToken) {
         }
         let ensured = stop.run_until_cancelled(ensure(&client)).await;
         if let Some(Err(error)) = ensured {
-            warn!(error = &error as &dyn std::error::Error, "failed to write APIServices; retrying");
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to write APIServices; retrying"
+            );
             ticks.reset_after(RETRY_INTERVAL);
         }
     }
@@ -59,7 +62,10 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
     }
     for known in api.list(&ListParams::default()).await? {
         let name = known.name_any();
-        let is_local = known.spec.as_ref().is_some_and(|spec| spec.service.is_none());
+        let is_local = known
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.service.is_none());
         if served.contains_key(&name) && is_available(&known) {
             served.remove(&name);
         } else if served.contains_key(&name) && is_local {
@@ -70,7 +76,10 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
         }
     }
     for (name, (group, version)) in served {
-        match api.create(&PostParams::default(), &local(&name, &group, &version)).await {
+        match api
+            .create(&PostParams::default(), &local(&name, &group, &version))
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             made => drop(made?),
         }
@@ -80,7 +89,10 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
 }
 
 fn is_available(service: &APIService) -> bool {
-    let mut conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut conditions = service
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
 }
 
@@ -92,9 +104,15 @@ async fn mark_available(api: &Api<APIService>, name: &str) -> Result<(), kube::E
         message: Some("Local APIServices are always available".into()),
         last_transition_time: Some(seconds(Timestamp::now())),
     };
-    let status = APIServiceStatus { conditions: Some(vec![condition]) };
+    let status = APIServiceStatus {
+        conditions: Some(vec![condition]),
+    };
     let patch = Patch::Merge(json!({"status": status}));
-    ignore_not_found(api.patch_status(name, &PatchParams::default(), &patch).await.map(drop))
+    ignore_not_found(
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .map(drop),
+    )
 }
 
 /// Builds an APIService; Kubernetes' own groups have higher priority than custom ones.
@@ -108,7 +126,10 @@ fn local(name: &str, group: &str, version: &str) -> APIService {
     APIService {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(BTreeMap::from([(AUTOMANAGED.to_owned(), managed.to_owned())])),
+            labels: Some(BTreeMap::from([(
+                AUTOMANAGED.to_owned(),
+                managed.to_owned(),
+            )])),
             ..ObjectMeta::default()
         },
         spec: Some(APIServiceSpec {
@@ -141,7 +162,9 @@ mod tests {
 
     #[tokio::test]
     async fn each_group_and_version_has_its_own() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
         let stop = CancellationToken::new();
         tokio::spawn(run(client.clone(), stop.clone()));
         let api = Api::<APIService>::all(client.clone());
@@ -161,7 +184,8 @@ mod tests {
             (spec.group.as_deref(), spec.version.as_deref(), spec.service),
             (Some("apps"), Some("v1"), None)
         );
-        let names = json!({"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"});
+        let names =
+            json!({"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"});
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
         let definition: CustomResourceDefinition = serde_json::from_value(json!({
             "metadata": {"name": "boats.example.com"},
@@ -170,12 +194,20 @@ mod tests {
         }))
         .unwrap();
         let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-        definitions.create(&PostParams::default(), &definition).await.unwrap();
+        definitions
+            .create(&PostParams::default(), &definition)
+            .await
+            .unwrap();
         let boats = until("v1.example.com", true).await.unwrap();
         assert_eq!(boats.labels()[AUTOMANAGED], "true");
-        definitions.delete("boats.example.com", &DeleteParams::default()).await.unwrap();
+        definitions
+            .delete("boats.example.com", &DeleteParams::default())
+            .await
+            .unwrap();
         let definition = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        let _ = definitions.patch("boats.example.com", &PatchParams::default(), &definition).await;
+        let _ = definitions
+            .patch("boats.example.com", &PatchParams::default(), &definition)
+            .await;
         until("v1.example.com", false).await;
         stop.cancel();
     }

@@ -8,13 +8,18 @@ pub(super) fn of(error: &kube::Error) -> Value {
         kube::Error::Api(status) => {
             let mut status = json!(status);
             if let Some(status) = status.as_object_mut() {
-                status
-                    .retain(|key, value| !matches!(key.as_str(), "kind" | "apiVersion") && !value.is_null());
+                status.retain(|key, value| {
+                    !matches!(key.as_str(), "kind" | "apiVersion") && !value.is_null()
+                });
                 status.entry("metadata").or_insert_with(|| json!({}));
             }
             status
         }
-        other => failure(500, "InternalError", &format!("the API could not be asked: {other}")),
+        other => failure(
+            500,
+            "InternalError",
+            &format!("the API could not be asked: {other}"),
+        ),
     }
 }
 

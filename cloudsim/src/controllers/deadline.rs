@@ -16,7 +16,11 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) async fn within<T>(node: &str, outcome: impl Future<Output = T>) -> Result<T, Value> {
     timeout(REQUEST_TIMEOUT, outcome).await.map_err(|_| {
         warn!(node, limit = ?REQUEST_TIMEOUT, "request of a node to the API timed out");
-        failure(504, "Timeout", &format!("the API did not answer within {REQUEST_TIMEOUT:?}; try again"))
+        failure(
+            504,
+            "Timeout",
+            &format!("the API did not answer within {REQUEST_TIMEOUT:?}; try again"),
+        )
     })
 }
 
@@ -27,7 +31,9 @@ mod tests {
     use kube::{Client, client::Body};
     use serde_json::json;
     use tokio::{sync::mpsc, time::Instant};
-    use wire::{Answer, Down, Downstream, Header, ResourcePath, ResourceType, application::Application};
+    use wire::{
+        Answer, Down, Downstream, Header, ResourcePath, ResourceType, application::Application,
+    };
 
     use super::*;
     use crate::{
@@ -41,13 +47,16 @@ mod tests {
 
     /// An API that never answers.
     fn silent() -> Client {
-        let never =
-            |_: http::Request<Body>| std::future::pending::<Result<http::Response<Body>, Infallible>>();
+        let never = |_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, Infallible>>()
+        };
         Client::new(tower::service_fn(never), "default")
     }
 
     fn answered(reply: Option<Reply>) -> Downstream {
-        let Some(Reply::Direct(message)) = reply else { panic!("no answer") };
+        let Some(Reply::Direct(message)) = reply else {
+            panic!("no answer")
+        };
         Down::from(message).body
     }
 
@@ -55,21 +64,38 @@ mod tests {
     async fn a_request_that_the_api_does_not_answer_is_answered_in_time() {
         let begun = Instant::now();
         let edge = Edge::new(silent(), Mailboxes::default(), "");
-        for (kind, name) in [(ResourceType::PersistentVolume, "pv"), (ResourceType::Node, "edge-1")] {
+        for (kind, name) in [
+            (ResourceType::PersistentVolume, "pv"),
+            (ResourceType::Node, "edge-1"),
+        ] {
             let path = ResourcePath::object("", &kind, name);
-            let reply = edge.request("edge-1", &Header::default(), Verb::Query, (path, &Value::Null)).await;
+            let reply = edge
+                .request(
+                    "edge-1",
+                    &Header::default(),
+                    Verb::Query,
+                    (path, &Value::Null),
+                )
+                .await;
             match answered(reply) {
-                Downstream::Answer { answer: Answer::Failed(status), .. } => assert_eq!(status["code"], 504),
+                Downstream::Answer {
+                    answer: Answer::Failed(status),
+                    ..
+                } => assert_eq!(status["code"], 504),
                 other => panic!("{other:?}"),
             }
         }
         let dynamic = Dynamic::new(silent(), edge);
         let (replies, _received) = mpsc::channel(1);
         let mut session = dynamic.open("edge-1", replies);
-        let call = json!({"ID": "1", "Key": "/core/v1/services", "Verb": "list", "Nodename": "edge-1"});
+        let call =
+            json!({"ID": "1", "Key": "/core/v1/services", "Verb": "list", "Nodename": "edge-1"});
         match answered(session.call(&Header::default(), &call).await) {
             Downstream::Application(content) => {
-                assert_eq!(Application::read(&content).unwrap().refusal().unwrap()["code"], 504);
+                assert_eq!(
+                    Application::read(&content).unwrap().refusal().unwrap()["code"],
+                    504
+                );
             }
             other => panic!("{other:?}"),
         }

@@ -12,8 +12,11 @@ use crate::{
 
 /// Returns what to send, given the live object and what was acknowledged.
 pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Delivery> {
-    let uid =
-        live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
+    let uid = live
+        .as_ref()
+        .and_then(|object| object["metadata"]["uid"].as_str())
+        .unwrap_or_default()
+        .to_owned();
     let mut gone: Vec<(u64, &String)> = synced
         .iter()
         .filter(|(known, (place, _))| place == path && **known != uid)
@@ -21,8 +24,10 @@ pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced
         .collect();
     // the oldest first
     gone.sort();
-    let mut deliveries: Vec<Delivery> =
-        gone.into_iter().map(|(_, gone)| delete(path, gone, deletion_stub(path, gone))).collect();
+    let mut deliveries: Vec<Delivery> = gone
+        .into_iter()
+        .map(|(_, gone)| delete(path, gone, deletion_stub(path, gone)))
+        .collect();
     if let Some(object) = live {
         deliveries.extend(put(path, uid, object, synced));
     }
@@ -39,14 +44,22 @@ pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
     let body = told(path, Change::Delete, object);
     Delivery {
         key: DeliveryKey::Object(uid.to_owned()),
-        object: Some(ObjectRef { path: path.clone(), uid: uid.to_owned() }),
+        object: Some(ObjectRef {
+            path: path.clone(),
+            uid: uid.to_owned(),
+        }),
         revision: None,
         message: body.into_message(now_ms()),
     }
 }
 
 /// Builds the object's state, if it is newer than what was acknowledged.
-pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option<Delivery> {
+pub(super) fn put(
+    path: &ObjectPath,
+    uid: String,
+    object: Value,
+    synced: &Synced,
+) -> Option<Delivery> {
     let text = object["metadata"]["resourceVersion"].as_str()?.to_owned();
     let revision: u64 = text.parse().ok()?;
     let known = synced.get(&uid).map(|(_, revision)| *revision);
@@ -65,7 +78,10 @@ pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced
     let body = told(path, change, object);
     Some(Delivery {
         key: DeliveryKey::Object(uid.clone()),
-        object: Some(ObjectRef { path: path.clone(), uid }),
+        object: Some(ObjectRef {
+            path: path.clone(),
+            uid,
+        }),
         revision: Some(revision),
         message: body.into_message(now_ms()).at_revision(&text),
     })
@@ -80,7 +96,12 @@ fn told(path: &ObjectPath, change: Change, object: Value) -> Downstream {
         ObjectKind::DeviceModel | ObjectKind::Device => Source::DeviceController,
     };
     let place = ResourcePath::object(&path.namespace, &token(path.kind), &path.name);
-    Downstream::Object { origin, change, path: place, object }
+    Downstream::Object {
+        origin,
+        change,
+        path: place,
+        object,
+    }
 }
 
 fn token(kind: ObjectKind) -> ResourceType {

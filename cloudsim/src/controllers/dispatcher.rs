@@ -39,10 +39,24 @@ pub struct UpstreamDispatcher {
 impl UpstreamDispatcher {
     /// Opens the controllers' sessions of `node`; their unsolicited messages go to `replies`.
     pub fn open(node: String, controllers: Controllers, replies: &mpsc::Sender<Reply>) -> Self {
-        let Controllers { edge, dynamic, devices, rules } = controllers;
+        let Controllers {
+            edge,
+            dynamic,
+            devices,
+            rules,
+        } = controllers;
         let dynamic = dynamic.open(&node, replies.clone());
-        let open = rules.as_ref().map(|rules| rules.open(&node, replies.clone()));
-        Self { node, edge, dynamic, devices, rules, _open: open }
+        let open = rules
+            .as_ref()
+            .map(|rules| rules.open(&node, replies.clone()));
+        Self {
+            node,
+            edge,
+            dynamic,
+            devices,
+            rules,
+            _open: open,
+        }
     }
 
     /// Handles one message; returns the answers.
@@ -53,17 +67,28 @@ impl UpstreamDispatcher {
             Some(rules) => rules.answered(&self.node, up),
             None => Some(up),
         };
-        let Some(Up { header, body }) = up else { return Vec::new() };
+        let Some(Up { header, body }) = up else {
+            return Vec::new();
+        };
         let (node, edge) = (self.node.as_str(), &self.edge);
         let reply = match body {
             // handled by the session itself
             Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } => None,
-            Upstream::Object { change, path, object } => {
-                edge.request(node, &header, change.into(), (path, &object)).await
+            Upstream::Object {
+                change,
+                path,
+                object,
+            } => {
+                edge.request(node, &header, change.into(), (path, &object))
+                    .await
             }
-            Upstream::Patch { path, patch } => edge.request(node, &header, Verb::Patch, (path, &patch)).await,
+            Upstream::Patch { path, patch } => {
+                edge.request(node, &header, Verb::Patch, (path, &patch))
+                    .await
+            }
             Upstream::Query { path, content } => {
-                edge.request(node, &header, Verb::Query, (path, &content)).await
+                edge.request(node, &header, Verb::Query, (path, &content))
+                    .await
             }
             Upstream::RootCa(_) => Some(edge.root_ca(&header)),
             Upstream::MembershipDetail(_) => return self.devices.members(node, &header),
@@ -88,12 +113,17 @@ impl UpstreamDispatcher {
             },
             // nobody waits for it any more
             Upstream::BusAnswer { .. } => None,
-            Upstream::ActionStatus { path, .. } => {
-                edge.unhandled().job_status(node, &header, &Operation::UpdateNodeActionStatus, &path)
-            }
-            Upstream::TaskStatus { operation, path, .. } => {
-                edge.unhandled().job_status(node, &header, &operation, &path)
-            }
+            Upstream::ActionStatus { path, .. } => edge.unhandled().job_status(
+                node,
+                &header,
+                &Operation::UpdateNodeActionStatus,
+                &path,
+            ),
+            Upstream::TaskStatus {
+                operation, path, ..
+            } => edge
+                .unhandled()
+                .job_status(node, &header, &operation, &path),
             Upstream::Unknown { route, .. } => edge.unhandled().unknown(node, &header, route),
         };
         reply.into_iter().collect()

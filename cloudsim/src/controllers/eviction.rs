@@ -21,23 +21,38 @@ use super::{
     workloads::{affinity::tolerates, cluster},
 };
 
-cluster!(Cluster { nodes: Node, pods: Pod });
+cluster!(Cluster {
+    nodes: Node,
+    pods: Pod
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let nodes = cluster.nodes.clone();
     let of_pod = move |change: &Change<Pod>| {
-        let name = change.object.spec.as_ref().and_then(|spec| spec.node_name.clone())?;
-        let node = nodes.get("", &name).filter(|node| taints(node).next().is_some())?;
+        let name = change
+            .object
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.node_name.clone())?;
+        let node = nodes
+            .get("", &name)
+            .filter(|node| taints(node).next().is_some())?;
         Some(ObjectRef::from_obj(&*node))
     };
     let triggers = Triggers::none().and(&cluster.pods, of_pod);
-    let queue = (cluster.queues.named("taint-eviction"), cluster.nodes.clone());
+    let queue = (
+        cluster.queues.named("taint-eviction"),
+        cluster.nodes.clone(),
+    );
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
     taints.filter(|taint| taint.effect == "NoExecute")
 }
 
@@ -47,10 +62,17 @@ async fn reconcile(node: Arc<Node>, cluster: Arc<Cluster>) -> Result<Action, Fai
     }
     let now = Timestamp::now();
     let name = node.name_any();
-    let is_here = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref() == Some(&name));
+    let is_here = |pod: &Pod| {
+        pod.spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.as_ref() == Some(&name))
+    };
     let mut next: Option<SignedDuration> = None;
-    for pod in
-        cluster.pods.all().into_iter().filter(|pod| is_here(pod) && pod.metadata.deletion_timestamp.is_none())
+    for pod in cluster
+        .pods
+        .all()
+        .into_iter()
+        .filter(|pod| is_here(pod) && pod.metadata.deletion_timestamp.is_none())
     {
         match time_left(&pod, &node, now) {
             None => {}
@@ -64,7 +86,11 @@ async fn reconcile(node: Arc<Node>, cluster: Arc<Cluster>) -> Result<Action, Fai
 
 /// Returns how long the pod may stay: `None` without limit, zero if its time is over.
 fn time_left(pod: &Pod, node: &Node, now: Timestamp) -> Option<SignedDuration> {
-    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let tolerations = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.tolerations.as_deref())
+        .unwrap_or_default();
     let left = |taint: &Taint| {
         let seconds: Vec<_> = tolerations
             .iter()
@@ -93,9 +119,15 @@ async fn evict(pod: &Pod, cluster: &Cluster, now: Timestamp) -> Result<(), Failu
         "observedGeneration": pod.metadata.generation,
     }]}});
     let told = format!("Marking for deletion Pod {namespace}/{name}");
-    cluster.events.record(pod, NewEvent::normal(Component::TaintEviction, "TaintManagerEviction", told));
+    cluster.events.record(
+        pod,
+        NewEvent::normal(Component::TaintEviction, "TaintManagerEviction", told),
+    );
     let api = cluster.beside::<Pod>(pod);
-    match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(condition)).await {
+    match api
+        .patch_status(&name, &PatchParams::default(), &Patch::Strategic(condition))
+        .await
+    {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         result => drop(result?),
     }
@@ -110,9 +142,12 @@ mod tests {
 
     #[test]
     fn a_pod_stays_as_long_as_it_tolerates_the_taint() {
-        let node =
-            |taints: Value| -> Node { serde_json::from_value(json!({"spec": {"taints": taints}})).unwrap() };
-        let away = node(json!([{"key": "away", "effect": "NoExecute", "timeAdded": "2025-06-01T00:00:00Z"}]));
+        let node = |taints: Value| -> Node {
+            serde_json::from_value(json!({"spec": {"taints": taints}})).unwrap()
+        };
+        let away = node(
+            json!([{"key": "away", "effect": "NoExecute", "timeAdded": "2025-06-01T00:00:00Z"}]),
+        );
         let now = "2025-06-01T00:01:00Z".parse().unwrap();
         let left = |node: &Node, tolerations: Value| {
             let pod = json!({"spec": {"containers": [], "tolerations": tolerations}});
@@ -123,6 +158,12 @@ mod tests {
         assert_eq!(left(&away, tolerates(json!(300))), Some(240));
         assert_eq!(left(&away, tolerates(json!(30))), Some(0));
         assert_eq!(left(&away, tolerates(json!(null))), None);
-        assert_eq!(left(&node(json!([{"key": "away", "effect": "NoSchedule"}])), json!([])), None);
+        assert_eq!(
+            left(
+                &node(json!([{"key": "away", "effect": "NoSchedule"}])),
+                json!([])
+            ),
+            None
+        );
     }
 }

@@ -25,9 +25,15 @@ pub(crate) async fn run(
 ) {
     let (nodes, mut repeated) = (Api::<Node>::all(client), Repeated::default());
     // cancel-safe: a report that is lost comes again with the node's next connection
-    while let Some(Some(ExpiredCertificate { node, end })) = stop.run_until_cancelled(expired.recv()).await {
-        let Some(times) = repeated.count(&node, Instant::now()) else { continue };
-        let end = Timestamp::try_from(end).map(|end| end.to_string()).unwrap_or_default();
+    while let Some(Some(ExpiredCertificate { node, end })) =
+        stop.run_until_cancelled(expired.recv()).await
+    {
+        let Some(times) = repeated.count(&node, Instant::now()) else {
+            continue;
+        };
+        let end = Timestamp::try_from(end)
+            .map(|end| end.to_string())
+            .unwrap_or_default();
         warn!(node, %end, times, "certificate of a node has expired; its connections are rejected");
         let object = match timeout(GET_TIMEOUT, nodes.get_metadata_opt(&node)).await {
             Ok(Ok(Some(object))) => object,
@@ -37,7 +43,10 @@ pub(crate) async fn run(
                 continue;
             }
             Err(_) => {
-                debug!(node, "the Node of an expired certificate was not read in time");
+                debug!(
+                    node,
+                    "the Node of an expired certificate was not read in time"
+                );
                 continue;
             }
         };
@@ -45,7 +54,10 @@ pub(crate) async fn run(
             "The certificate of this node expired at {end}: it cannot connect. Run `edge-agent reset` there and join again with a new \
              token, or have expired certificates renewed (cloudsim up --renewal-grace)"
         );
-        events.record(&object, NewEvent::warning(Component::Node, "CertificateExpired", message));
+        events.record(
+            &object,
+            NewEvent::warning(Component::Node, "CertificateExpired", message),
+        );
     }
 }
 
@@ -66,23 +78,41 @@ mod tests {
 
     #[tokio::test]
     async fn expired_certificate_is_an_event_of_its_node() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();
-        let metadata = ObjectMeta { name: Some("edge-1".into()), ..ObjectMeta::default() };
-        let node = Node { metadata, ..Node::default() };
-        Api::all(client.clone()).create(&PostParams::default(), &node).await.unwrap();
+        let metadata = ObjectMeta {
+            name: Some("edge-1".into()),
+            ..ObjectMeta::default()
+        };
+        let node = Node {
+            metadata,
+            ..Node::default()
+        };
+        Api::all(client.clone())
+            .create(&PostParams::default(), &node)
+            .await
+            .unwrap();
         let (tasks, stop) = (Tasks::default(), CancellationToken::new());
         let events = Recorder::spawn(&tasks, &client, &stop);
         let (reports, expired) = expiry_reports();
         tokio::spawn(run(expired, client.clone(), events, stop.clone()));
         for node in ["unknown", "edge-1", "edge-1"] {
-            let report = ExpiredCertificate { node: node.into(), end: UNIX_EPOCH };
+            let report = ExpiredCertificate {
+                node: node.into(),
+                end: UNIX_EPOCH,
+            };
             reports.send(report).await.unwrap();
         }
         let api = Api::<Event>::default_namespaced(client);
         let event = eventually("the event of the node", async || {
             let mut found = api.list(&ListParams::default()).await.unwrap().items;
-            if found.len() == 1 { Ok(found.remove(0)) } else { Err(found.len()) }
+            if found.len() == 1 {
+                Ok(found.remove(0))
+            } else {
+                Err(found.len())
+            }
         })
         .await;
         assert_eq!(event.involved_object.name.as_deref(), Some("edge-1"));
@@ -91,7 +121,10 @@ mod tests {
             (Some("Warning"), Some("CertificateExpired"))
         );
         let message = event.message.unwrap();
-        assert!(message.contains("expired at 1970-01-01T00:00:00Z"), "{message}");
+        assert!(
+            message.contains("expired at 1970-01-01T00:00:00Z"),
+            "{message}"
+        );
         stop.cancel();
     }
 }

@@ -8,7 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use k8s_openapi::{
     api::{
         core::v1::{
-            EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service, ServicePort, ServiceSpec,
+            EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service, ServicePort,
+            ServiceSpec,
         },
         discovery::v1::{self as discovery, EndpointConditions, EndpointSlice},
         networking::v1::{ServiceCIDR, ServiceCIDRSpec},
@@ -37,16 +38,27 @@ const MANAGER: &str = "kube-apiserver";
 pub async fn ensure(client: &Client, port: u16, names: &[String]) -> Result<(), kube::Error> {
     range(client).await?;
     apply(client, &service(port)).await?;
-    let Some(advertised) = advertised(names, port).or_else(|| of_this_machine(port)) else { return Ok(()) };
+    let Some(advertised) = advertised(names, port).or_else(|| of_this_machine(port)) else {
+        return Ok(());
+    };
     apply(client, &endpoints(advertised)).await?;
     apply(client, &slice(advertised)).await
 }
 
 /// Publishes the range of services' addresses as an object.
 async fn range(client: &Client) -> Result<(), kube::Error> {
-    let metadata = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
-    let spec = ServiceCIDRSpec { cidrs: Some(vec![RANGE.into()]) };
-    let range = ServiceCIDR { metadata, spec: Some(spec), status: None };
+    let metadata = ObjectMeta {
+        name: Some(NAME.into()),
+        ..ObjectMeta::default()
+    };
+    let spec = ServiceCIDRSpec {
+        cidrs: Some(vec![RANGE.into()]),
+    };
+    let range = ServiceCIDR {
+        metadata,
+        spec: Some(spec),
+        status: None,
+    };
     let api = Api::<ServiceCIDR>::all(client.clone());
     match api.create(&PostParams::default(), &range).await {
         Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
@@ -55,7 +67,9 @@ async fn range(client: &Client) -> Result<(), kube::Error> {
     let ready = json!({"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready",
         "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
     let status = Patch::Merge(json!({"status": {"conditions": [ready]}}));
-    api.patch_status(NAME, &PatchParams::default(), &status).await.map(drop)
+    api.patch_status(NAME, &PatchParams::default(), &status)
+        .await
+        .map(drop)
 }
 
 async fn apply<K>(client: &Client, object: &K) -> Result<(), kube::Error>
@@ -67,14 +81,22 @@ where
         + serde::de::DeserializeOwned,
 {
     let ours = PatchParams::apply(MANAGER).force();
-    Api::<K>::namespaced(client.clone(), "default").patch(NAME, &ours, &Patch::Apply(object)).await.map(drop)
+    Api::<K>::namespaced(client.clone(), "default")
+        .patch(NAME, &ours, &Patch::Apply(object))
+        .await
+        .map(drop)
 }
 
 fn metadata(labels: &[(&str, &str)]) -> ObjectMeta {
     ObjectMeta {
         name: Some(NAME.into()),
         namespace: Some("default".into()),
-        labels: Some(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+        labels: Some(
+            labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        ),
         ..ObjectMeta::default()
     }
 }
@@ -101,23 +123,35 @@ fn service(port: u16) -> Service {
 }
 
 fn endpoints(advertised: SocketAddr) -> Endpoints {
-    let address = EndpointAddress { ip: advertised.ip().to_string(), ..EndpointAddress::default() };
+    let address = EndpointAddress {
+        ip: advertised.ip().to_string(),
+        ..EndpointAddress::default()
+    };
     let port = EndpointPort {
         name: Some(HTTPS.into()),
         port: advertised.port().into(),
         protocol: Some("TCP".into()),
         ..EndpointPort::default()
     };
-    let subset =
-        EndpointSubset { addresses: Some(vec![address]), ports: Some(vec![port]), not_ready_addresses: None };
+    let subset = EndpointSubset {
+        addresses: Some(vec![address]),
+        ports: Some(vec![port]),
+        not_ready_addresses: None,
+    };
     let metadata = metadata(&[("endpointslice.kubernetes.io/skip-mirror", "true")]);
-    Endpoints { metadata, subsets: Some(vec![subset]) }
+    Endpoints {
+        metadata,
+        subsets: Some(vec![subset]),
+    }
 }
 
 fn slice(advertised: SocketAddr) -> EndpointSlice {
     let endpoint = discovery::Endpoint {
         addresses: vec![advertised.ip().to_string()],
-        conditions: Some(EndpointConditions { ready: Some(true), ..EndpointConditions::default() }),
+        conditions: Some(EndpointConditions {
+            ready: Some(true),
+            ..EndpointConditions::default()
+        }),
         ..discovery::Endpoint::default()
     };
     let port = discovery::EndpointPort {
@@ -136,7 +170,9 @@ fn slice(advertised: SocketAddr) -> EndpointSlice {
 
 /// Returns the address at which other machines reach this one, chosen from the names of its certificate.
 pub fn advertised(names: &[String], port: u16) -> Option<SocketAddr> {
-    let addresses = names.iter().filter_map(|name| name.parse::<std::net::IpAddr>().ok());
+    let addresses = names
+        .iter()
+        .filter_map(|name| name.parse::<std::net::IpAddr>().ok());
     let mut reachable = addresses.filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
     reachable.next().map(|ip| SocketAddr::new(ip, port))
 }
@@ -159,7 +195,12 @@ mod tests {
 
     #[test]
     fn a_loopback_address_is_of_no_use_to_others() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(advertised(&names(&["127.0.0.1", "localhost"]), 1), None);
         assert_eq!(
             advertised(&names(&["cloud", "::1", "192.0.2.7"]), 6443),
@@ -169,19 +210,34 @@ mod tests {
 
     #[tokio::test]
     async fn the_service_is_there_at_every_start() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();
         let names = ["192.0.2.7".to_owned()];
         for port in [6443, 6444] {
             ensure(&client, port, &names).await.unwrap();
-            let spec =
-                Api::<Service>::default_namespaced(client.clone()).get(NAME).await.unwrap().spec.unwrap();
+            let spec = Api::<Service>::default_namespaced(client.clone())
+                .get(NAME)
+                .await
+                .unwrap()
+                .spec
+                .unwrap();
             assert_eq!(spec.cluster_ip.as_deref(), Some(ADDRESS));
-            assert_eq!(spec.ports.unwrap()[0].target_port, Some(IntOrString::Int(port.into())));
+            assert_eq!(
+                spec.ports.unwrap()[0].target_port,
+                Some(IntOrString::Int(port.into()))
+            );
         }
-        let slice = Api::<EndpointSlice>::default_namespaced(client.clone()).get(NAME).await.unwrap();
+        let slice = Api::<EndpointSlice>::default_namespaced(client.clone())
+            .get(NAME)
+            .await
+            .unwrap();
         assert_eq!(slice.endpoints[0].addresses, ["192.0.2.7"]);
-        let range = Api::<ServiceCIDR>::all(client.clone()).get(NAME).await.unwrap();
+        let range = Api::<ServiceCIDR>::all(client.clone())
+            .get(NAME)
+            .await
+            .unwrap();
         assert_eq!(range.spec.unwrap().cidrs.unwrap(), [RANGE]);
         assert_eq!(range.status.unwrap().conditions.unwrap()[0].type_, "Ready");
     }

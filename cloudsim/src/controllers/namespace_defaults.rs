@@ -21,7 +21,13 @@ use super::requeue::after_failure;
 /// The ConfigMap with which pods verify the API server.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// The namespaces of a new cluster, and KubeEdge's own.
-pub const INITIAL: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "kubeedge"];
+pub const INITIAL: [&str; 5] = [
+    "default",
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    "kubeedge",
+];
 /// The ConfigMap that says since when the use of token Secrets is recorded; kube-controller-manager's cleaner reads it.
 const TOKEN_TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 /// The service account of pods that name none.
@@ -31,13 +37,32 @@ const DEFAULT_ACCOUNT: &str = "default";
 pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
     let api = Api::<Namespace>::all(client.clone());
     for name in INITIAL {
-        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-        ensure(api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await)?;
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        ensure(
+            api.create(
+                &PostParams::default(),
+                &Namespace {
+                    metadata,
+                    ..Namespace::default()
+                },
+            )
+            .await,
+        )?;
     }
-    let metadata = ObjectMeta { name: Some(TOKEN_TRACKING.to_owned()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta {
+        name: Some(TOKEN_TRACKING.to_owned()),
+        ..ObjectMeta::default()
+    };
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let data = Some([("since".to_owned(), today)].into());
-    let map = ConfigMap { metadata, data, ..ConfigMap::default() };
+    let map = ConfigMap {
+        metadata,
+        data,
+        ..ConfigMap::default()
+    };
     let maps = Api::<ConfigMap>::namespaced(client.clone(), "kube-system");
     ensure(maps.create(&PostParams::default(), &map).await)
 }
@@ -54,18 +79,28 @@ pub struct NamespaceDefaults {
 /// Runs until `shutdown`.
 pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: CancellationToken) {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut controller = Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
-        .watches(Api::<ServiceAccount>::all(client.clone()), named(DEFAULT_ACCOUNT), |account| {
-            namespace_of(&account)
-        });
+    let mut controller = Controller::new(
+        Api::<Namespace>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .watches(
+        Api::<ServiceAccount>::all(client.clone()),
+        named(DEFAULT_ACCOUNT),
+        |account| namespace_of(&account),
+    );
     if defaults.root_ca.is_some() {
-        controller = controller
-            .watches(Api::<ConfigMap>::all(client.clone()), named(ROOT_CA), |map| namespace_of(&map));
+        controller = controller.watches(
+            Api::<ConfigMap>::all(client.clone()),
+            named(ROOT_CA),
+            |map| namespace_of(&map),
+        );
     }
     controller
         .run(
             reconcile,
-            |_, error, _| after_failure("failed to create the default objects of a namespace", error),
+            |_, error, _| {
+                after_failure("failed to create the default objects of a namespace", error)
+            },
             Arc::new((client, defaults)),
         )
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
@@ -88,19 +123,43 @@ async fn reconcile(
     }
     let (client, defaults) = &*context;
     let name = namespace.name_any();
-    let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let named = |name: &str| ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
     if defaults.account {
-        let account = ServiceAccount { metadata: named(DEFAULT_ACCOUNT), ..ServiceAccount::default() };
-        ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await)?;
+        let account = ServiceAccount {
+            metadata: named(DEFAULT_ACCOUNT),
+            ..ServiceAccount::default()
+        };
+        ensure(
+            Api::namespaced(client.clone(), &name)
+                .create(&PostParams::default(), &account)
+                .await,
+        )?;
     }
     if let Some(pem) = &defaults.root_ca {
         let data = Some([("ca.crt".to_owned(), pem.clone())].into());
-        let map = ConfigMap { metadata: named(ROOT_CA), data, ..ConfigMap::default() };
+        let map = ConfigMap {
+            metadata: named(ROOT_CA),
+            data,
+            ..ConfigMap::default()
+        };
         let api = Api::<ConfigMap>::namespaced(client.clone(), &name);
         ensure(api.create(&PostParams::default(), &map).await)?;
-        if let Some(found) = api.get_opt(ROOT_CA).await?.filter(|found| found.data != map.data) {
-            let restored = ConfigMap { data: map.data, ..found };
-            match api.replace(ROOT_CA, &PostParams::default(), &restored).await {
+        if let Some(found) = api
+            .get_opt(ROOT_CA)
+            .await?
+            .filter(|found| found.data != map.data)
+        {
+            let restored = ConfigMap {
+                data: map.data,
+                ..found
+            };
+            match api
+                .replace(ROOT_CA, &PostParams::default(), &restored)
+                .await
+            {
                 // on a conflict the other change leads here again
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 result => drop(result?),
@@ -129,7 +188,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_namespace_has_is_made_again() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
         ensure_initial(&client).await.unwrap();
         let system = Api::<ConfigMap>::namespaced(client.clone(), "kube-system");
         let since = system.get(TOKEN_TRACKING).await.unwrap().data.unwrap()["since"].clone();
@@ -137,7 +198,10 @@ mod tests {
         // of a later start it stays as it is
         ensure_initial(&client).await.unwrap();
         let shutdown = CancellationToken::new();
-        let defaults = NamespaceDefaults { account: true, root_ca: Some("PEM".into()) };
+        let defaults = NamespaceDefaults {
+            account: true,
+            root_ca: Some("PEM".into()),
+        };
         let running = tokio::spawn(run(client.clone(), defaults, shutdown.clone()));
         let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
         let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
@@ -149,11 +213,18 @@ mod tests {
             if is_so { Ok(()) } else { Err((data, account)) }
         };
         eventually("made", is_whole).await;
-        maps.delete(ROOT_CA, &DeleteParams::default()).await.unwrap();
-        accounts.delete("default", &DeleteParams::default()).await.unwrap();
+        maps.delete(ROOT_CA, &DeleteParams::default())
+            .await
+            .unwrap();
+        accounts
+            .delete("default", &DeleteParams::default())
+            .await
+            .unwrap();
         eventually("made again", is_whole).await;
         let changed = Patch::Merge(json!({"data": {"ca.crt": "another"}}));
-        maps.patch(ROOT_CA, &PatchParams::default(), &changed).await.unwrap();
+        maps.patch(ROOT_CA, &PatchParams::default(), &changed)
+            .await
+            .unwrap();
         eventually("as it was", is_whole).await;
         shutdown.cancel();
         running.await.unwrap();

@@ -32,17 +32,30 @@ const EMPTY_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
-    Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
-        .run(reconcile, |_, error, _| after_failure("failed to empty a namespace", error), Arc::new(client))
-        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
-        .take_until(shutdown.cancelled_owned())
-        .for_each(|_| async {})
-        .await;
+    Controller::new(
+        Api::<Namespace>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .run(
+        reconcile,
+        |_, error, _| after_failure("failed to empty a namespace", error),
+        Arc::new(client),
+    )
+    // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
+    .take_until(shutdown.cancelled_owned())
+    .for_each(|_| async {})
+    .await;
 }
 
 async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Action, kube::Error> {
-    let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.clone()).unwrap_or_default();
-    if namespace.metadata.deletion_timestamp.is_none() || !finalizers.iter().any(|own| own == FINALIZER) {
+    let finalizers = namespace
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.finalizers.clone())
+        .unwrap_or_default();
+    if namespace.metadata.deletion_timestamp.is_none()
+        || !finalizers.iter().any(|own| own == FINALIZER)
+    {
         return Ok(Action::await_change());
     }
     let found = empty(&namespace.name_any(), &client).await;
@@ -53,12 +66,20 @@ async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Act
         return Ok(Action::requeue(EMPTY_POLL_INTERVAL));
     }
     let mut done = namespace;
-    let left = finalizers.into_iter().filter(|own| own != FINALIZER).collect();
+    let left = finalizers
+        .into_iter()
+        .filter(|own| own != FINALIZER)
+        .collect();
     done.spec.get_or_insert_default().finalizers = Some(left);
     let api = Api::<Namespace>::all((*client).clone());
-    match api.replace_subresource("finalize", &done.name_any(), &PostParams::default(), &done).await {
+    match api
+        .replace_subresource("finalize", &done.name_any(), &PostParams::default(), &done)
+        .await
+    {
         // on a conflict the next event leads here again
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+            Ok(Action::await_change())
+        }
         result => result.map(|_| Action::await_change()),
     }
 }
@@ -103,7 +124,8 @@ async fn empty_of(
     let there = match api.list_metadata(&ListParams::default()).await {
         // of damaged objects the names alone are known, with which they are deleted
         Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
-            api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+            api.delete_collection(&DeleteParams::background(), &ListParams::default())
+                .await?;
             api.list_metadata(&ListParams::default()).await?.items
         }
         listed => listed?.items,
@@ -112,14 +134,24 @@ async fn empty_of(
         return Ok(());
     }
     // an object that is being deleted is not deleted again
-    for object in there.iter().filter(|object| object.metadata.deletion_timestamp.is_none()) {
-        match api.delete(&object.name_any(), &DeleteParams::background()).await {
+    for object in there
+        .iter()
+        .filter(|object| object.metadata.deletion_timestamp.is_none())
+    {
+        match api
+            .delete(&object.name_any(), &DeleteParams::background())
+            .await
+        {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 409) => {}
             result => drop(result?),
         }
     }
     let left = api.list_metadata(&ListParams::default()).await?.items;
-    found.left(&kind.resource.plural, &kind.resource.group, left.iter().map(ResourceExt::finalizers));
+    found.left(
+        &kind.resource.plural,
+        &kind.resource.group,
+        left.iter().map(ResourceExt::finalizers),
+    );
     Ok(())
 }
 
@@ -129,7 +161,11 @@ async fn report(
     found: &Found,
     client: &Client,
 ) -> Result<Option<Namespace>, kube::Error> {
-    let old = namespace.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let old = namespace
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.clone())
+        .unwrap_or_default();
     let new = found.conditions(&old, Timestamp::now());
     if new == old {
         return Ok(Some(namespace.clone()));
@@ -137,7 +173,14 @@ async fn report(
     let patch = json!({"metadata": {"uid": namespace.uid(), "resourceVersion": namespace.resource_version()},
         "status": {"conditions": new}});
     let api = Api::<Namespace>::all(client.clone());
-    match api.patch_status(&namespace.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+    match api
+        .patch_status(
+            &namespace.name_any(),
+            &PatchParams::default(),
+            &Patch::Merge(patch),
+        )
+        .await
+    {
         // on a conflict the next event leads here again
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         result => result.map(Some),

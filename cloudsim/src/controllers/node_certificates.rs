@@ -29,7 +29,10 @@ pub async fn run(
     sessions: Sessions,
     shutdown: CancellationToken,
 ) {
-    let revoker = Revoker { certificates, sessions };
+    let revoker = Revoker {
+        certificates,
+        sessions,
+    };
     // cancel-safe: what was not seen is in the next list
     shutdown.run_until_cancelled(revoker.watch(client)).await;
 }
@@ -43,7 +46,8 @@ impl Revoker {
     async fn watch(&self, client: Client) {
         let nodes = Api::<PartialObjectMeta<Node>>::all(client);
         let mut listed = BTreeMap::new();
-        let mut events = pin!(watcher::watcher(nodes, watcher::Config::default()).default_backoff());
+        let mut events =
+            pin!(watcher::watcher(nodes, watcher::Config::default()).default_backoff());
         while let Some(event) = events.next().await {
             let done = match event {
                 Ok(Event::Init) => {
@@ -52,13 +56,20 @@ impl Revoker {
                 }
                 Ok(Event::InitApply(node)) => {
                     listed.insert(node.name_any(), node.uid().unwrap_or_default());
-                    self.seen(&node.name_any(), &node.uid().unwrap_or_default()).await
+                    self.seen(&node.name_any(), &node.uid().unwrap_or_default())
+                        .await
                 }
                 Ok(Event::InitDone) => self.listed(&std::mem::take(&mut listed)).await,
-                Ok(Event::Apply(node)) => self.seen(&node.name_any(), &node.uid().unwrap_or_default()).await,
+                Ok(Event::Apply(node)) => {
+                    self.seen(&node.name_any(), &node.uid().unwrap_or_default())
+                        .await
+                }
                 Ok(Event::Delete(node)) => self.gone(&node.name_any()).await,
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "failed to watch Nodes; retrying");
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to watch Nodes; retrying"
+                    );
                     Ok(())
                 }
             };
@@ -95,7 +106,10 @@ impl Revoker {
         let any = self.certificates.reset(name).await?;
         self.sessions.end(name);
         if any {
-            info!(node = name, "the Node was deleted: its certificates count no more");
+            info!(
+                node = name,
+                "the Node was deleted: its certificates count no more"
+            );
         }
         Ok(())
     }
@@ -116,41 +130,80 @@ mod tests {
     #[tokio::test]
     async fn a_deleted_nodes_certificate_counts_no_more_also_where_nobody_watched() {
         let store = MemoryStore::new();
-        let client = kubeapi::Api::builder(store.clone()).build().client("default");
-        let (certificates, nodes) = (NodeCertificates::new(store), Api::<Node>::all(client.clone()));
+        let client = kubeapi::Api::builder(store.clone())
+            .build()
+            .client("default");
+        let (certificates, nodes) = (
+            NodeCertificates::new(store),
+            Api::<Node>::all(client.clone()),
+        );
         let ca = Ca::generate(SystemTime::now()).unwrap();
         let mut shown = Vec::new();
         for name in ["early", "late", "stays"] {
-            let (csr, usages) = (Csr::for_node(name).unwrap(), Usage::parse_header(None).unwrap());
-            let given =
-                ca.sign_edge(csr.der(), &usages, Duration::from_secs(3600), SystemTime::now()).unwrap();
-            certificates.begun(name, (&given, ca.cert_der()), Duration::ZERO, None).await.unwrap();
-            assert!(certificates.admit(name, &given, ca.cert_der()).await.unwrap());
+            let (csr, usages) = (
+                Csr::for_node(name).unwrap(),
+                Usage::parse_header(None).unwrap(),
+            );
+            let given = ca
+                .sign_edge(
+                    csr.der(),
+                    &usages,
+                    Duration::from_secs(3600),
+                    SystemTime::now(),
+                )
+                .unwrap();
+            certificates
+                .begun(name, (&given, ca.cert_der()), Duration::ZERO, None)
+                .await
+                .unwrap();
+            assert!(
+                certificates
+                    .admit(name, &given, ca.cert_der())
+                    .await
+                    .unwrap()
+            );
             let mut node = Node::default();
             node.metadata.name = Some(name.to_owned());
             let made = nodes.create(&PostParams::default(), &node).await.unwrap();
             if name == "early" {
-                certificates.registered(name, &made.uid().unwrap()).await.unwrap();
+                certificates
+                    .registered(name, &made.uid().unwrap())
+                    .await
+                    .unwrap();
                 nodes.delete(name, &Default::default()).await.unwrap();
             }
             shown.push((name, given));
         }
         let shutdown = CancellationToken::new();
         let _stop = shutdown.clone().drop_guard();
-        tokio::spawn(run(client, certificates.clone(), Sessions::default(), shutdown));
+        tokio::spawn(run(
+            client,
+            certificates.clone(),
+            Sessions::default(),
+            shutdown,
+        ));
         let until = async |name: &str, wanted: Name| {
             eventually(&format!("{name} is {wanted:?}"), async || {
-                let found = certificates.name(name, ca.cert_der(), Duration::ZERO).await.unwrap();
+                let found = certificates
+                    .name(name, ca.cert_der(), Duration::ZERO)
+                    .await
+                    .unwrap();
                 if found == wanted { Ok(()) } else { Err(found) }
             })
             .await;
         };
         until("early", Name::Free).await;
-        eventually("the uid of late", async || certificates.uid("late").await.unwrap().ok_or("none")).await;
+        eventually("the uid of late", async || {
+            certificates.uid("late").await.unwrap().ok_or("none")
+        })
+        .await;
         nodes.delete("late", &Default::default()).await.unwrap();
         until("late", Name::Free).await;
         for (name, given) in shown {
-            let admitted = certificates.admit(name, &given, ca.cert_der()).await.unwrap();
+            let admitted = certificates
+                .admit(name, &given, ca.cert_der())
+                .await
+                .unwrap();
             assert_eq!(admitted, name == "stays", "{name}");
         }
     }

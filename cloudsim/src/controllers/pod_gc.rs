@@ -32,7 +32,10 @@ const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 /// How many terminated pods are kept; kube-controller-manager's `--terminated-pod-gc-threshold`.
 const TERMINATED_POD_THRESHOLD: usize = 12_500;
 
-cluster!(Cluster { nodes: Node, pods: Pod });
+cluster!(Cluster {
+    nodes: Node,
+    pods: Pod
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -42,7 +45,13 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     // a tick that is dropped at its await comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let (pods, nodes) = (cluster.pods.all(), cluster.nodes.all());
-        for (pod, why) in choose(&pods, &nodes, &mut missing, TERMINATED_POD_THRESHOLD, Timestamp::now()) {
+        for (pod, why) in choose(
+            &pods,
+            &nodes,
+            &mut missing,
+            TERMINATED_POD_THRESHOLD,
+            Timestamp::now(),
+        ) {
             if let Err(error) = collect(&cluster, &pod, why).await {
                 warn!(error = &error as &dyn std::error::Error, pod = %pod.name_any(), "failed to garbage-collect pod; retrying");
             }
@@ -79,7 +88,10 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// Reports whether the node is not ready, and is declared out of service.
 fn is_out_of_service(node: &Node) -> bool {
-    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let mut taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
     !is_ready(node) && taints.any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
@@ -90,17 +102,32 @@ fn choose(
     kept: usize,
     now: Timestamp,
 ) -> Vec<(Arc<Pod>, GcReason)> {
-    let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+    let node_of = |pod: &Pod| {
+        pod.spec
+            .as_ref()
+            .and_then(|spec| spec.node_name.clone())
+            .unwrap_or_default()
+    };
     let there: HashSet<_> = nodes.iter().map(|node| node.name_any()).collect();
-    let named: HashSet<_> = pods.iter().map(|pod| node_of(pod)).filter(|name| !name.is_empty()).collect();
+    let named: HashSet<_> = pods
+        .iter()
+        .map(|pod| node_of(pod))
+        .filter(|name| !name.is_empty())
+        .collect();
     missing.retain(|name, _| named.contains(name) && !there.contains(name));
     for name in named.difference(&there) {
         missing.entry(name.clone()).or_insert(now);
     }
-    let down: HashSet<_> =
-        nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name_any()).collect();
-    let is_gone =
-        |name: &str| missing.get(name).is_some_and(|since| now.duration_since(*since) >= QUARANTINE);
+    let down: HashSet<_> = nodes
+        .iter()
+        .filter(|node| is_out_of_service(node))
+        .map(|node| node.name_any())
+        .collect();
+    let is_gone = |name: &str| {
+        missing
+            .get(name)
+            .is_some_and(|since| now.duration_since(*since) >= QUARANTINE)
+    };
     let mut chosen = Vec::new();
     let mut ended = Vec::new();
     for pod in pods {
@@ -125,20 +152,38 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube
     let api = cluster.beside::<Pod>(pod);
     let name = pod.name_any();
     if why == GcReason::NodeGone {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        let node = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.node_name.clone())
+            .unwrap_or_default();
         // the cache may be behind
-        if Api::<Node>::all(cluster.client.clone()).get_metadata_opt(&node).await?.is_some() {
+        if Api::<Node>::all(cluster.client.clone())
+            .get_metadata_opt(&node)
+            .await?
+            .is_some()
+        {
             return Ok(());
         }
     }
     if !is_finished(pod) {
         // a finalizer may keep the pod: a Job counts it once it has failed
         let failed = Patch::Strategic(failed(pod, why));
-        ignore_not_found(api.patch_status(&name, &PatchParams::default(), &failed).await.map(drop))?;
+        ignore_not_found(
+            api.patch_status(&name, &PatchParams::default(), &failed)
+                .await
+                .map(drop),
+        )?;
     }
     info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, why = why.as_str(), "a pod that nobody else would delete");
-    let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
-    let params = DeleteParams { preconditions, ..DeleteParams::background().grace_period(0) };
+    let preconditions = Some(Preconditions {
+        uid: pod.uid(),
+        resource_version: None,
+    });
+    let params = DeleteParams {
+        preconditions,
+        ..DeleteParams::background().grace_period(0)
+    };
     ignore_not_found(api.delete(&name, &params).await.map(drop))
 }
 
@@ -185,8 +230,13 @@ mod tests {
             let node = json!({"metadata": {"name": name}, "spec": {"taints": taints}});
             Arc::new(serde_json::from_value::<Node>(node).unwrap())
         };
-        let nodes =
-            [node("a", json!([])), node("down", json!([{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]))];
+        let nodes = [
+            node("a", json!([])),
+            node(
+                "down",
+                json!([{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]),
+            ),
+        ];
         let ended = |name: &str, at: &str| pod(name, "a", json!({"phase": "Failed", "at": at}));
         let pods = [
             pod("fine", "a", json!({})),
@@ -203,14 +253,20 @@ mod tests {
         let mut at = |second: i64| {
             let now = Timestamp::from_second(1_750_000_000 + second).unwrap();
             let chosen = choose(&pods, &nodes, &mut missing, 1, now);
-            chosen.into_iter().map(|(pod, why)| (pod.name_any(), why)).collect::<Vec<_>>()
+            chosen
+                .into_iter()
+                .map(|(pod, why)| (pod.name_any(), why))
+                .collect::<Vec<_>>()
         };
         let always = [
             ("never", GcReason::NeverScheduled),
             ("unplugged", GcReason::OutOfService),
             ("old", GcReason::TooMany),
         ];
-        let always: Vec<_> = always.into_iter().map(|(name, why)| (name.to_owned(), why)).collect();
+        let always: Vec<_> = always
+            .into_iter()
+            .map(|(name, why)| (name.to_owned(), why))
+            .collect();
         assert_eq!(at(0), always);
         assert_eq!(at(39), always);
         assert_eq!(at(40)[0], ("lost".to_owned(), GcReason::NodeGone));

@@ -6,5 +6,9 @@ use wire::text::printable;
 
 /// Logs why a request of `node` is refused. The reason may repeat what the node sent, so it is cleaned and shortened.
 pub(super) fn log_refused(node: &str, reason: &str) {
-    warn!(node, reason = printable(&excerpt(reason)), "request of a node rejected");
+    warn!(
+        node,
+        reason = printable(&excerpt(reason)),
+        "request of a node rejected"
+    );
 }

@@ -32,11 +32,18 @@ pub(super) fn is_conflict(error: &kube::Error) -> bool {
 /// Logs that an object could not be handled, and tries again.
 pub(super) fn after_failure(what: &'static str, error: &kube::Error) -> Action {
     if is_conflict(error) {
-        debug!(error = error as &dyn std::error::Error, "conflict: {what}; retrying");
+        debug!(
+            error = error as &dyn std::error::Error,
+            "conflict: {what}; retrying"
+        );
         return Action::requeue(CONFLICT_RETRY_INTERVAL);
     }
     if let Some(times) = due(&format!("{what} {error}")) {
-        warn!(times, error = error as &dyn std::error::Error, "{what}; retrying");
+        warn!(
+            times,
+            error = error as &dyn std::error::Error,
+            "{what}; retrying"
+        );
     }
     Action::requeue(ERROR_RETRY_INTERVAL)
 }
@@ -50,9 +57,11 @@ mod tests {
     #[test]
     fn conflicts_are_tried_again_at_once_and_other_failures_later() {
         let failure = |code| kube::Error::Api(Box::new(Status::failure("x", "y").with_code(code)));
-        for (code, wait) in
-            [(409, CONFLICT_RETRY_INTERVAL), (404, CONFLICT_RETRY_INTERVAL), (500, ERROR_RETRY_INTERVAL)]
-        {
+        for (code, wait) in [
+            (409, CONFLICT_RETRY_INTERVAL),
+            (404, CONFLICT_RETRY_INTERVAL),
+            (500, ERROR_RETRY_INTERVAL),
+        ] {
             assert_eq!(
                 after_failure("failed to write a node", &failure(code)),
                 Action::requeue(wait),
@@ -63,7 +72,12 @@ mod tests {
 
     #[test]
     fn repeated_failure_is_logged_once_until_it_changes() {
-        let found = ["service a is damaged", "service a is damaged", "service b is damaged"].map(due);
+        let found = [
+            "service a is damaged",
+            "service a is damaged",
+            "service b is damaged",
+        ]
+        .map(due);
         assert_eq!(found, [Some(1), None, Some(1)]);
     }
 }

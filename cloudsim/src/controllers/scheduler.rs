@@ -85,11 +85,22 @@ pub(crate) async fn run(cluster: Cluster, metrics: SchedulerMetrics, stop: Cance
         classes: cluster.classes.listen(),
     };
     let writer = Writer::new(cluster.client.clone(), cluster.events.clone());
-    Scheduler { cluster, state: State::default(), writer, metrics }.run(changes, &stop).await;
+    Scheduler {
+        cluster,
+        state: State::default(),
+        writer,
+        metrics,
+    }
+    .run(changes, &stop)
+    .await;
 }
 
 fn as_new<K>(object: Arc<K>) -> Change<K> {
-    Change { before: None, object, gone: false }
+    Change {
+        before: None,
+        object,
+        gone: false,
+    }
 }
 
 struct Scheduler {
@@ -108,7 +119,11 @@ impl Scheduler {
             self.drain(&mut changes);
             if let Some(pod) = self.state.queue.pop(Instant::now()) {
                 self.metrics.pending(self.state.queue.lengths());
-                if stop.run_until_cancelled(self.schedule(&pod)).await.is_none() {
+                if stop
+                    .run_until_cancelled(self.schedule(&pod))
+                    .await
+                    .is_none()
+                {
                     return;
                 }
                 continue;
@@ -137,13 +152,30 @@ impl Scheduler {
 
     /// Loads the objects that existed before changes were followed.
     fn load(&mut self) {
-        self.cluster.nodes.all().into_iter().for_each(|node| self.state.node(&as_new(node)));
-        self.cluster.claims.all().into_iter().for_each(|claim| self.state.claim(&as_new(claim)));
-        self.cluster.volumes.all().into_iter().for_each(|volume| self.state.volume(&as_new(volume)));
-        self.cluster.classes.all().into_iter().for_each(|class| self.state.class(&as_new(class)));
+        self.cluster
+            .nodes
+            .all()
+            .into_iter()
+            .for_each(|node| self.state.node(&as_new(node)));
+        self.cluster
+            .claims
+            .all()
+            .into_iter()
+            .for_each(|claim| self.state.claim(&as_new(claim)));
+        self.cluster
+            .volumes
+            .all()
+            .into_iter()
+            .for_each(|volume| self.state.volume(&as_new(volume)));
+        self.cluster
+            .classes
+            .all()
+            .into_iter()
+            .for_each(|class| self.state.class(&as_new(class)));
         let mut pods = self.cluster.pods.all();
         pods.sort_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.name_any()));
-        pods.into_iter().for_each(|pod| self.state.pod(&as_new(pod)));
+        pods.into_iter()
+            .for_each(|pod| self.state.pod(&as_new(pod)));
     }
 
     /// Applies all changes that are available now, so that the next decision includes them.
@@ -168,20 +200,32 @@ impl Scheduler {
     fn decide(&self, pod: &Pod, nominated: &[Arc<Pod>]) -> Decision {
         let labels_of = |name: &str| -> BTreeMap<String, String> {
             let namespace = self.cluster.namespaces.get("", name);
-            namespace.map(|namespace| namespace.labels().clone()).unwrap_or_default()
+            namespace
+                .map(|namespace| namespace.labels().clone())
+                .unwrap_or_default()
         };
         let State { nodes, storage, .. } = &self.state;
         decide(
             pod,
-            Snapshot { nodes, storage, namespaces: &labels_of, nominated },
+            Snapshot {
+                nodes,
+                storage,
+                namespaces: &labels_of,
+                nominated,
+            },
             &self.cluster.budgets.all(),
         )
     }
 
     /// Returns the pod's claims whose volumes a provisioner is to create before the pod can be bound.
     fn unprovisioned(&self, pod: &Pod) -> Vec<Arc<PersistentVolumeClaim>> {
-        let volumes = pod.spec.as_ref().and_then(|spec| self.state.storage.volumes(pod, spec).ok());
-        volumes.map(|volumes| volumes.unprovisioned()).unwrap_or_default()
+        let volumes = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| self.state.storage.volumes(pod, spec).ok());
+        volumes
+            .map(|volumes| volumes.unprovisioned())
+            .unwrap_or_default()
     }
 
     async fn schedule(&mut self, pod: &Pod) {
@@ -209,10 +253,18 @@ impl Scheduler {
             }
             Decision::Preempt(preemption, why) => {
                 self.state.queue.failed(&uid, Instant::now());
-                timeout(WRITE_TIMEOUT, self.writer.preempt(pod, &preemption, &why, &nominated)).await
+                timeout(
+                    WRITE_TIMEOUT,
+                    self.writer.preempt(pod, &preemption, &why, &nominated),
+                )
+                .await
             }
         };
-        self.metrics.attempt(if matches!(written, Ok(Ok(()))) { found } else { Attempt::Error });
+        self.metrics.attempt(if matches!(written, Ok(Ok(()))) {
+            found
+        } else {
+            Attempt::Error
+        });
         match written {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

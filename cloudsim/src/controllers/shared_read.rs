@@ -35,14 +35,20 @@ struct Reading<T> {
 
 impl<T> Default for SharedRead<T> {
     fn default() -> Self {
-        Self { begun: AtomicU64::new(0), last: Mutex::new(None) }
+        Self {
+            begun: AtomicU64::new(0),
+            last: Mutex::new(None),
+        }
     }
 }
 
 impl<T> SharedRead<T> {
     /// Returns the result of a read that began after this call: of `read`, or another caller's. Cancel-safe: a waiting caller reads in
     /// its place.
-    pub(super) async fn get<E>(&self, read: impl Future<Output = Result<T, E>>) -> Result<Arc<T>, E> {
+    pub(super) async fn get<E>(
+        &self,
+        read: impl Future<Output = Result<T, E>>,
+    ) -> Result<Arc<T>, E> {
         let asked = self.begun.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
         if let Some(last) = last.as_ref() {
@@ -56,7 +62,11 @@ impl<T> SharedRead<T> {
         let begun = Instant::now();
         let value = Arc::new(read.await?);
         let next = Instant::now() + pause_after(begun.elapsed());
-        *last = Some(Reading { number, value: value.clone(), next });
+        *last = Some(Reading {
+            number,
+            value: value.clone(),
+            next,
+        });
         Ok(value)
     }
 }

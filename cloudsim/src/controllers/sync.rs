@@ -51,7 +51,9 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sent(object) => write!(f, "is sent {}", object.path),
-            Self::Holds(object, revision) => write!(f, "has {} at revision {revision}", object.path),
+            Self::Holds(object, revision) => {
+                write!(f, "has {} at revision {revision}", object.path)
+            }
             Self::Dropped(object) => write!(f, "has dropped {}", object.path),
         }
     }
@@ -68,7 +70,10 @@ pub struct SyncRecords {
 impl SyncRecords {
     /// Creates it with a client.
     pub fn new(client: Client) -> Self {
-        Self { client, all: Arc::default() }
+        Self {
+            client,
+            all: Arc::default(),
+        }
     }
 
     /// Returns everything that `node` has acknowledged.
@@ -82,7 +87,8 @@ impl SyncRecords {
     pub async fn mark_unacknowledged(&self, node: &str) -> Result<(), kube::Error> {
         for (uid, (path, revision)) in self.load(node).await? {
             if revision > 0 {
-                self.write(node, &Record::Holds(ObjectRef { path, uid }, 0)).await?;
+                self.write(node, &Record::Holds(ObjectRef { path, uid }, 0))
+                    .await?;
             }
         }
         Ok(())
@@ -90,10 +96,15 @@ impl SyncRecords {
 
     async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
         let mut all = HashMap::<_, Synced>::new();
-        for url in [ObjectSync::url_path(&(), None), ClusterObjectSync::url_path(&(), None)] {
+        for url in [
+            ObjectSync::url_path(&(), None),
+            ClusterObjectSync::url_path(&(), None),
+        ] {
             let mut page = ListParams::default().limit(PAGE_SIZE);
             loop {
-                let request = Request::new(&url).list(&page).map_err(kube::Error::BuildRequest)?;
+                let request = Request::new(&url)
+                    .list(&page)
+                    .map_err(kube::Error::BuildRequest)?;
                 let found: RecordList = self.client.request(request).await?;
                 for (node, uid, held) in found.items.into_iter().filter_map(RecordItem::object) {
                     all.entry(node).or_default().insert(uid, held);
@@ -119,7 +130,12 @@ impl SyncRecords {
         if namespace.is_empty() {
             write(&Api::<ClusterObjectSync>::all(client), node, record).await
         } else {
-            write(&Api::<ObjectSync>::namespaced(client, namespace), node, record).await
+            write(
+                &Api::<ObjectSync>::namespaced(client, namespace),
+                node,
+                record,
+            )
+            .await
         }
     }
 }
@@ -177,7 +193,9 @@ impl RecordItem {
         let kind = ObjectKind::from_kind(&self.spec.object_kind?)?;
         let path = ObjectPath::new(kind, self.metadata.namespace, self.spec.object_name?);
         let revision = self.status.object_resource_version;
-        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or(0);
+        let revision = revision
+            .and_then(|revision| revision.parse().ok())
+            .unwrap_or(0);
         Some((node.to_owned(), uid.to_owned(), (path, revision)))
     }
 }
@@ -197,7 +215,11 @@ macro_rules! sync {
                     object_kind: Some(path.kind.kind().into()),
                     object_name: Some(path.name.clone()),
                 };
-                Self { metadata, spec, status: None }
+                Self {
+                    metadata,
+                    spec,
+                    status: None,
+                }
             }
         }
     };
@@ -206,12 +228,23 @@ macro_rules! sync {
 sync!(ObjectSync, ObjectSyncSpec);
 sync!(ClusterObjectSync, ClusterObjectSyncSpec);
 
-async fn write<K: SyncObject>(api: &Api<K>, node: &str, record: &Record) -> Result<(), kube::Error> {
+async fn write<K: SyncObject>(
+    api: &Api<K>,
+    node: &str,
+    record: &Record,
+) -> Result<(), kube::Error> {
     match record {
-        Record::Sent(object) => exists(api.create(&PostParams::default(), &sync::<K>(node, object)).await),
+        Record::Sent(object) => exists(
+            api.create(&PostParams::default(), &sync::<K>(node, object))
+                .await,
+        ),
         Record::Holds(object, revision) => put_status(api, &sync(node, object), *revision).await,
         Record::Dropped(object) => {
-            match api.delete(&sync_name(node, object), &DeleteParams::default()).await.map(drop) {
+            match api
+                .delete(&sync_name(node, object), &DeleteParams::default())
+                .await
+                .map(drop)
+            {
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 deleted => deleted,
             }
@@ -220,7 +253,10 @@ async fn write<K: SyncObject>(api: &Api<K>, node: &str, record: &Record) -> Resu
 }
 
 fn sync<K: SyncObject>(node: &str, object: &ObjectRef) -> K {
-    let metadata = ObjectMeta { name: Some(sync_name(node, object)), ..ObjectMeta::default() };
+    let metadata = ObjectMeta {
+        name: Some(sync_name(node, object)),
+        ..ObjectMeta::default()
+    };
     K::new(metadata, &object.path)
 }
 
@@ -245,7 +281,11 @@ fn exists<K>(made: Result<K, kube::Error>) -> Result<(), kube::Error> {
 const NAMESPACE_TERMINATING: &str = "is being terminated";
 
 /// Sets the status; creates the object first if it is missing, as after somebody has deleted it.
-async fn put_status<K: SyncObject>(api: &Api<K>, sync: &K, revision: u64) -> Result<(), kube::Error> {
+async fn put_status<K: SyncObject>(
+    api: &Api<K>,
+    sync: &K,
+    revision: u64,
+) -> Result<(), kube::Error> {
     let name = sync.name_any();
     let patch = Patch::Merge(json!({"status": {"objectResourceVersion": revision.to_string()}}));
     let parameters = PatchParams::default();

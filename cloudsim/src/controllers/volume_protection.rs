@@ -25,40 +25,68 @@ const CLAIM: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of volumes.
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
-cluster!(Claims { claims: PersistentVolumeClaim, pods: Pod });
-cluster!(Volumes { volumes: PersistentVolume });
+cluster!(Claims {
+    claims: PersistentVolumeClaim,
+    pods: Pod
+});
+cluster!(Volumes {
+    volumes: PersistentVolume
+});
 
 /// Protects claims until `stop`.
 pub(crate) async fn run_claims(cluster: Claims, stop: CancellationToken) {
     let triggers = Triggers::none().and(&cluster.pods, |change: &Change<Pod>| {
         let is_over = change.gone || !uses_node(&change.object);
         let namespace = change.object.namespace().unwrap_or_default();
-        let names = if is_over { claims_of(&change.object) } else { Vec::new() };
-        names.into_iter().map(move |name| ObjectRef::new(&name).within(&namespace))
+        let names = if is_over {
+            claims_of(&change.object)
+        } else {
+            Vec::new()
+        };
+        names
+            .into_iter()
+            .map(move |name| ObjectRef::new(&name).within(&namespace))
     });
-    let queue = (cluster.queues.named("persistentvolumeclaim-protection"), cluster.claims.clone());
+    let queue = (
+        cluster.queues.named("persistentvolumeclaim-protection"),
+        cluster.claims.clone(),
+    );
     work(queue, triggers, cluster, protect_claim, stop).await;
 }
 
 /// Protects volumes until `stop`.
 pub(crate) async fn run_volumes(cluster: Volumes, stop: CancellationToken) {
-    let queue = (cluster.queues.named("persistentvolume-protection"), cluster.volumes.clone());
+    let queue = (
+        cluster.queues.named("persistentvolume-protection"),
+        cluster.volumes.clone(),
+    );
     work(queue, Triggers::none(), cluster, protect_volume, stop).await;
 }
 
 /// Reports whether a node may run the pod. A node does not start a pod whose claim is being deleted.
 fn uses_node(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_some_and(|node| !node.is_empty()))
+    pod.spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.as_ref().is_some_and(|node| !node.is_empty()))
 }
 
 fn uses(pod: &Pod, claim: &str) -> bool {
     uses_node(pod) && claims_of(pod).iter().any(|own| own == claim)
 }
 
-async fn protect_claim(claim: Arc<PersistentVolumeClaim>, cluster: Arc<Claims>) -> Result<Action, Failure> {
+async fn protect_claim(
+    claim: Arc<PersistentVolumeClaim>,
+    cluster: Arc<Claims>,
+) -> Result<Action, Failure> {
     let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
-    if claim.metadata.deletion_timestamp.is_some() && claim.finalizers().iter().any(|own| own == CLAIM) {
-        let is_used = cluster.pods.in_namespace(&namespace).iter().any(|pod| uses(pod, &name));
+    if claim.metadata.deletion_timestamp.is_some()
+        && claim.finalizers().iter().any(|own| own == CLAIM)
+    {
+        let is_used = cluster
+            .pods
+            .in_namespace(&namespace)
+            .iter()
+            .any(|pod| uses(pod, &name));
         // the cache may be behind
         if is_used || is_used_now(&cluster, &namespace, &name).await? {
             return Ok(Action::await_change());
@@ -71,18 +99,34 @@ async fn protect_claim(claim: Arc<PersistentVolumeClaim>, cluster: Arc<Claims>) 
 }
 
 async fn is_used_now(cluster: &Shared, namespace: &str, claim: &str) -> Result<bool, Failure> {
-    let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace).list(&ListParams::default()).await?;
+    let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace)
+        .list(&ListParams::default())
+        .await?;
     Ok(pods.items.iter().any(|pod| uses(pod, claim)))
 }
 
-async fn protect_volume(volume: Arc<PersistentVolume>, cluster: Arc<Volumes>) -> Result<Action, Failure> {
-    let is_bound = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+async fn protect_volume(
+    volume: Arc<PersistentVolume>,
+    cluster: Arc<Volumes>,
+) -> Result<Action, Failure> {
+    let is_bound = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        == Some("Bound");
     if volume.metadata.deletion_timestamp.is_some() && is_bound {
         return Ok(Action::await_change());
     }
     if let Some(patch) = change(&*volume, VOLUME) {
         let volumes = Api::<PersistentVolume>::all(cluster.client.clone());
-        match volumes.patch(&volume.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+        match volumes
+            .patch(
+                &volume.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await
+        {
             Ok(written) => cluster.volumes.wrote(written),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(error.into()),
@@ -104,6 +148,8 @@ fn change(object: &impl ResourceExt, finalizer: &str) -> Option<Value> {
     } else {
         finalizers.push(finalizer);
     }
-    Some(json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(),
-        "finalizers": or_null(&finalizers)}}))
+    Some(
+        json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(),
+        "finalizers": or_null(&finalizers)}}),
+    )
 }

@@ -50,7 +50,9 @@ impl FromStr for Answers {
     type Err = UnknownAnswers;
 
     fn from_str(text: &str) -> Result<Self, UnknownAnswers> {
-        let found = Self::ALL.into_iter().find(|answers| answers.name().eq_ignore_ascii_case(text));
+        let found = Self::ALL
+            .into_iter()
+            .find(|answers| answers.name().eq_ignore_ascii_case(text));
         found.ok_or_else(|| UnknownAnswers(text.chars().take(40).collect()))
     }
 }
@@ -74,8 +76,11 @@ pub(crate) fn body(
             }
             let holds = *now.borrow() == answers;
             // ended with an error, or what has arrived would be taken for the whole answer
-            let next: Result<_, BoxError> =
-                if holds { Ok(Frame::data(part)) } else { Err("the answer was false".into()) };
+            let next: Result<_, BoxError> = if holds {
+                Ok(Frame::data(part))
+            } else {
+                Err("the answer was false".into())
+            };
             Some((next, now))
         }
     }))

@@ -58,7 +58,9 @@ impl FromStr for Certificate {
     type Err = UnknownCertificate;
 
     fn from_str(text: &str) -> Result<Self, UnknownCertificate> {
-        let found = Self::ALL.into_iter().find(|certificate| certificate.name().eq_ignore_ascii_case(text));
+        let found = Self::ALL
+            .into_iter()
+            .find(|certificate| certificate.name().eq_ignore_ascii_case(text));
         found.ok_or_else(|| UnknownCertificate(text.chars().take(40).collect()))
     }
 }
@@ -72,7 +74,10 @@ mod tests {
         let said = UnknownCertificate(String::new()).to_string();
         for certificate in Certificate::ALL {
             assert_eq!(certificate.name().parse(), Ok(certificate));
-            assert_eq!(serde_json::to_value(certificate).unwrap(), certificate.name());
+            assert_eq!(
+                serde_json::to_value(certificate).unwrap(),
+                certificate.name()
+            );
             assert!(said.contains(certificate.name()), "{said}");
         }
     }

@@ -97,12 +97,18 @@ const MIN_SCHEDULE_PERIOD: Duration = Duration::from_millis(100);
 impl Conditions {
     /// Returns conditions that only set the link's state.
     pub fn link(link: Link) -> Self {
-        Self { link: Some(link), ..Self::default() }
+        Self {
+            link: Some(link),
+            ..Self::default()
+        }
     }
 
     /// Returns conditions that only name a profile.
     pub fn profile(profile: Profile) -> Self {
-        Self { profile: Some(profile), ..Self::default() }
+        Self {
+            profile: Some(profile),
+            ..Self::default()
+        }
     }
 
     /// Returns the conditions of a profile. Delays are one-way, as in usual figures for such links. Nothing is lost: TCP and QUIC repeat
@@ -134,11 +140,18 @@ impl Conditions {
                 throttle: Some(4 * 1024 * 1024),
                 ..none
             },
-            Profile::Offline555 => {
-                Self { schedule: Some(Schedule { up: Period::seconds(5), down: Period::seconds(5) }), ..none }
-            }
+            Profile::Offline555 => Self {
+                schedule: Some(Schedule {
+                    up: Period::seconds(5),
+                    down: Period::seconds(5),
+                }),
+                ..none
+            },
             Profile::Vehicle => Self {
-                schedule: Some(Schedule { up: Period::seconds(60), down: Period::seconds(600) }),
+                schedule: Some(Schedule {
+                    up: Period::seconds(60),
+                    down: Period::seconds(600),
+                }),
                 delay: Some(Period::millis(30)),
                 ..none
             },
@@ -188,7 +201,9 @@ impl Conditions {
             duplicate: self.duplicate.or(base.duplicate),
             reorder: self.reorder.or(base.reorder),
             stale: self.stale.or(base.stale),
-            refuse_acknowledgements: self.refuse_acknowledgements.or(base.refuse_acknowledgements),
+            refuse_acknowledgements: self
+                .refuse_acknowledgements
+                .or(base.refuse_acknowledgements),
             refuse_answers: self.refuse_answers.or(base.refuse_answers),
             cut_relay: self.cut_relay.or(base.cut_relay),
         }
@@ -208,8 +223,9 @@ impl Conditions {
         let (up, round) = (up.get(), up.get() + down.get());
         let age = now.saturating_duration_since(since);
         // milliseconds of a day and more fit
-        let within =
-            Duration::from_nanos(u64::try_from(age.as_nanos() % round.as_nanos().max(1)).unwrap_or_default());
+        let within = Duration::from_nanos(
+            u64::try_from(age.as_nanos() % round.as_nanos().max(1)).unwrap_or_default(),
+        );
         if within < up {
             (Link::Up, Some(now + (up - within)))
         } else {
@@ -227,8 +243,14 @@ mod tests {
     #[test]
     fn a_schedule_goes_up_and_down_from_when_it_was_set() {
         let since = Instant::now();
-        let schedule = Schedule { up: Period::seconds(5), down: Period::seconds(2) };
-        let conditions = Conditions { schedule: Some(schedule), ..Conditions::default() };
+        let schedule = Schedule {
+            up: Period::seconds(5),
+            down: Period::seconds(2),
+        };
+        let conditions = Conditions {
+            schedule: Some(schedule),
+            ..Conditions::default()
+        };
         let at = |millis| {
             let now = since + Duration::from_millis(millis);
             let (link, until) = conditions.link_at(since, now);
@@ -240,8 +262,15 @@ mod tests {
         assert_eq!(at(6999), (Link::Cut, 7000));
         assert_eq!(at(7000), (Link::Up, 12_000));
         assert_eq!(at(7_000_000), (Link::Up, 7_005_000));
-        let cut = Conditions { link: Some(Link::HalfOpen), ..conditions.clone() };
-        assert_eq!(cut.link_at(since, since), (Link::HalfOpen, None), "what is said outright counts");
+        let cut = Conditions {
+            link: Some(Link::HalfOpen),
+            ..conditions.clone()
+        };
+        assert_eq!(
+            cut.link_at(since, since),
+            (Link::HalfOpen, None),
+            "what is said outright counts"
+        );
     }
 
     #[test]
@@ -274,7 +303,10 @@ mod tests {
             serde_json::from_value(json!({"profile": "Satellite", "delay": "1s"})).unwrap();
         let lowered = given.lowered();
         assert_eq!(lowered.delay, Some(Period::seconds(1)));
-        assert_eq!(lowered.throttle, Conditions::of_profile(Profile::Satellite).throttle);
+        assert_eq!(
+            lowered.throttle,
+            Conditions::of_profile(Profile::Satellite).throttle
+        );
         assert!(Conditions::default().is_perfect() && !lowered.is_perfect());
     }
 }

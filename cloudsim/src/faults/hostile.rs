@@ -118,7 +118,10 @@ impl Shape {
     /// Returns what is written for it to this node.
     pub(crate) fn messages(self, node: &str) -> Vec<RawMessage> {
         let raw = |messages: Vec<Message>| {
-            messages.into_iter().map(|message| RawMessage::Message(Box::new(message))).collect()
+            messages
+                .into_iter()
+                .map(|message| RawMessage::Message(Box::new(message)))
+                .collect()
         };
         match self {
             Self::NotJson => vec![RawMessage::Text("this is not JSON".to_owned())],
@@ -182,20 +185,39 @@ fn message(source: &str, group: &str, operation: &str, resource: &str, content: 
 fn unknown_kinds() -> Vec<Message> {
     let routes = [
         ("future", "future", "dance", "no/such/thing"),
-        ("edgecontroller", "resource", "update", "default/unicorn/one"),
+        (
+            "edgecontroller",
+            "resource",
+            "update",
+            "default/unicorn/one",
+        ),
         ("edgecontroller", "resource", "explode", "default/pod/one"),
         ("edgecontroller", "resource", "update", ""),
         ("edgecontroller", "resource", "update", "//////"),
         ("edgecontroller", "resource", "update", "default/pod"),
-        ("devicecontroller", "twin", "update", "device//twin/cloud_updated"),
+        (
+            "devicecontroller",
+            "twin",
+            "update",
+            "device//twin/cloud_updated",
+        ),
         ("cloudhub", "resource", "keepalive", "node"),
         ("", "", "", ""),
     ];
-    let contents = [json!(null), json!(""), json!(-1), json!([[]]), json!({"metadata": 1}), json!("{\"a\":")];
+    let contents = [
+        json!(null),
+        json!(""),
+        json!(-1),
+        json!([[]]),
+        json!({"metadata": 1}),
+        json!("{\"a\":"),
+    ];
     let mut all = Vec::new();
     for (source, group, operation, resource) in routes {
         all.extend(
-            contents.iter().map(|content| message(source, group, operation, resource, content.clone())),
+            contents
+                .iter()
+                .map(|content| message(source, group, operation, resource, content.clone())),
         );
     }
     all
@@ -204,11 +226,26 @@ fn unknown_kinds() -> Vec<Message> {
 fn long_names() -> Vec<Message> {
     let long = "n".repeat(LONG_NAME_BYTES);
     let object = json!({"metadata": {"name": long, "uid": long, "resourceVersion": "1"}});
-    let mut named =
-        message("edgecontroller", "resource", "update", &format!("default/configmap/{long}"), object);
+    let mut named = message(
+        "edgecontroller",
+        "resource",
+        "update",
+        &format!("default/configmap/{long}"),
+        object,
+    );
     named.header.msg_id.clone_from(&long);
-    let slashes = message("edgecontroller", "resource", "update", &"/".repeat(LONG_NAME_BYTES), json!({}));
-    vec![named, slashes, message(&long, &long, &long, "x", json!(null))]
+    let slashes = message(
+        "edgecontroller",
+        "resource",
+        "update",
+        &"/".repeat(LONG_NAME_BYTES),
+        json!({}),
+    );
+    vec![
+        named,
+        slashes,
+        message(&long, &long, &long, "x", json!(null)),
+    ]
 }
 
 fn shell_injection(node: &str) -> Vec<Message> {
@@ -217,13 +254,29 @@ fn shell_injection(node: &str) -> Vec<Message> {
         "version": command, "image": command, "imageDigest": command, "upgradeTool": command,
         "upgradeID": command, "historyID": command, "upgradeInstallationPackage": command,
     });
-    let update = json!({"updateFields": {"modules.edged.tailoredKubeletConfig.podLogsDir": command}});
+    let update =
+        json!({"updateFields": {"modules.edged.tailoredKubeletConfig.podLogsDir": command}});
     let path = |job: &str| format!("operations.kubeedge.io/v1alpha2/{job}/job-1/node/{node}");
     let mut all = Vec::new();
     for (source, operation, resource, content) in [
-        ("nodeupgradejobcontroller", "Upgrade", path("nodeupgradejob"), &upgrade),
-        ("nodeupgradejobcontroller", "BackUp", path("nodeupgradejob"), &upgrade),
-        ("taskmanager", "upgrade", format!("upgrade/{command}/node/{node}"), &upgrade),
+        (
+            "nodeupgradejobcontroller",
+            "Upgrade",
+            path("nodeupgradejob"),
+            &upgrade,
+        ),
+        (
+            "nodeupgradejobcontroller",
+            "BackUp",
+            path("nodeupgradejob"),
+            &upgrade,
+        ),
+        (
+            "taskmanager",
+            "upgrade",
+            format!("upgrade/{command}/node/{node}"),
+            &upgrade,
+        ),
         ("taskmanager", "Update", path("configupdatejob"), &update),
         (
             "taskmanager",
@@ -232,7 +285,13 @@ fn shell_injection(node: &str) -> Vec<Message> {
             &json!({"images": [command], "imageSecret": command}),
         ),
     ] {
-        all.push(message(source, "taskmanager", operation, &resource, content.clone()));
+        all.push(message(
+            source,
+            "taskmanager",
+            operation,
+            &resource,
+            content.clone(),
+        ));
     }
     all
 }
@@ -242,7 +301,13 @@ fn large_calls() -> Vec<Message> {
     let call = json!({"header": {}, "body": body, "method": "POST", "url": "http://127.0.0.1:1/x"});
     vec![
         message("router_servicebus", "user", "POST", "1:/x", call),
-        message("router_eventbus", "user", "publish", "any/topic", json!(body)),
+        message(
+            "router_eventbus",
+            "user",
+            "publish",
+            "any/topic",
+            json!(body),
+        ),
         message(
             "router_servicebus",
             "user",
@@ -255,18 +320,40 @@ fn large_calls() -> Vec<Message> {
 
 fn unasked_answers() -> Vec<Message> {
     let answers = [
-        ("edgecontroller", "default/podpatch/web", json!({"Object": null, "Err": {"ErrStatus": null}})),
+        (
+            "edgecontroller",
+            "default/podpatch/web",
+            json!({"Object": null, "Err": {"ErrStatus": null}}),
+        ),
         ("edgecontroller", "default/configmap/x", json!("OK")),
-        ("edgecontroller", "default/serviceaccounttoken/default", json!({"status": {"token": 7}})),
+        (
+            "edgecontroller",
+            "default/serviceaccounttoken/default",
+            json!({"status": {"token": 7}}),
+        ),
         ("edgecontroller", "null/node/x", json!(null)),
-        ("cloudhub", "k8s/ca.crt", json!("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")),
-        ("dynamiccontroller", "ignore/Application/ignore", json!({"ID": "x", "RespBody": "bm90aGluZw=="})),
+        (
+            "cloudhub",
+            "k8s/ca.crt",
+            json!("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n"),
+        ),
+        (
+            "dynamiccontroller",
+            "ignore/Application/ignore",
+            json!({"ID": "x", "RespBody": "bm90aGluZw=="}),
+        ),
     ];
     let mut all = Vec::new();
     for (source, resource, content) in answers {
         for parent in ["nobody", &"p".repeat(LONG_NAME_BYTES / 4)] {
-            let operation = if source == "dynamiccontroller" { "applicationResponse" } else { "response" };
-            all.push(message(source, "resource", operation, resource, content.clone()).answering(parent));
+            let operation = if source == "dynamiccontroller" {
+                "applicationResponse"
+            } else {
+                "response"
+            };
+            all.push(
+                message(source, "resource", operation, resource, content.clone()).answering(parent),
+            );
         }
     }
     all

@@ -32,7 +32,13 @@ impl<T: Clone> LinkQueue<T> {
     /// Creates an empty queue; the same seed and the same messages give the same results.
     pub(crate) fn new(seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
-        Self { chance, waiting: BTreeMap::new(), sent: 0, busy: None, last: None }
+        Self {
+            chance,
+            waiting: BTreeMap::new(),
+            sent: 0,
+            busy: None,
+            last: None,
+        }
     }
 
     /// Takes a message of `size` bytes.
@@ -60,7 +66,9 @@ impl<T: Clone> LinkQueue<T> {
 
     /// Returns when the last byte of a message has passed the throttled link.
     fn pass(&mut self, conditions: &Conditions, size: usize, now: Instant) -> Instant {
-        let Some(rate) = conditions.throttle.filter(|rate| *rate > 0) else { return now };
+        let Some(rate) = conditions.throttle.filter(|rate| *rate > 0) else {
+            return now;
+        };
         let nanos = (size as u128).saturating_mul(1_000_000_000) / u128::from(rate);
         let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         let begun = self.busy.map_or(now, |busy| busy.max(now));
@@ -79,7 +87,10 @@ impl<T: Clone> LinkQueue<T> {
 
     /// Takes the next message that has arrived.
     pub(crate) fn take(&mut self, now: Instant) -> Option<T> {
-        let entry = self.waiting.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let entry = self
+            .waiting
+            .first_entry()
+            .filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }
 
@@ -108,7 +119,12 @@ mod tests {
         let (begin, mut queue) = (Instant::now(), LinkQueue::new(seed));
         let mut arrived = Vec::new();
         for number in 0..count {
-            queue.offer(conditions, 1000, number, begin + Duration::from_millis(number));
+            queue.offer(
+                conditions,
+                1000,
+                number,
+                begin + Duration::from_millis(number),
+            );
         }
         while let Some(due) = queue.due() {
             assert_eq!(queue.take(due - Duration::from_nanos(1)), None);
@@ -123,46 +139,109 @@ mod tests {
 
     #[test]
     fn a_perfect_link_hands_over_at_once_and_in_order() {
-        let all: Vec<(u64, u128)> = (0..100).map(|number| (number, u128::from(number))).collect();
+        let all: Vec<(u64, u128)> = (0..100)
+            .map(|number| (number, u128::from(number)))
+            .collect();
         assert_eq!(arrivals(&none(), 100, 1), all);
     }
 
     #[test]
     fn delay_and_jitter_keep_the_order() {
-        let delayed = Conditions { delay: Some(Period::millis(300)), ..none() };
+        let delayed = Conditions {
+            delay: Some(Period::millis(300)),
+            ..none()
+        };
         assert_eq!(arrivals(&delayed, 3, 1), [(0, 300), (1, 301), (2, 302)]);
-        let jittered = Conditions { jitter: Some(Period::millis(50)), ..delayed };
+        let jittered = Conditions {
+            jitter: Some(Period::millis(50)),
+            ..delayed
+        };
         let arrived = arrivals(&jittered, 200, 1);
         assert_eq!(
-            arrived.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
+            arrived
+                .iter()
+                .map(|(number, _)| *number)
+                .collect::<Vec<_>>(),
             (0..200).collect::<Vec<_>>()
         );
-        assert!(arrived.iter().all(|(number, at)| (u128::from(*number) + 300..=u128::from(*number) + 350 + 50).contains(at)));
-        assert!(arrived.iter().any(|(number, at)| *at > u128::from(*number) + 310));
+        assert!(arrived.iter().all(|(number, at)| {
+            (u128::from(*number) + 300..=u128::from(*number) + 350 + 50).contains(at)
+        }));
+        assert!(
+            arrived
+                .iter()
+                .any(|(number, at)| *at > u128::from(*number) + 310)
+        );
     }
 
     #[test]
     fn a_throttle_lets_so_many_bytes_pass_in_a_second() {
-        let throttled = Conditions { throttle: Some(10_000), ..none() };
+        let throttled = Conditions {
+            throttle: Some(10_000),
+            ..none()
+        };
         let arrived = arrivals(&throttled, 50, 1);
         // 1000 bytes take 100 ms each
-        let expected: Vec<(u64, u128)> =
-            (0..50).map(|number| (number, u128::from(number + 1) * 100)).collect();
+        let expected: Vec<(u64, u128)> = (0..50)
+            .map(|number| (number, u128::from(number + 1) * 100))
+            .collect();
         assert_eq!(arrived, expected);
     }
 
     #[test]
     fn parts_of_messages_are_lost_doubled_or_overtaken() {
-        let lossy = arrivals(&Conditions { drop: Some(0.25), ..none() }, 1000, 7);
+        let lossy = arrivals(
+            &Conditions {
+                drop: Some(0.25),
+                ..none()
+            },
+            1000,
+            7,
+        );
         assert!((680..=820).contains(&lossy.len()), "{}", lossy.len());
-        let doubled = arrivals(&Conditions { duplicate: Some(0.25), ..none() }, 800, 7);
+        let doubled = arrivals(
+            &Conditions {
+                duplicate: Some(0.25),
+                ..none()
+            },
+            800,
+            7,
+        );
         assert!((940..=1024).contains(&doubled.len()), "{}", doubled.len());
-        let mixed = arrivals(&Conditions { reorder: Some(0.25), ..none() }, 1000, 7);
+        let mixed = arrivals(
+            &Conditions {
+                reorder: Some(0.25),
+                ..none()
+            },
+            1000,
+            7,
+        );
         assert_eq!(mixed.len(), 1000);
         let overtaken = mixed.windows(2).filter(|two| two[0].0 > two[1].0).count();
         assert!((100..=400).contains(&overtaken), "{overtaken}");
-        assert_eq!(arrivals(&Conditions { drop: Some(1.0), ..none() }, 100, 7), []);
-        assert_eq!(arrivals(&Conditions { drop: Some(0.0), ..none() }, 100, 7).len(), 100);
+        assert_eq!(
+            arrivals(
+                &Conditions {
+                    drop: Some(1.0),
+                    ..none()
+                },
+                100,
+                7
+            ),
+            []
+        );
+        assert_eq!(
+            arrivals(
+                &Conditions {
+                    drop: Some(0.0),
+                    ..none()
+                },
+                100,
+                7
+            )
+            .len(),
+            100
+        );
     }
 
     #[test]
@@ -181,7 +260,10 @@ mod tests {
     #[test]
     fn no_more_than_a_queue_of_messages_is_on_its_way() {
         let mut queue = LinkQueue::new(1);
-        let endless = Conditions { delay: Some(Period::seconds(3600)), ..none() };
+        let endless = Conditions {
+            delay: Some(Period::seconds(3600)),
+            ..none()
+        };
         for number in 0..5000 {
             queue.offer(&endless, 1, number, Instant::now());
         }

@@ -24,7 +24,10 @@ pub(crate) async fn wait_for_link(faults: &Faults, node: &str) -> Result<(), Lin
             // what a half-open link has swallowed does not come back
             Link::Up if swallowed => return Err(LinkDown(node.to_owned())),
             Link::Up => {
-                let delay = set.and_then(|set| set.lowered.delay).unwrap_or_default().get();
+                let delay = set
+                    .and_then(|set| set.lowered.delay)
+                    .unwrap_or_default()
+                    .get();
                 sleep(delay * 2).await;
                 return Ok(());
             }

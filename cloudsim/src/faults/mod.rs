@@ -64,7 +64,11 @@ impl FromStr for FaultTarget {
 
     /// Parses `all`, or the name of a node.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(if text == "all" { Self::All } else { Self::Node(text.to_owned()) })
+        Ok(if text == "all" {
+            Self::All
+        } else {
+            Self::Node(text.to_owned())
+        })
     }
 }
 
@@ -87,7 +91,9 @@ pub enum SendHostileError {
     #[error("the message was not written: the session of node {0} ended or stalled")]
     NotWritten(String),
     /// Too many messages wait for the session.
-    #[error("{MAX_PENDING_HOSTILE} messages wait for node {0} already; wait until they are written")]
+    #[error(
+        "{MAX_PENDING_HOSTILE} messages wait for node {0} already; wait until they are written"
+    )]
     Full(String),
 }
 
@@ -169,20 +175,37 @@ impl Injection {
 impl Faults {
     /// Creates a handle without any faults.
     pub fn new(seed: u64) -> Self {
-        let (changes, certificate) = (watch::Sender::new(0), watch::Sender::new(Certificate::Genuine));
+        let (changes, certificate) = (
+            watch::Sender::new(0),
+            watch::Sender::new(Certificate::Genuine),
+        );
         let answers = watch::Sender::new(Answers::Genuine);
-        Self(Arc::new(Inner { seed, state: Mutex::default(), changes, certificate, answers }))
+        Self(Arc::new(Inner {
+            seed,
+            state: Mutex::default(),
+            changes,
+            certificate,
+            answers,
+        }))
     }
 
     /// Sets the conditions of links.
     ///
     /// # Errors
     /// Returns an error if the conditions are invalid; nothing has changed then.
-    pub fn set(&self, target: &FaultTarget, conditions: Conditions) -> Result<(), InvalidConditions> {
+    pub fn set(
+        &self,
+        target: &FaultTarget,
+        conditions: Conditions,
+    ) -> Result<(), InvalidConditions> {
         conditions.check()?;
         let lowered = conditions.lowered();
         lowered.check()?;
-        let set = ActiveConditions { given: conditions, lowered: Arc::new(lowered), since: now() };
+        let set = ActiveConditions {
+            given: conditions,
+            lowered: Arc::new(lowered),
+            since: now(),
+        };
         {
             let mut state = self.0.state.lock();
             match target {
@@ -241,7 +264,9 @@ impl Faults {
 
     /// Sets the certificate that the servers for nodes show; older connections are closed.
     pub fn set_certificate(&self, certificate: Certificate) {
-        self.0.certificate.send_if_modified(|now| std::mem::replace(now, certificate) != certificate);
+        self.0
+            .certificate
+            .send_if_modified(|now| std::mem::replace(now, certificate) != certificate);
     }
 
     /// Returns the certificate that the servers for nodes show, as a watch.
@@ -278,11 +303,18 @@ impl Faults {
             if waiting.len() >= MAX_PENDING_HOSTILE {
                 return Err(SendHostileError::Full(node.to_owned()));
             }
-            waiting.push_back(Injection { node: node.to_owned(), shape, written });
+            waiting.push_back(Injection {
+                node: node.to_owned(),
+                shape,
+                written,
+            });
         }
         self.changed();
         let written = timeout(HOSTILE_WRITE_TIMEOUT, done).await;
-        written.ok().and_then(Result::ok).ok_or_else(|| SendHostileError::NotWritten(node.to_owned()))
+        written
+            .ok()
+            .and_then(Result::ok)
+            .ok_or_else(|| SendHostileError::NotWritten(node.to_owned()))
     }
 
     /// Returns all faults that are injected now.
@@ -293,14 +325,23 @@ impl Faults {
             certificate: *self.0.certificate.borrow(),
             answers: *self.0.answers.borrow(),
             all: state.all.as_ref().map(|set| set.given.clone()),
-            nodes: state.nodes.iter().map(|(node, set)| (node.clone(), set.given.clone())).collect(),
+            nodes: state
+                .nodes
+                .iter()
+                .map(|(node, set)| (node.clone(), set.given.clone()))
+                .collect(),
         }
     }
 
     /// Returns the conditions of this node's link; `None` if it has no faults.
     pub(crate) fn on(&self, node: &str) -> Option<ActiveConditions> {
         let state = self.0.state.lock();
-        state.nodes.get(node).or(state.all.as_ref()).filter(|set| !set.lowered.is_perfect()).cloned()
+        state
+            .nodes
+            .get(node)
+            .or(state.all.as_ref())
+            .filter(|set| !set.lowered.is_perfect())
+            .cloned()
     }
 
     /// Returns a watch that changes with the conditions of links.
@@ -309,7 +350,9 @@ impl Faults {
     }
 
     fn changed(&self) {
-        self.0.changes.send_modify(|count| *count = count.wrapping_add(1));
+        self.0
+            .changes
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Takes the next hostile message for this node.

@@ -62,7 +62,10 @@ impl FromStr for Period {
             "d" => DAY,
             _ => return Err(no()),
         };
-        let millis = number.checked_mul(factor).filter(|millis| *millis <= MAX_MILLIS).ok_or_else(no)?;
+        let millis = number
+            .checked_mul(factor)
+            .filter(|millis| *millis <= MAX_MILLIS)
+            .ok_or_else(no)?;
         Ok(Self::millis(millis))
     }
 }
@@ -70,7 +73,11 @@ impl FromStr for Period {
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_millis();
-        if millis.is_multiple_of(1000) { write!(f, "{}s", millis / 1000) } else { write!(f, "{millis}ms") }
+        if millis.is_multiple_of(1000) {
+            write!(f, "{}s", millis / 1000)
+        } else {
+            write!(f, "{millis}ms")
+        }
     }
 }
 
@@ -82,7 +89,9 @@ impl Serialize for Period {
 
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -92,7 +101,10 @@ mod tests {
 
     #[test]
     fn spans_are_a_number_and_a_unit() {
-        let read = |text: &str| text.parse::<Period>().map(|period| period.get().as_millis());
+        let read = |text: &str| {
+            text.parse::<Period>()
+                .map(|period| period.get().as_millis())
+        };
         let rows = [
             ("0s", 0),
             ("250ms", 250),
@@ -104,8 +116,21 @@ mod tests {
         for (text, millis) in rows {
             assert_eq!(read(text), Ok(millis), "{text}");
         }
-        for text in ["", "5", "s", "-1s", "1.5s", "5 s", "3651d", "99999999999999999999s", "5sec"] {
-            assert!(read(text).unwrap_err().to_string().contains("250ms"), "{text}");
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "1.5s",
+            "5 s",
+            "3651d",
+            "99999999999999999999s",
+            "5sec",
+        ] {
+            assert!(
+                read(text).unwrap_err().to_string().contains("250ms"),
+                "{text}"
+            );
         }
     }
 

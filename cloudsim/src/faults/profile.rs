@@ -30,8 +30,14 @@ pub struct UnknownProfile(String);
 
 impl Profile {
     /// All profiles.
-    pub const ALL: [Self; 6] =
-        [Self::Satellite, Self::Cellular3G, Self::Cellular4G, Self::Wifi, Self::Offline555, Self::Vehicle];
+    pub const ALL: [Self; 6] = [
+        Self::Satellite,
+        Self::Cellular3G,
+        Self::Cellular4G,
+        Self::Wifi,
+        Self::Offline555,
+        Self::Vehicle,
+    ];
 
     /// Returns the name of the profile.
     pub fn name(self) -> &'static str {
@@ -50,7 +56,9 @@ impl FromStr for Profile {
     type Err = UnknownProfile;
 
     fn from_str(text: &str) -> Result<Self, UnknownProfile> {
-        let found = Self::ALL.into_iter().find(|profile| profile.name().eq_ignore_ascii_case(text));
+        let found = Self::ALL
+            .into_iter()
+            .find(|profile| profile.name().eq_ignore_ascii_case(text));
         found.ok_or_else(|| UnknownProfile(text.chars().take(40).collect()))
     }
 }
@@ -67,6 +75,12 @@ mod tests {
             let named = UnknownProfile(String::new()).to_string();
             assert!(named.contains(profile.name()), "{named}");
         }
-        assert!("Pigeon".parse::<Profile>().unwrap_err().to_string().contains("Satellite"));
+        assert!(
+            "Pigeon"
+                .parse::<Profile>()
+                .unwrap_err()
+                .to_string()
+                .contains("Satellite")
+        );
     }
 }

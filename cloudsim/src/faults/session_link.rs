@@ -8,7 +8,8 @@ use std::{
 use wire::{Message, Up, Upstream};
 
 use super::{
-    ActiveConditions, Conditions, Faults, Injection, Link, link_queue::LinkQueue, stale::StaleMessages,
+    ActiveConditions, Conditions, Faults, Injection, Link, link_queue::LinkQueue,
+    stale::StaleMessages,
 };
 
 /// The state of a link, and when it changes by its schedule.
@@ -34,7 +35,11 @@ pub(crate) fn session_link(faults: &Faults, node: &str) -> (Uplink, Downlink) {
         (faults.0.seed, node, number, direction).hash(&mut hasher);
         hasher.finish()
     };
-    let uplink = Uplink { faults: faults.clone(), node: node.to_owned(), queue: LinkQueue::new(seed("up")) };
+    let uplink = Uplink {
+        faults: faults.clone(),
+        node: node.to_owned(),
+        queue: LinkQueue::new(seed("up")),
+    };
     let downlink = Downlink {
         faults: faults.clone(),
         node: node.to_owned(),
@@ -69,7 +74,8 @@ impl Uplink {
             self.queue.offer(&Conditions::default(), size, message, now);
             return None;
         };
-        let refused = set.lowered.refuse_acknowledgements == Some(true) && is_acknowledgement(&message);
+        let refused =
+            set.lowered.refuse_acknowledgements == Some(true) && is_acknowledgement(&message);
         if !refused && LinkState::of(Some(&set), now).link == Link::Up {
             self.queue.offer(&set.lowered, size, message, now);
         }
@@ -109,13 +115,18 @@ impl Downlink {
             if self.queue.len() == 0 {
                 return true;
             }
-            self.queue.offer(&Conditions::default(), size, message.clone(), now);
+            self.queue
+                .offer(&Conditions::default(), size, message.clone(), now);
             return false;
         };
-        let refused = set.lowered.refuse_answers == Some(true) && !message.header.parent_msg_id.is_empty();
+        let refused =
+            set.lowered.refuse_answers == Some(true) && !message.header.parent_msg_id.is_empty();
         if !refused && LinkState::of(Some(&set), now).link == Link::Up {
             self.queue.offer(&set.lowered, size, message.clone(), now);
-            let older = set.lowered.stale.and_then(|part| self.stale.after(message, part));
+            let older = set
+                .lowered
+                .stale
+                .and_then(|part| self.stale.after(message, part));
             if let Some(older) = older {
                 self.queue.offer(&set.lowered, size, older, now);
             }
@@ -163,11 +174,14 @@ mod tests {
 
     fn object(name: &str) -> Message {
         let content = json!({"metadata": {"name": name}});
-        Downstream::put(Change::Update, "default", &ResourceType::Pod, name, content).into_message(0)
+        Downstream::put(Change::Update, "default", &ResourceType::Pod, name, content)
+            .into_message(0)
     }
 
     fn set(faults: &Faults, value: serde_json::Value) {
-        faults.set(&FaultTarget::All, serde_json::from_value(value).unwrap()).unwrap();
+        faults
+            .set(&FaultTarget::All, serde_json::from_value(value).unwrap())
+            .unwrap();
     }
 
     #[test]
@@ -192,7 +206,12 @@ mod tests {
         assert!(!down.passes(&object("b"), 1, now));
         assert!(up.arrived(now).is_none() && down.arrived(now).is_none());
         let later = now + Duration::from_secs(1);
-        let names = [up.arrived(later), up.arrived(later), down.arrived(later), down.arrived(later)];
+        let names = [
+            up.arrived(later),
+            up.arrived(later),
+            down.arrived(later),
+            down.arrived(later),
+        ];
         let names = names.map(|message| message.unwrap().content["metadata"]["name"].clone());
         assert_eq!(names, ["a", "b", "a", "b"]);
         assert!(up.offer(object("c"), 1, later).is_some() && down.passes(&object("c"), 1, later));
@@ -203,7 +222,10 @@ mod tests {
         let faults = Faults::new(1);
         let (mut up, mut down) = session_link(&faults, "edge-1");
         let now = Instant::now();
-        set(&faults, json!({"refuseAcknowledgements": true, "refuseAnswers": true}));
+        set(
+            &faults,
+            json!({"refuseAcknowledgements": true, "refuseAnswers": true}),
+        );
         let told = object("a");
         up.offer(told.acknowledgement(0), 1, now);
         down.passes(&object("b").answering("question"), 1, now);
@@ -239,7 +261,9 @@ mod tests {
         second.content["metadata"]["labels"] = json!({"new": "yes"});
         down.passes(&first, 1, now);
         down.passes(&second, 1, now);
-        let seen: Vec<_> = std::iter::from_fn(|| down.arrived(now)).map(|message| message.content).collect();
+        let seen: Vec<_> = std::iter::from_fn(|| down.arrived(now))
+            .map(|message| message.content)
+            .collect();
         assert_eq!(seen, [first.content.clone(), second.content, first.content]);
     }
 }

@@ -18,7 +18,10 @@ pub(crate) struct StaleMessages {
 impl StaleMessages {
     /// Creates an empty memory.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { chance: StdRng::seed_from_u64(seed), sent: VecDeque::new() }
+        Self {
+            chance: StdRng::seed_from_u64(seed),
+            sent: VecDeque::new(),
+        }
     }
 
     /// Remembers `message`. With probability `part`, returns an older version of its object to be sent after it.
@@ -28,10 +31,17 @@ impl StaleMessages {
             return None;
         }
         let resource = message.route.resource.as_str();
-        let place = self.sent.iter().position(|older| older.route.resource.as_str() == resource);
+        let place = self
+            .sent
+            .iter()
+            .position(|older| older.route.resource.as_str() == resource);
         // the first version is kept: the older, the harder to handle
         let older = match place {
-            Some(place) => self.sent.get(place).filter(|older| is_older(older, message)).cloned(),
+            Some(place) => self
+                .sent
+                .get(place)
+                .filter(|older| is_older(older, message))
+                .cloned(),
             None => {
                 self.sent.truncate(MAX_REMEMBERED - 1);
                 self.sent.push_front(message.clone());
@@ -39,7 +49,10 @@ impl StaleMessages {
             }
         };
         let older = older.filter(|_| drawn < part)?;
-        let header = wire::Header { msg_id: Message::new_id(), ..older.header.clone() };
+        let header = wire::Header {
+            msg_id: Message::new_id(),
+            ..older.header.clone()
+        };
         Some(Message { header, ..older })
     }
 }
@@ -47,7 +60,10 @@ impl StaleMessages {
 /// Reports whether a message carries the state of an object.
 fn carries_state(message: &Message) -> bool {
     message.header.parent_msg_id.is_empty()
-        && matches!(message.route.operation, Operation::Insert | Operation::Update | Operation::Delete)
+        && matches!(
+            message.route.operation,
+            Operation::Insert | Operation::Update | Operation::Delete
+        )
 }
 
 fn is_older(older: &Message, newer: &Message) -> bool {
@@ -67,7 +83,12 @@ mod tests {
     }
 
     fn revision(message: Option<Message>) -> Option<String> {
-        message.map(|message| message.content["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
+        message.map(|message| {
+            message.content["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
     }
 
     #[test]
@@ -75,8 +96,14 @@ mod tests {
         let mut stale = StaleMessages::new(1);
         assert_eq!(stale.after(&message(Change::Insert, "a", 1), 1.0), None);
         assert_eq!(stale.after(&message(Change::Insert, "b", 2), 1.0), None);
-        assert_eq!(revision(stale.after(&message(Change::Update, "a", 3), 1.0)).as_deref(), Some("1"));
-        assert_eq!(revision(stale.after(&message(Change::Delete, "a", 4), 1.0)).as_deref(), Some("1"));
+        assert_eq!(
+            revision(stale.after(&message(Change::Update, "a", 3), 1.0)).as_deref(),
+            Some("1")
+        );
+        assert_eq!(
+            revision(stale.after(&message(Change::Delete, "a", 4), 1.0)).as_deref(),
+            Some("1")
+        );
         assert_eq!(stale.after(&message(Change::Update, "a", 5), 0.0), None);
     }
 

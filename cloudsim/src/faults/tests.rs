@@ -3,11 +3,18 @@
 use super::*;
 
 fn delayed(millis: u64) -> Conditions {
-    Conditions { delay: Some(Period::millis(millis)), ..Conditions::default() }
+    Conditions {
+        delay: Some(Period::millis(millis)),
+        ..Conditions::default()
+    }
 }
 
 fn delay(faults: &Faults, node: &str) -> Option<u128> {
-    faults.on(node)?.lowered.delay.map(|delay| delay.get().as_millis())
+    faults
+        .on(node)?
+        .lowered
+        .delay
+        .map(|delay| delay.get().as_millis())
 }
 
 #[test]
@@ -17,21 +24,36 @@ fn a_nodes_own_conditions_count_in_place_of_those_of_all() {
     assert_eq!(delay(&faults, "edge-1"), None);
     faults.set(&FaultTarget::All, delayed(5)).unwrap();
     faults.set(&one, delayed(7)).unwrap();
-    assert_eq!((delay(&faults, "edge-1"), delay(&faults, "edge-2")), (Some(7), Some(5)));
+    assert_eq!(
+        (delay(&faults, "edge-1"), delay(&faults, "edge-2")),
+        (Some(7), Some(5))
+    );
     // its own conditions, which have no faults
     faults.set(&one, Conditions::default()).unwrap();
-    assert_eq!((delay(&faults, "edge-1"), delay(&faults, "edge-2")), (None, Some(5)));
+    assert_eq!(
+        (delay(&faults, "edge-1"), delay(&faults, "edge-2")),
+        (None, Some(5))
+    );
     faults.clear(&one);
     assert_eq!(delay(&faults, "edge-1"), Some(5));
     faults.clear_everything();
-    assert_eq!(faults.active(), ActiveFaults { seed: 1, ..ActiveFaults::default() });
+    assert_eq!(
+        faults.active(),
+        ActiveFaults {
+            seed: 1,
+            ..ActiveFaults::default()
+        }
+    );
 }
 
 #[test]
 fn what_is_impossible_changes_nothing() {
     let faults = Faults::new(1);
     faults.set(&FaultTarget::All, delayed(5)).unwrap();
-    let impossible = Conditions { drop: Some(7.0), ..Conditions::default() };
+    let impossible = Conditions {
+        drop: Some(7.0),
+        ..Conditions::default()
+    };
     assert!(faults.set(&FaultTarget::All, impossible).is_err());
     assert_eq!(delay(&faults, "edge-1"), Some(5));
 }
@@ -40,7 +62,10 @@ fn what_is_impossible_changes_nothing() {
 async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     let faults = Faults::new(1);
     let nobody = faults.send_hostile("edge-1", Shape::Null).await;
-    assert_eq!(nobody, Err(SendHostileError::NotConnected("edge-1".to_owned())));
+    assert_eq!(
+        nobody,
+        Err(SendHostileError::NotConnected("edge-1".to_owned()))
+    );
     let older = session_link(&faults, "edge-1");
     let sender = faults.clone();
     let sending = tokio::spawn(async move { sender.send_hostile("edge-1", Shape::Null).await });
@@ -51,8 +76,14 @@ async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     // a newer session begins, and the older one ends
     let newer = session_link(&faults, "edge-1");
     drop(older);
-    assert_eq!(sending.await.unwrap(), Err(SendHostileError::NotWritten("edge-1".to_owned())));
-    assert!(faults.0.state.lock().hostile.contains_key("edge-1"), "the newer one is there");
+    assert_eq!(
+        sending.await.unwrap(),
+        Err(SendHostileError::NotWritten("edge-1".to_owned()))
+    );
+    assert!(
+        faults.0.state.lock().hostile.contains_key("edge-1"),
+        "the newer one is there"
+    );
     drop(newer);
     assert!(faults.0.state.lock().hostile.is_empty());
 }

@@ -26,8 +26,11 @@ pub(super) async fn accept_node(
     shared: &Shared,
     shutdown: &CancellationToken,
 ) -> Option<Helpers> {
-    let (node, peer, certificate) =
-        (session_request.node.clone(), session_request.address, session_request.certificate.clone());
+    let (node, peer, certificate) = (
+        session_request.node.clone(),
+        session_request.address,
+        session_request.certificate.clone(),
+    );
     let mut first = None;
     if shared.sessions.has(&node) {
         // a connection that the node abandoned before it was answered must not end the one in use
@@ -41,11 +44,17 @@ pub(super) async fn accept_node(
             Err(_) => {}
         }
     }
-    let registered = match shared.sessions.begin(session_request, shared.limits.nodes, shutdown) {
+    let registered = match shared
+        .sessions
+        .begin(session_request, shared.limits.nodes, shutdown)
+    {
         Ok(registered) => registered,
         Err(SessionRefusal::TooMany) => {
             let limit = shared.limits.nodes;
-            warn!(node, limit, "CloudHub connection rejected: node limit reached");
+            warn!(
+                node,
+                limit, "CloudHub connection rejected: node limit reached"
+            );
             return None;
         }
         Err(SessionRefusal::Superseded) => {
@@ -65,7 +74,13 @@ pub(super) async fn accept_node(
         return None;
     }
     info!(node, %peer, "connected");
-    let ends = connected.with(&shared.faults, &node, first, shared.limits.write, &registered.traffic);
+    let ends = connected.with(
+        &shared.faults,
+        &node,
+        first,
+        shared.limits.write,
+        &registered.traffic,
+    );
     let (ended, helpers) = session::run(&node, ends, shared, &registered).await;
     // the table's entry goes first: whatever the helpers still do, the node is not connected
     drop(registered);

@@ -42,7 +42,12 @@ impl Acceptor {
         let (sessions, faults) = (Sessions::default(), Faults::new(0));
         Self(Shared {
             number: 0,
-            controllers: Controllers { edge, dynamic, devices, rules: None },
+            controllers: Controllers {
+                edge,
+                dynamic,
+                devices,
+                rules: None,
+            },
             records,
             mailboxes,
             limits,
@@ -54,11 +59,17 @@ impl Acceptor {
     }
 
     /// Runs the session of `node` over an established WebSocket connection; returns when it has ended.
-    pub async fn accept_node(&self, node: &str, connection: DuplexStream, shutdown: &CancellationToken) {
+    pub async fn accept_node(
+        &self,
+        node: &str,
+        connection: DuplexStream,
+        shutdown: &CancellationToken,
+    ) {
         let limits = &self.0.limits;
         let stream: Box<dyn Stream> = Box::new(connection);
         let socket =
-            WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits))).await;
+            WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits)))
+                .await;
         let (incoming, outgoing) = transport::websocket(socket, limits.max_message, false);
         let (node, sequence) = (node.to_owned(), self.0.sessions.next_sequence());
         let session_request = SessionRequest {
@@ -71,8 +82,19 @@ impl Acceptor {
             new_certificate: None,
             certificate: None,
         };
-        let connected = Connected { incoming, outgoing, mute: None };
-        let helpers = accept_node(session_request, connected, Certificate::Genuine, &self.0, shutdown).await;
+        let connected = Connected {
+            incoming,
+            outgoing,
+            mute: None,
+        };
+        let helpers = accept_node(
+            session_request,
+            connected,
+            Certificate::Genuine,
+            &self.0,
+            shutdown,
+        )
+        .await;
         if let Some(helpers) = helpers {
             helpers.finish().await;
         }

@@ -51,7 +51,13 @@ impl AckLane {
     /// Creates an empty lane that sends a message again if it is not acknowledged within `ack_timeout`.
     pub(super) fn new(ack_timeout: Duration) -> Self {
         let (order, exhausted) = (VecDeque::new(), VecDeque::new());
-        Self { ack_timeout, order, exhausted, pending: HashMap::new(), in_flight: None }
+        Self {
+            ack_timeout,
+            order,
+            exhausted,
+            pending: HashMap::new(),
+            in_flight: None,
+        }
     }
 
     /// Adds a message. An older revision of the same object is dropped; a pending deletion is never replaced.
@@ -59,7 +65,11 @@ impl AckLane {
         if self.superseded(&delivery) {
             return;
         }
-        if self.pending.insert(delivery.key.clone(), delivery.clone()).is_none() {
+        if self
+            .pending
+            .insert(delivery.key.clone(), delivery.clone())
+            .is_none()
+        {
             self.order.push_back(delivery.key);
         }
     }
@@ -71,10 +81,12 @@ impl AckLane {
             .as_ref()
             .map(|in_flight| &in_flight.delivery)
             .filter(|flying| flying.key == delivery.key);
-        waiting.into_iter().chain(flying).any(|other| match (other.is_delete(), delivery.is_delete()) {
-            (true, _) => true,
-            (false, true) => false,
-            (false, false) => other.revision >= delivery.revision,
+        waiting.into_iter().chain(flying).any(|other| {
+            match (other.is_delete(), delivery.is_delete()) {
+                (true, _) => true,
+                (false, true) => false,
+                (false, false) => other.revision >= delivery.revision,
+            }
         })
     }
 
@@ -86,7 +98,11 @@ impl AckLane {
             if now < again {
                 return Step::Wait(again);
             }
-            let attempts = if in_flight.exhausted && !self.order.is_empty() { 1 } else { ATTEMPTS };
+            let attempts = if in_flight.exhausted && !self.order.is_empty() {
+                1
+            } else {
+                ATTEMPTS
+            };
             if in_flight.attempts < attempts {
                 in_flight.attempts += 1;
                 in_flight.sent = now;
@@ -99,7 +115,12 @@ impl AckLane {
         while let Some((key, exhausted)) = self.next() {
             if let Some(delivery) = self.pending.remove(&key) {
                 let message = delivery.message.clone();
-                self.in_flight = Some(InFlight { delivery, sent: now, attempts: 1, exhausted });
+                self.in_flight = Some(InFlight {
+                    delivery,
+                    sent: now,
+                    attempts: 1,
+                    exhausted,
+                });
                 return Step::Send(Box::new(message));
             }
         }
@@ -113,7 +134,9 @@ impl AckLane {
 
     /// Reports whether the message on the wire is being repeated, so that others should be offered.
     pub(super) fn is_repeating(&self) -> bool {
-        self.in_flight.as_ref().is_some_and(|in_flight| in_flight.exhausted || in_flight.attempts > 1)
+        self.in_flight
+            .as_ref()
+            .is_some_and(|in_flight| in_flight.exhausted || in_flight.attempts > 1)
     }
 
     fn requeue(&mut self, delivery: Delivery) {

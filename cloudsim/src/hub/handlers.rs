@@ -37,7 +37,10 @@ impl Helpers {
         records: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
         let tasks = [tokio::spawn(requests), tokio::spawn(records)].map(AbortOnDropHandle::new);
-        Self { node: node.to_owned(), tasks }
+        Self {
+            node: node.to_owned(),
+            tasks,
+        }
     }
 
     /// Waits until what has arrived is handled and recorded. Tasks that take longer are ended: the node sends again what was not answered.
@@ -154,6 +157,9 @@ mod tests {
         Helpers::spawn("edge-1", never, slow).finish().await;
         assert!(begun.elapsed() <= FINISH_TIMEOUT + Duration::from_millis(10));
         assert!(written.await.is_ok(), "the records are written");
-        assert!(ended.await.is_err(), "what the endless task held is dropped");
+        assert!(
+            ended.await.is_err(),
+            "what the endless task held is dropped"
+        );
     }
 }

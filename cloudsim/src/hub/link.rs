@@ -58,11 +58,30 @@ impl Connected {
         limit: Duration,
         traffic: &Arc<Traffic>,
     ) -> (Reader, Writer) {
-        let Self { incoming, outgoing, mute } = self;
+        let Self {
+            incoming,
+            outgoing,
+            mute,
+        } = self;
         let (uplink, downlink) = faults::session_link(faults, node);
         let (changes, quiet) = (faults.changes(), MuteGuard { mute, on: false });
-        let reader = Reader { incoming, uplink, changes, quiet, first, traffic: traffic.clone() };
-        (reader, Writer { outgoing, downlink, limit, traffic: traffic.clone() })
+        let reader = Reader {
+            incoming,
+            uplink,
+            changes,
+            quiet,
+            first,
+            traffic: traffic.clone(),
+        };
+        (
+            reader,
+            Writer {
+                outgoing,
+                downlink,
+                limit,
+                traffic: traffic.clone(),
+            },
+        )
     }
 }
 
@@ -113,7 +132,11 @@ impl Reader {
 
 impl Writer {
     /// Writes a message, or queues it on a faulty link. Returns the size of a message of more than `most` bytes, which is not sent.
-    pub(super) async fn send(&mut self, message: &Message, most: usize) -> Result<Option<usize>, EndReason> {
+    pub(super) async fn send(
+        &mut self,
+        message: &Message,
+        most: usize,
+    ) -> Result<Option<usize>, EndReason> {
         let encoded = self.outgoing.encode(message);
         if encoded.size() > most {
             return Ok(Some(encoded.size()));

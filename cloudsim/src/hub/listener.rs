@@ -62,15 +62,29 @@ impl Hub {
         (faults, sessions): (&Faults, Sessions),
     ) -> Result<Self, BindError> {
         let (connections, refusals) = (limits.connections, Refusals::default());
-        let listener = LimitedListener::bind("CloudHub", address, connections, refusals.clone()).await;
+        let listener =
+            LimitedListener::bind("CloudHub", address, connections, refusals.clone()).await;
         let listener = listener.map_err(|source| BindError::Listen { address, source })?;
         let replicas = Replicas::new(replicas, &limits, faults, &sessions, (&trust, &refusals));
-        Ok(Self { listener, trust, quic: None, replicas, sessions, connections, refusals })
+        Ok(Self {
+            listener,
+            trust,
+            quic: None,
+            replicas,
+            sessions,
+            connections,
+            refusals,
+        })
     }
 
     /// Binds a QUIC socket, too, and returns its address.
     pub fn bind_quic(&mut self, address: SocketAddr) -> Result<SocketAddr, QuicBindError> {
-        let quic = QuicHub::bind(address, self.trust.clone(), self.connections, self.refusals.clone())?;
+        let quic = QuicHub::bind(
+            address,
+            self.trust.clone(),
+            self.connections,
+            self.refusals.clone(),
+        )?;
         let address = quic.local_addr();
         self.quic = Some(quic);
         Ok(address)
@@ -87,8 +101,10 @@ impl Hub {
         // if one of the two listeners ends, the hub ends as a whole: it would look as if it worked
         let ended = shutdown.child_token();
         let quic = self.quic.take().map(|quic| {
-            let (quic, ended) =
-                (quic.run(self.replicas.clone(), tasks.clone(), ended.clone()), ended.clone());
+            let (quic, ended) = (
+                quic.run(self.replicas.clone(), tasks.clone(), ended.clone()),
+                ended.clone(),
+            );
             async move {
                 quic.await;
                 ended.cancel();
@@ -111,7 +127,9 @@ impl Hub {
                 }
                 accepted = self.listener.accept() => accepted,
             };
-            let Some(shared) = self.replicas.next() else { continue };
+            let Some(shared) = self.replicas.next() else {
+                continue;
+            };
             let keys = (shared.faults.shown(), self.trust.hub());
             tasks.spawn(serve(stream, (peer, slot), keys, shared, shutdown.clone()));
         }
@@ -132,24 +150,33 @@ async fn serve(
         () = slot.evicted() => return debug!(%peer, "a connection without a session made room for others"),
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let Upgraded { node, sequence, instance, new_certificate, certificate, socket, compressed } =
-        match upgraded {
-            Ok(Ok(upgraded)) => upgraded,
-            Ok(Err(error)) if error.is_of_no_node() => {
-                return debug!(%peer, "connection without a certificate closed");
+    let Upgraded {
+        node,
+        sequence,
+        instance,
+        new_certificate,
+        certificate,
+        socket,
+        compressed,
+    } = match upgraded {
+        Ok(Ok(upgraded)) => upgraded,
+        Ok(Err(error)) if error.is_of_no_node() => {
+            return debug!(%peer, "connection without a certificate closed");
+        }
+        Ok(Err(error)) => {
+            shared.sessions.metrics().refused(RefusalReason::Connection);
+            if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
+                let error = &error as &dyn std::error::Error;
+                warn!(%peer, times, error, "CloudHub connection rejected");
             }
-            Ok(Err(error)) => {
-                shared.sessions.metrics().refused(RefusalReason::Connection);
-                if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
-                    let error = &error as &dyn std::error::Error;
-                    warn!(%peer, times, error, "CloudHub connection rejected");
-                }
-                return;
-            }
-            Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
-        };
+            return;
+        }
+        Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
+    };
     // from here on it has a session, whose number is limited
-    let Ok(active) = slot.begin(false) else { return };
+    let Ok(active) = slot.begin(false) else {
+        return;
+    };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = Transport::WebSocket;
     let session_request = SessionRequest {
@@ -162,7 +189,11 @@ async fn serve(
         new_certificate,
         certificate: Some(certificate),
     };
-    let connected = Connected { incoming, outgoing, mute: None };
+    let connected = Connected {
+        incoming,
+        outgoing,
+        mute: None,
+    };
     let helpers = accept_node(session_request, connected, shown, &shared, &shutdown).await;
     drop((active, slot));
     if let Some(helpers) = helpers {

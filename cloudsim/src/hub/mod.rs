@@ -69,7 +69,10 @@ pub struct Limits {
 impl Limits {
     /// Returns the limits of a listener of which a node has one connection.
     pub(crate) fn listener(&self) -> ListenerLimits {
-        ListenerLimits { nodes: self.nodes, connections: self.connections }
+        ListenerLimits {
+            nodes: self.nodes,
+            connections: self.connections,
+        }
     }
 }
 
@@ -152,12 +155,24 @@ impl Replicas {
         (trust, refusals): (&Trust, &Refusals),
     ) -> Self {
         let all = replicas.into_iter().enumerate().map(|(number, replica)| {
-            let Replica { edge, dynamic, devices, rules, records, mailboxes } = replica;
+            let Replica {
+                edge,
+                dynamic,
+                devices,
+                rules,
+                records,
+                mailboxes,
+            } = replica;
             let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());
             let (refusals, trust) = (refusals.clone(), Some(trust.clone()));
             Shared {
                 number,
-                controllers: Controllers { edge, dynamic, devices, rules: Some(rules) },
+                controllers: Controllers {
+                    edge,
+                    dynamic,
+                    devices,
+                    rules: Some(rules),
+                },
                 records,
                 mailboxes,
                 limits,
@@ -167,7 +182,10 @@ impl Replicas {
                 trust,
             }
         });
-        Self(Arc::new(ReplicaRing { all: all.collect(), next: AtomicUsize::new(0) }))
+        Self(Arc::new(ReplicaRing {
+            all: all.collect(),
+            next: AtomicUsize::new(0),
+        }))
     }
 
     /// Returns the next replica; `None` if there are none.

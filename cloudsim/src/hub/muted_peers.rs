@@ -49,7 +49,11 @@ impl AsyncUdpSocket for FilteredSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        if self.mute.has(&transmit.destination) { Ok(()) } else { self.inner.try_send(transmit) }
+        if self.mute.has(&transmit.destination) {
+            Ok(())
+        } else {
+            self.inner.try_send(transmit)
+        }
     }
 
     fn poll_recv(

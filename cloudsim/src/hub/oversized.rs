@@ -24,7 +24,10 @@ pub(super) struct OversizedMessages {
 impl OversizedMessages {
     /// Creates the counter of a session whose node accepts messages of `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, reported: Repeated::default() }
+        Self {
+            limit,
+            reported: Repeated::default(),
+        }
     }
 
     /// Reports that a message of this size was not sent to the node.
@@ -51,7 +54,10 @@ impl OversizedMessages {
             let message = format!(
                 "node {node} was not sent this object: the message has {bytes} bytes, and the node accepts {limit}; make the object smaller"
             );
-            events.record_about(reference(object), NewEvent::warning(Component::CloudHub, REASON, message));
+            events.record_about(
+                reference(object),
+                NewEvent::warning(Component::CloudHub, REASON, message),
+            );
         }
     }
 }

@@ -30,7 +30,11 @@ impl PendingAcks {
     pub(super) fn holds(&mut self, object: ObjectRef, revision: u64, now: Instant) {
         self.last = Some(now);
         let uid = object.uid.clone();
-        if self.revisions.insert(uid.clone(), (object, revision)).is_none() {
+        if self
+            .revisions
+            .insert(uid.clone(), (object, revision))
+            .is_none()
+        {
             self.order.push_back((uid, now));
         }
     }
@@ -46,7 +50,8 @@ impl PendingAcks {
     /// Returns when the next record is due; `None` if there is none.
     pub(super) fn due(&self) -> Option<Instant> {
         let (_, came) = self.order.front()?;
-        self.last.map(|last| (last + FLUSH_INTERVAL).min(*came + MAX_FLUSH_DELAY))
+        self.last
+            .map(|last| (last + FLUSH_INTERVAL).min(*came + MAX_FLUSH_DELAY))
     }
 
     /// Takes the next record.
@@ -66,7 +71,10 @@ mod tests {
     use crate::mailbox::{ObjectKind, ObjectPath};
 
     fn object(uid: &str) -> ObjectRef {
-        ObjectRef { path: ObjectPath::new(ObjectKind::Pod, "default", uid), uid: uid.to_owned() }
+        ObjectRef {
+            path: ObjectPath::new(ObjectKind::Pod, "default", uid),
+            uid: uid.to_owned(),
+        }
     }
 
     fn after(start: Instant, millis: u64) -> Instant {

@@ -6,8 +6,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use limits::{ConnectionLimits, ConnectionSlot};
 use quinn::{
-    Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig, TokioRuntime, TransportConfig,
-    VarInt, crypto::rustls::QuicServerConfig,
+    Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig, TokioRuntime,
+    TransportConfig, VarInt, crypto::rustls::QuicServerConfig,
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -82,7 +82,10 @@ impl QuicHub {
         let runtime = Arc::new(TokioRuntime);
         let socket = bind_udp(address).and_then(|socket| runtime.wrap_udp_socket(socket));
         let mute = MutedPeers::default();
-        let socket = FilteredSocket { inner: socket.map_err(failed)?, mute: mute.clone() };
+        let socket = FilteredSocket {
+            inner: socket.map_err(failed)?,
+            mute: mute.clone(),
+        };
         let endpoint = Endpoint::new_with_abstract_socket(
             EndpointConfig::default(),
             Some(config),
@@ -92,7 +95,12 @@ impl QuicHub {
         let endpoint = endpoint.map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
         let listener = LimitedEndpoint::new("CloudHub", endpoint, limits, refusals);
-        Ok(Self { listener, address, trust, mute })
+        Ok(Self {
+            listener,
+            address,
+            trust,
+            mute,
+        })
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -100,7 +108,12 @@ impl QuicHub {
     }
 
     /// Serves until `shutdown`; sessions run in `tasks`.
-    pub(super) async fn run(mut self, replicas: Replicas, tasks: TaskTracker, shutdown: CancellationToken) {
+    pub(super) async fn run(
+        mut self,
+        replicas: Replicas,
+        tasks: TaskTracker,
+        shutdown: CancellationToken,
+    ) {
         let mut shown = self.trust.shown();
         loop {
             let accepted = tokio::select! {
@@ -120,7 +133,9 @@ impl QuicHub {
                 }
                 accepted = self.listener.accept() => accepted,
             };
-            let (Some((incoming, slot)), Some(shared)) = (accepted, replicas.next()) else { break };
+            let (Some((incoming, slot)), Some(shared)) = (accepted, replicas.next()) else {
+                break;
+            };
             let ends = (self.mute.clone(), slot);
             tasks.spawn(serve(incoming, shown, ends, shared, shutdown.clone()));
         }
@@ -133,7 +148,9 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, QuicBindErr
     tls.alpn_protocols = vec![frame::ALPN.to_vec()];
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
-    transport.max_concurrent_bidi_streams(STREAMS).max_concurrent_uni_streams(VarInt::from_u32(0));
+    transport
+        .max_concurrent_bidi_streams(STREAMS)
+        .max_concurrent_uni_streams(VarInt::from_u32(0));
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     config.transport_config(Arc::new(transport));
     Ok(config)
@@ -156,7 +173,9 @@ async fn serve(
     match welcomed {
         Ok(Ok((node, (new_certificate, certificate), sequence, (incoming, outgoing)))) => {
             // it has a session from here on, of which there are so many at most
-            let Ok(active) = slot.begin(false) else { return };
+            let Ok(active) = slot.begin(false) else {
+                return;
+            };
             let mute = Some((mute, peer));
             let session_request = SessionRequest {
                 node,
@@ -168,7 +187,11 @@ async fn serve(
                 new_certificate,
                 certificate,
             };
-            let connected = Connected { incoming, outgoing, mute };
+            let connected = Connected {
+                incoming,
+                outgoing,
+                mute,
+            };
             let helpers = accept_node(session_request, connected, shown, &shared, &shutdown).await;
             drop((active, slot));
             if let Some(helpers) = helpers {
@@ -186,8 +209,12 @@ async fn serve(
     }
 }
 
-type Welcome =
-    (String, (Option<Vec<u8>>, Option<Vec<u8>>), RequestSequence, (transport::Incoming, transport::Outgoing));
+type Welcome = (
+    String,
+    (Option<Vec<u8>>, Option<Vec<u8>>),
+    RequestSequence,
+    (transport::Incoming, transport::Outgoing),
+);
 
 /// The node's name, what it begins anew with and what it shows, when it asked for its session, and its stream of messages.
 async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure> {
@@ -214,7 +241,9 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     let node = match named {
         Ok(node) => node,
         Err(why) => {
-            answer.write_all(&frame::encode(&reply(&hello, &why))).await?;
+            answer
+                .write_all(&frame::encode(&reply(&hello, &why)))
+                .await?;
             answer.finish()?;
             // the node closes when it has read why
             connection.closed().await;
@@ -222,9 +251,13 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
         }
     };
     wait_for_link(&shared.faults, &node).await?;
-    let new_certificate = shared.sessions.new_certificate(&node, certificate.as_deref());
+    let new_certificate = shared
+        .sessions
+        .new_certificate(&node, certificate.as_deref());
     let sequence = shared.sessions.next_sequence();
-    answer.write_all(&frame::encode(&reply(&hello, "ack"))).await?;
+    answer
+        .write_all(&frame::encode(&reply(&hello, "ack")))
+        .await?;
     let (send, mut receive) = connection.accept_bi().await?;
     let mut usage = [0; frame::MESSAGES.len()];
     receive.read_exact(&mut usage).await?;
@@ -234,7 +267,12 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     info!(node, "came by QUIC");
     let incoming = transport::Incoming::Quic(receive, Decoder::new(shared.limits.max_message));
     let shown = certificate.map(|shown| shown.as_ref().to_owned());
-    Ok((node, (new_certificate, shown), sequence, (incoming, transport::Outgoing::Quic(send, connection))))
+    Ok((
+        node,
+        (new_certificate, shown),
+        sequence,
+        (incoming, transport::Outgoing::Quic(send, connection)),
+    ))
 }
 
 /// A node is who its certificate says, and its greeting must say the same.
@@ -243,7 +281,11 @@ fn named(certificate: Option<&[u8]>, hello: &Message) -> Result<String, String> 
     if hello.route.resource.as_str() != frame::HELLO {
         return Err("the first frame is no greeting".to_owned());
     }
-    let claimed = hello.content.pointer("/Node_id/0").and_then(Value::as_str).unwrap_or_default();
+    let claimed = hello
+        .content
+        .pointer("/Node_id/0")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if claimed != node {
         return Err(format!(
             "the greeting's Node_id says {claimed:?} and the certificate {node:?}; start the agent with the name that its certificate was issued for, or enrol it anew"
@@ -253,6 +295,10 @@ fn named(certificate: Option<&[u8]>, hello: &Message) -> Result<String, String> 
 }
 
 fn reply(hello: &Message, content: &str) -> Message {
-    let route = Route { operation: Operation::Response, ..hello.route.clone() };
-    Message::new(route, Value::from(content), hello.header.timestamp).answering(&hello.header.msg_id)
+    let route = Route {
+        operation: Operation::Response,
+        ..hello.route.clone()
+    };
+    Message::new(route, Value::from(content), hello.header.timestamp)
+        .answering(&hello.header.msg_id)
 }

@@ -65,7 +65,12 @@ async fn serve(
     let (records, to_write) = mpsc::channel(ANSWER_QUEUE);
     let helpers = Helpers::spawn(
         node,
-        handle_requests(node.to_owned(), shared.controllers.clone(), waiting, answers),
+        handle_requests(
+            node.to_owned(),
+            shared.controllers.clone(),
+            waiting,
+            answers,
+        ),
         write_records(node.to_owned(), shared.records.clone(), to_write),
     );
     let session = Session {
@@ -84,7 +89,10 @@ async fn serve(
     };
     let running = session.run(reader, mailbox, &requests, replies, registered);
     // dropping it drops what it holds
-    let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or(EndReason::Panicked);
+    let ended = AssertUnwindSafe(running)
+        .catch_unwind()
+        .await
+        .unwrap_or(EndReason::Panicked);
     // the senders are dropped here: requests that have arrived are still handled, acknowledgements still recorded
     (ended, helpers)
 }
@@ -96,7 +104,11 @@ fn load(
     node: &str,
     new_certificate: Option<Vec<u8>>,
 ) -> AbortOnDropHandle<Result<Synced, kube::Error>> {
-    let (records, sessions, node) = (shared.records.clone(), shared.sessions.clone(), node.to_owned());
+    let (records, sessions, node) = (
+        shared.records.clone(),
+        shared.sessions.clone(),
+        node.to_owned(),
+    );
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut synced = records.load(&node).await?;
         if let Some(certificate) = new_certificate {
@@ -198,7 +210,8 @@ impl Session<'_> {
             };
             if let Err(ended) = done {
                 if let EndReason::Malformed(error) = &ended {
-                    self.send_close(CloseCode::Invalid, &error.to_string()).await;
+                    self.send_close(CloseCode::Invalid, &error.to_string())
+                        .await;
                 }
                 return ended;
             }
@@ -226,12 +239,20 @@ impl Session<'_> {
             return Ok(());
         }
         // what could not be recorded is not sent: the node asks again
-        if self.is_announced(&delivery).await { self.enqueue(delivery).await } else { Ok(()) }
+        if self.is_announced(&delivery).await {
+            self.enqueue(delivery).await
+        } else {
+            Ok(())
+        }
     }
 
     /// Sends what can be sent; returns when to call it again.
     async fn advance(&mut self) -> Result<Option<Instant>, EndReason> {
-        let next = if self.early.is_some() { None } else { self.work().await? };
+        let next = if self.early.is_some() {
+            None
+        } else {
+            self.work().await?
+        };
         self.traffic.queue(self.lane.len() + self.work_queue.len());
         let arrives = self.writer.flush().await?;
         Ok(next.into_iter().chain(arrives).min())
@@ -281,7 +302,12 @@ impl Session<'_> {
     async fn update(&mut self, path: &ObjectPath) -> Result<Vec<Reply>, kube::Error> {
         match path.kind {
             ObjectKind::Device | ObjectKind::DeviceModel => {
-                let update = self.shared.controllers.devices.update(self.node, path, &self.synced).await?;
+                let update = self
+                    .shared
+                    .controllers
+                    .devices
+                    .update(self.node, path, &self.synced)
+                    .await?;
                 if update.again {
                     self.work_queue.follow(path.clone());
                 }
@@ -292,8 +318,12 @@ impl Session<'_> {
             | ObjectKind::Secret
             | ObjectKind::Access
             | ObjectKind::Pod => {
-                let deliveries =
-                    self.shared.controllers.edge.deliveries(self.node, path, &self.synced).await?;
+                let deliveries = self
+                    .shared
+                    .controllers
+                    .edge
+                    .deliveries(self.node, path, &self.synced)
+                    .await?;
                 Ok(deliveries.into_iter().map(Reply::Acknowledged).collect())
             }
         }
@@ -317,7 +347,9 @@ impl Session<'_> {
     ///
     /// Returns false if a record could not be written; the object must then be looked at again.
     async fn offer(&mut self, deliveries: Vec<Delivery>) -> Result<bool, EndReason> {
-        let replaced = deliveries.iter().any(|delivery| !deletes_own_node(delivery));
+        let replaced = deliveries
+            .iter()
+            .any(|delivery| !deletes_own_node(delivery));
         for delivery in deliveries {
             if !deletes_own_node(&delivery) {
                 if !self.is_announced(&delivery).await {
@@ -342,16 +374,22 @@ impl Session<'_> {
     /// Records that the node may hold the object before it is sent for the first time. Otherwise the node could not be told of the
     /// object's deletion if this process ends before the acknowledgement. Returns false if that failed.
     async fn is_announced(&mut self, delivery: &Delivery) -> bool {
-        let Some(object) = &delivery.object else { return true };
+        let Some(object) = &delivery.object else {
+            return true;
+        };
         if delivery.revision.is_none() || self.synced.contains_key(&object.uid) {
             return true;
         }
         let (written, waiting) = oneshot::channel();
-        let sent = self.records.send((Record::Sent(object.clone()), Some(written))).await;
+        let sent = self
+            .records
+            .send((Record::Sent(object.clone()), Some(written)))
+            .await;
         if sent.is_err() || waiting.await.is_err() {
             return false;
         }
-        self.synced.insert(object.uid.clone(), (object.path.clone(), 0));
+        self.synced
+            .insert(object.uid.clone(), (object.path.clone(), 0));
         true
     }
 
@@ -383,7 +421,9 @@ impl Session<'_> {
     ) -> Result<(), EndReason> {
         let message = message?;
         self.heard = now();
-        let Some(message) = message else { return Ok(()) };
+        let Some(message) = message else {
+            return Ok(());
+        };
         let up = Up::from(message);
         if let Upstream::Ack { .. } = up.body {
             self.acknowledged(&up.header.parent_msg_id).await;
@@ -396,13 +436,20 @@ impl Session<'_> {
     }
 
     async fn acknowledged(&mut self, id: &str) {
-        let Some(Delivery { object, revision, .. }) = self.lane.acknowledged(id) else {
-            return debug!(node = self.node, id, "an acknowledgement that nothing waits for");
+        let Some(Delivery {
+            object, revision, ..
+        }) = self.lane.acknowledged(id)
+        else {
+            return debug!(
+                node = self.node,
+                id, "an acknowledgement that nothing waits for"
+            );
         };
         let Some(object) = object else { return };
         let record = match revision {
             Some(revision) => {
-                self.synced.insert(object.uid.clone(), (object.path.clone(), revision));
+                self.synced
+                    .insert(object.uid.clone(), (object.path.clone(), revision));
                 Record::Holds(object, revision)
             }
             None => {
@@ -423,13 +470,18 @@ impl Session<'_> {
     /// Sends a message, or reports that it is larger than the node accepts. Its sender may wait for an answer in vain, and other messages
     /// follow.
     async fn send(&mut self, message: &Message) -> Result<(), EndReason> {
-        let Some(bytes) = self.writer.send(message, self.shared.limits.max_sent_message).await? else {
+        let Some(bytes) = self
+            .writer
+            .send(message, self.shared.limits.max_sent_message)
+            .await?
+        else {
             return Ok(());
         };
         let skipped = self.lane.acknowledged(&message.header.msg_id);
         let object = skipped.and_then(|delivery| delivery.object);
         let events = self.shared.controllers.devices.events();
-        self.oversized.report(events, self.node, (message, object.as_ref()), bytes);
+        self.oversized
+            .report(events, self.node, (message, object.as_ref()), bytes);
         Ok(())
     }
 
@@ -441,5 +493,8 @@ impl Session<'_> {
 /// Reports whether the delivery tells a node of its own deletion; no node hears of another.
 fn deletes_own_node(delivery: &Delivery) -> bool {
     delivery.revision.is_none()
-        && delivery.object.as_ref().is_some_and(|object| object.path.kind == ObjectKind::Node)
+        && delivery
+            .object
+            .as_ref()
+            .is_some_and(|object| object.path.kind == ObjectKind::Node)
 }

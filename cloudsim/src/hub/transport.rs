@@ -65,7 +65,10 @@ impl Encoded {
 pub(super) fn websocket(socket: Socket, limit: usize, compressed: bool) -> (Incoming, Outgoing) {
     let (writer, reader) = socket.split();
     let incoming = Incoming::WebSocket(reader, limit, compressed.then(Decompressor::default));
-    (incoming, Outgoing::WebSocket(writer, compressed.then(Compressor::default)))
+    (
+        incoming,
+        Outgoing::WebSocket(writer, compressed.then(Compressor::default)),
+    )
 }
 
 impl Incoming {
@@ -74,9 +77,13 @@ impl Incoming {
         match self {
             Self::WebSocket(reader, limit, decompressor) => {
                 let (bytes, is_binary) = match reader.next().await {
-                    None | Some(Ok(tungstenite::Message::Close(_))) => return Err(EndReason::Closed),
+                    None | Some(Ok(tungstenite::Message::Close(_))) => {
+                        return Err(EndReason::Closed);
+                    }
                     Some(Err(error)) => return Err(EndReason::Socket(Box::new(error))),
-                    Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
+                    Some(Ok(
+                        frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)),
+                    )) => {
                         let is_binary = frame.is_binary();
                         (frame.into_data(), is_binary)
                     }
@@ -87,7 +94,9 @@ impl Incoming {
                     return Ok(None);
                 }
                 let bytes = match decompressor {
-                    Some(one) => one.read(bytes, is_binary, *limit).map_err(EndReason::Compression)?,
+                    Some(one) => one
+                        .read(bytes, is_binary, *limit)
+                        .map_err(EndReason::Compression)?,
                     None => bytes,
                 };
                 let message = wire::json::decode(&bytes, *limit).map_err(EndReason::Malformed)?;
@@ -118,23 +127,42 @@ impl Outgoing {
     }
 
     /// Writes a message within `limit`.
-    pub(super) async fn send(&mut self, message: Encoded, limit: Duration) -> Result<(), EndReason> {
+    pub(super) async fn send(
+        &mut self,
+        message: Encoded,
+        limit: Duration,
+    ) -> Result<(), EndReason> {
         match (self, message) {
             (Self::WebSocket(writer, compressor), Encoded::Text(text)) => {
-                let packed = compressor.as_mut().and_then(|one| one.compress(text.as_bytes()));
+                let packed = compressor
+                    .as_mut()
+                    .and_then(|one| one.compress(text.as_bytes()));
                 let plain = || tungstenite::Message::Text(text);
-                write(writer, packed.map_or_else(plain, tungstenite::Message::binary), limit).await
+                write(
+                    writer,
+                    packed.map_or_else(plain, tungstenite::Message::binary),
+                    limit,
+                )
+                .await
             }
             (Self::WebSocket(writer, _), Encoded::Frame(bytes)) => {
                 write(writer, tungstenite::Message::Binary(bytes.into()), limit).await
             }
-            (Self::Quic(stream, _), Encoded::Frame(bytes)) => stream_out(stream, &bytes, limit).await,
-            (Self::Quic(stream, _), Encoded::Text(text)) => stream_out(stream, text.as_bytes(), limit).await,
+            (Self::Quic(stream, _), Encoded::Frame(bytes)) => {
+                stream_out(stream, &bytes, limit).await
+            }
+            (Self::Quic(stream, _), Encoded::Text(text)) => {
+                stream_out(stream, text.as_bytes(), limit).await
+            }
         }
     }
 
     /// Writes what no cloud should write.
-    pub(super) async fn send_raw(&mut self, raw: RawMessage, limit: Duration) -> Result<(), EndReason> {
+    pub(super) async fn send_raw(
+        &mut self,
+        raw: RawMessage,
+        limit: Duration,
+    ) -> Result<(), EndReason> {
         match raw {
             RawMessage::Message(message) => self.send(self.encode(&message), limit).await,
             RawMessage::Text(text) => match self {
@@ -156,7 +184,10 @@ impl Outgoing {
             RawMessage::Announced => match self {
                 // the library cannot write such a header; the nearest is a message that never ends
                 Self::WebSocket(..) => self.send_fragments(ENDLESS_FRAGMENTS, limit).await,
-                Self::Quic(..) => self.send(Encoded::Frame(frame_head(usize::MAX).to_vec()), limit).await,
+                Self::Quic(..) => {
+                    self.send(Encoded::Frame(frame_head(usize::MAX).to_vec()), limit)
+                        .await
+                }
             },
         }
     }
@@ -170,13 +201,22 @@ impl Outgoing {
             let bytes = vec![b'x'; size];
             match self {
                 Self::WebSocket(writer, _) => {
-                    let code = if number == 0 { Data::Text } else { Data::Continue };
+                    let code = if number == 0 {
+                        Data::Text
+                    } else {
+                        Data::Continue
+                    };
                     let frame = Frame::message(bytes, OpCode::Data(code), false);
                     write(writer, tungstenite::Message::Frame(frame), limit).await?;
                 }
                 Self::Quic(..) => {
-                    let head = if number == 0 { frame_head(count * size).to_vec() } else { Vec::new() };
-                    self.send(Encoded::Frame([head, bytes].concat()), limit).await?;
+                    let head = if number == 0 {
+                        frame_head(count * size).to_vec()
+                    } else {
+                        Vec::new()
+                    };
+                    self.send(Encoded::Frame([head, bytes].concat()), limit)
+                        .await?;
                 }
             }
         }
@@ -189,7 +229,10 @@ impl Outgoing {
         let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
         match self {
             Self::WebSocket(writer, _) => {
-                let close = CloseFrame { code, reason: reason.into() };
+                let close = CloseFrame {
+                    code,
+                    reason: reason.into(),
+                };
                 let _ = write(writer, tungstenite::Message::Close(Some(close)), limit).await;
             }
             Self::Quic(_, connection) => {
@@ -205,7 +248,11 @@ fn frame_head(size: usize) -> [u8; frame::HEAD] {
     [1, 1, 1, 0, 1, 0, a, b, c, d]
 }
 
-async fn stream_out(stream: &mut SendStream, bytes: &[u8], limit: Duration) -> Result<(), EndReason> {
+async fn stream_out(
+    stream: &mut SendStream,
+    bytes: &[u8],
+    limit: Duration,
+) -> Result<(), EndReason> {
     match timeout(limit, stream.write_all(bytes)).await {
         Err(_) => Err(EndReason::Stalled(limit)),
         Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
@@ -228,7 +275,9 @@ async fn write(
 
 fn lost(error: ConnectionError) -> EndReason {
     match error {
-        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => EndReason::Closed,
+        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => {
+            EndReason::Closed
+        }
         error => EndReason::Stream(error.into()),
     }
 }

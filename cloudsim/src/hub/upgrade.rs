@@ -82,7 +82,10 @@ pub(super) async fn upgrade(
     tls: TlsAcceptor,
     shared: &Shared,
 ) -> Result<Upgraded, UpgradeError> {
-    stream.set_nodelay(true).and_then(|()| limits::set_keepalive(&stream)).map_err(UpgradeError::Tls)?;
+    stream
+        .set_nodelay(true)
+        .and_then(|()| limits::set_keepalive(&stream))
+        .map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let address = stream.get_ref().0.peer_addr().map_err(UpgradeError::Tls)?;
     let shown = tls_certificate(&stream).map(AsRef::as_ref);
@@ -118,7 +121,15 @@ pub(super) async fn upgrade(
     let node = identity.map_err(UpgradeError::Refused)?;
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
     let sequence = sequence.unwrap_or_else(|| shared.sessions.next_sequence());
-    Ok(Upgraded { node, sequence, instance: own, new_certificate, certificate, socket, compressed })
+    Ok(Upgraded {
+        node,
+        sequence,
+        instance: own,
+        new_certificate,
+        certificate,
+        socket,
+        compressed,
+    })
 }
 
 /// Returns the limits of a message.
@@ -146,9 +157,17 @@ struct UpgradeCallback<'a> {
 impl Callback for UpgradeCallback<'_> {
     // the type is the library's; a refusal happens once for each connection
     #[allow(clippy::result_large_err)]
-    fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+    fn on_request(
+        self,
+        request: &Request,
+        mut response: Response,
+    ) -> Result<Response, ErrorResponse> {
         let header = |name: &str| {
-            request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+            request
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
         };
         let claimed = header("node_id");
         *self.instance = Instance::parse(header(instance::HEADER));
@@ -162,7 +181,10 @@ impl Callback for UpgradeCallback<'_> {
                 "the header ConnectionUse must be msg; this hub serves no other use".to_owned()
             }
             Ok(name) => 'reason: {
-                if let Err(taken) = self.sessions.admit(name, self.instance.as_ref(), self.address) {
+                if let Err(taken) = self
+                    .sessions
+                    .admit(name, self.instance.as_ref(), self.address)
+                {
                     status = StatusCode::CONFLICT;
                     break 'reason taken;
                 }

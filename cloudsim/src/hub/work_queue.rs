@@ -29,7 +29,13 @@ pub(super) struct WorkQueue {
 impl WorkQueue {
     /// Creates a queue with the initial paths.
     pub(super) fn new(todo: BTreeSet<ObjectPath>) -> Self {
-        Self { todo, failed: BTreeSet::new(), retry: None, followed: BTreeSet::new(), began: false }
+        Self {
+            todo,
+            failed: BTreeSet::new(),
+            retry: None,
+            followed: BTreeSet::new(),
+            began: false,
+        }
     }
 
     /// Adds paths that have changed.
@@ -98,7 +104,10 @@ mod tests {
     #[test]
     fn what_fails_comes_again_and_holds_up_nothing_else() {
         let (start, mut work_queue) = (Instant::now(), of(["a", "b"]));
-        assert_eq!((work_queue.next(start), work_queue.due()), (Some(pod("a")), None));
+        assert_eq!(
+            (work_queue.next(start), work_queue.due()),
+            (Some(pod("a")), None)
+        );
         work_queue.retry_later(pod("a"), start);
         assert_eq!(
             (work_queue.next(start), work_queue.due()),
@@ -106,14 +115,27 @@ mod tests {
         );
         work_queue.retry_later(pod("b"), start + RETRY_INTERVAL / 2);
         assert_eq!(
-            (work_queue.next(start), work_queue.len(), work_queue.is_initial_sync_done()),
+            (
+                work_queue.next(start),
+                work_queue.len(),
+                work_queue.is_initial_sync_done()
+            ),
             (None, 2, false)
         );
         assert_eq!(work_queue.next(start + RETRY_INTERVAL), Some(pod("a")));
-        assert_eq!((work_queue.next(start + RETRY_INTERVAL), work_queue.due()), (Some(pod("b")), None));
-        assert!(!work_queue.is_initial_sync_done(), "the last one is still looked at");
         assert_eq!(
-            (work_queue.next(start + RETRY_INTERVAL), work_queue.is_initial_sync_done()),
+            (work_queue.next(start + RETRY_INTERVAL), work_queue.due()),
+            (Some(pod("b")), None)
+        );
+        assert!(
+            !work_queue.is_initial_sync_done(),
+            "the last one is still looked at"
+        );
+        assert_eq!(
+            (
+                work_queue.next(start + RETRY_INTERVAL),
+                work_queue.is_initial_sync_done()
+            ),
             (None, true)
         );
     }

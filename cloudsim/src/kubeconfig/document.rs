@@ -32,14 +32,17 @@ impl Document {
     /// # Errors
     /// Returns why the text is no kubeconfig.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let is_blank = |line: &str| matches!(line.trim(), "" | "---") || line.trim_start().starts_with('#');
+        let is_blank =
+            |line: &str| matches!(line.trim(), "" | "---") || line.trim_start().starts_with('#');
         if text.lines().all(is_blank) {
             return Ok(Self::default());
         }
         let options = serde_saphyr::options! { with_snippet: false };
         let value = serde_saphyr::from_str_with_options::<Value>(text, options)
             .map_err(|error| format!("it is not YAML: {error}"))?;
-        let Value::Object(fields) = value else { return Err("it is no mapping".to_owned()) };
+        let Value::Object(fields) = value else {
+            return Err("it is no mapping".to_owned());
+        };
         for (field, expected) in [("kind", "Config"), ("apiVersion", "v1")] {
             match fields.get(field) {
                 None | Some(Value::Null) => {}
@@ -54,16 +57,19 @@ impl Document {
         for section in SECTIONS {
             let is_sound = match fields.get(section) {
                 None | Some(Value::Null) => true,
-                Some(Value::Array(entries)) => {
-                    entries.iter().all(|entry| entry.get("name").is_some_and(Value::is_string))
-                }
+                Some(Value::Array(entries)) => entries
+                    .iter()
+                    .all(|entry| entry.get("name").is_some_and(Value::is_string)),
                 Some(_) => false,
             };
             if !is_sound {
                 return Err(format!("its {section} are no list of entries with names"));
             }
         }
-        if fields.get(CURRENT).is_some_and(|current| !current.is_string() && !current.is_null()) {
+        if fields
+            .get(CURRENT)
+            .is_some_and(|current| !current.is_string() && !current.is_null())
+        {
             return Err(format!("its {CURRENT} is no name"));
         }
         Ok(Self(fields))
@@ -78,13 +84,23 @@ impl Document {
     }
 
     fn entries(&self, section: &str) -> &[Value] {
-        self.0.get(section).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        self.0
+            .get(section)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Returns the content of an entry, which is a field called as the section in the singular.
     pub(super) fn get(&self, section: &str, name: &str) -> Option<&Value> {
-        let entry = self.entries(section).iter().find(|entry| is_called(entry, name))?;
-        Some(entry.get(section.trim_end_matches('s')).unwrap_or(&Value::Null))
+        let entry = self
+            .entries(section)
+            .iter()
+            .find(|entry| is_called(entry, name))?;
+        Some(
+            entry
+                .get(section.trim_end_matches('s'))
+                .unwrap_or(&Value::Null),
+        )
     }
 
     /// Adds an entry, or replaces the one of this name in its place.
@@ -111,7 +127,10 @@ impl Document {
 
     /// Returns the current context; `None` if none is set.
     pub(super) fn current(&self) -> Option<&str> {
-        self.0.get(CURRENT).and_then(Value::as_str).filter(|current| !current.is_empty())
+        self.0
+            .get(CURRENT)
+            .and_then(Value::as_str)
+            .filter(|current| !current.is_empty())
     }
 
     /// Sets the current context; an empty name unsets it.

@@ -27,7 +27,9 @@ pub enum KubeconfigError {
         source: io::Error,
     },
     /// The file contains something else, which must not be lost.
-    #[error("{path} is no kubeconfig and was not changed ({why}); choose another file with --kubeconfig")]
+    #[error(
+        "{path} is no kubeconfig and was not changed ({why}); choose another file with --kubeconfig"
+    )]
     NotKubeconfig {
         /// The file.
         path: PathBuf,
@@ -46,7 +48,9 @@ pub enum KubeconfigError {
         context: String,
     },
     /// Another program writes the file, or was killed while it did.
-    #[error("kubeconfig {path} is locked by another program; if none is running, delete {path}.lock")]
+    #[error(
+        "kubeconfig {path} is locked by another program; if none is running, delete {path}.lock"
+    )]
     Locked {
         /// The file.
         path: PathBuf,

@@ -23,8 +23,14 @@ const MAX_LINKS: usize = 40;
 
 /// Reads a kubeconfig; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Document>, KubeconfigError> {
-    let failed = |source| KubeconfigError::Read { path: path.to_owned(), source };
-    let other = |why| KubeconfigError::NotKubeconfig { path: path.to_owned(), why };
+    let failed = |source| KubeconfigError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let other = |why| KubeconfigError::NotKubeconfig {
+        path: path.to_owned(),
+        why,
+    };
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {}
         // Opening a pipe would block.
@@ -33,7 +39,9 @@ pub(super) fn read(path: &Path) -> Result<Option<Document>, KubeconfigError> {
         Err(error) => return Err(failed(error)),
     }
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
         return Err(other(format!("it is larger than {MAX_BYTES} bytes")));
     }
@@ -43,12 +51,16 @@ pub(super) fn read(path: &Path) -> Result<Option<Document>, KubeconfigError> {
 
 /// Replaces the file, or that which a symbolic link names, atomically. Mode and owner stay; a new file is for its owner only.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), KubeconfigError> {
-    let failed = |source| KubeconfigError::Write { path: path.to_owned(), source };
+    let failed = |source| KubeconfigError::Write {
+        path: path.to_owned(),
+        source,
+    };
     let target = follow_links(path).map_err(failed)?;
     let mut temporary = target.clone().into_os_string();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    let written = write_new(&temporary, &target, text).and_then(|()| fs::rename(&temporary, &target));
+    let written =
+        write_new(&temporary, &target, text).and_then(|()| fs::rename(&temporary, &target));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -62,7 +74,11 @@ fn write_new(temporary: &Path, old: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(temporary)?;
     file.write_all(text.as_bytes())?;
     match fs::metadata(old) {
         Ok(old) => {
@@ -93,8 +109,14 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
 
 /// Creates the directory of a file that will be written.
 pub(super) fn create_directory(path: &Path) -> Result<(), KubeconfigError> {
-    let failed = |source| KubeconfigError::Write { path: path.to_owned(), source };
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+    let failed = |source| KubeconfigError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    match path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
         Some(parent) => fs::create_dir_all(parent).map_err(failed),
         None => Ok(()),
     }
@@ -126,15 +148,25 @@ impl Locked {
         lock.push(".lock");
         let lock = PathBuf::from(lock);
         for attempt in 1.. {
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&lock) {
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&lock)
+            {
                 Ok(_) => break,
                 // There is no file to lock, either.
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(KubeconfigError::Write { path: path.to_owned(), source: error });
+                    return Err(KubeconfigError::Write {
+                        path: path.to_owned(),
+                        source: error,
+                    });
                 }
                 Err(_) if attempt >= attempts => {
-                    return Err(KubeconfigError::Locked { path: path.to_owned() });
+                    return Err(KubeconfigError::Locked {
+                        path: path.to_owned(),
+                    });
                 }
                 Err(_) => thread::sleep(LOCK_INTERVAL),
             }

@@ -27,7 +27,11 @@ struct ReadFile {
 
 /// Returns the file that gets new entries: the first one that exists, or else the last one.
 pub(super) fn default_file(paths: &[PathBuf]) -> Option<&Path> {
-    paths.iter().find(|path| path.exists()).or(paths.last()).map(PathBuf::as_path)
+    paths
+        .iter()
+        .find(|path| path.exists())
+        .or(paths.last())
+        .map(PathBuf::as_path)
 }
 
 impl Files {
@@ -36,15 +40,25 @@ impl Files {
         let mut all = Vec::new();
         for path in paths {
             let before = file::read(path)?;
-            all.push(ReadFile { path: path.clone(), now: before.clone().unwrap_or_default(), before });
+            all.push(ReadFile {
+                path: path.clone(),
+                now: before.clone().unwrap_or_default(),
+                before,
+            });
         }
-        let default = default_file(paths).and_then(|default| paths.iter().position(|path| *path == default));
-        Ok(Self { all, default: default.unwrap_or_default() })
+        let default =
+            default_file(paths).and_then(|default| paths.iter().position(|path| *path == default));
+        Ok(Self {
+            all,
+            default: default.unwrap_or_default(),
+        })
     }
 
     /// Returns the entry that is in effect, with its file.
     pub(super) fn find(&self, section: &str, name: &str) -> Option<(&Path, &Value)> {
-        self.all.iter().find_map(|file| Some((file.path.as_path(), file.now.get(section, name)?)))
+        self.all
+            .iter()
+            .find_map(|file| Some((file.path.as_path(), file.now.get(section, name)?)))
     }
 
     /// Returns the file with this entry.
@@ -59,13 +73,19 @@ impl Files {
 
     /// Returns the client certificate of a user, as it is in the file.
     pub(super) fn certificate_of(&self, user: &str) -> Option<&str> {
-        let user = self.all.iter().find_map(|file| file.now.get("users", user))?;
+        let user = self
+            .all
+            .iter()
+            .find_map(|file| file.now.get("users", user))?;
         user.get("client-certificate-data").and_then(Value::as_str)
     }
 
     /// Adds an entry, or replaces that of this name where it is.
     pub(super) fn put(&mut self, section: &str, name: &str, content: Value) {
-        let index = self.all.iter().position(|file| file.now.get(section, name).is_some());
+        let index = self
+            .all
+            .iter()
+            .position(|file| file.now.get(section, name).is_some());
         if let Some(file) = self.all.get_mut(index.unwrap_or(self.default)) {
             file.now.put(section, name, content);
         }
@@ -73,14 +93,22 @@ impl Files {
 
     /// Removes the entry that is in effect.
     pub(super) fn remove(&mut self, section: &str, name: &str) {
-        if let Some(file) = self.all.iter_mut().find(|file| file.now.get(section, name).is_some()) {
+        if let Some(file) = self
+            .all
+            .iter_mut()
+            .find(|file| file.now.get(section, name).is_some())
+        {
             file.now.remove(section, name);
         }
     }
 
     /// Makes a context the current one if none is, or in any case. Returns whether it is.
     pub(super) fn make_current(&mut self, name: &str, always: bool) -> bool {
-        let current = self.all.iter().find_map(|file| file.now.current()).map(str::to_owned);
+        let current = self
+            .all
+            .iter()
+            .find_map(|file| file.now.current())
+            .map(str::to_owned);
         match current {
             Some(current) if current == name => true,
             Some(_) if !always => false,
@@ -95,8 +123,13 @@ impl Files {
 
     /// If the current context is this one, sets the one before it again, or none if that no longer exists.
     pub(super) fn restore_current(&mut self, name: &str, before: Option<&str>) {
-        let before = before.filter(|before| self.path_of("contexts", before).is_some()).unwrap_or_default();
-        let first = self.all.iter_mut().find(|file| file.now.current().is_some());
+        let before = before
+            .filter(|before| self.path_of("contexts", before).is_some())
+            .unwrap_or_default();
+        let first = self
+            .all
+            .iter_mut()
+            .find(|file| file.now.current().is_some());
         if let Some(file) = first.filter(|file| file.now.current() == Some(name)) {
             file.now.set_current(before);
         }
@@ -110,8 +143,10 @@ impl Files {
         self.all = rest;
         self.default = 0;
         for file in empty.into_iter().filter(|file| file.before.is_some()) {
-            fs::remove_file(&file.path)
-                .map_err(|source| KubeconfigError::Write { path: file.path, source })?;
+            fs::remove_file(&file.path).map_err(|source| KubeconfigError::Write {
+                path: file.path,
+                source,
+            })?;
         }
         Ok(())
     }
@@ -127,7 +162,10 @@ impl Files {
             if unchanged {
                 continue;
             }
-            let text = file.now.text().map_err(|source| KubeconfigError::Text(Box::new(source)))?;
+            let text = file
+                .now
+                .text()
+                .map_err(|source| KubeconfigError::Text(Box::new(source)))?;
             file::write(&file.path, &text)?;
             if file.before.is_none() {
                 created.push(file.path);

@@ -45,7 +45,11 @@ pub struct Destination {
 
 impl From<PathBuf> for Destination {
     fn from(file: PathBuf) -> Self {
-        Self { files: vec![file], context: DEFAULT_CONTEXT.to_owned(), make_current: false }
+        Self {
+            files: vec![file],
+            context: DEFAULT_CONTEXT.to_owned(),
+            make_current: false,
+        }
     }
 }
 
@@ -84,7 +88,10 @@ impl Destination {
             if let Some((path, entry)) = files.find(section, name)
                 && entry.get(EXTENSIONS) != Some(&mark())
             {
-                return Err(KubeconfigError::Taken { path: path.to_owned(), context: name.clone() });
+                return Err(KubeconfigError::Taken {
+                    path: path.to_owned(),
+                    context: name.clone(),
+                });
             }
         }
         Ok(())
@@ -102,11 +109,17 @@ impl Destination {
         let mut files = Files::read(&self.files)?;
         self.check_unused(&files)?;
         let entries = credentials.entries(&self.context);
-        let file = files.path_of("contexts", &self.context).unwrap_or(file).to_owned();
+        let file = files
+            .path_of("contexts", &self.context)
+            .unwrap_or(file)
+            .to_owned();
         for (section, entry) in entries {
             files.put(section, &self.context, entry);
         }
-        let before = files.default_current().filter(|before| *before != self.context).map(str::to_owned);
+        let before = files
+            .default_current()
+            .filter(|before| *before != self.context)
+            .map(str::to_owned);
         let is_current = files.make_current(&self.context, self.make_current);
         let created = files.write()?;
         Ok(Entries {
@@ -133,8 +146,16 @@ impl Credentials {
     /// Returns credentials; certificates and key are DER, the key SEC1.
     pub(crate) fn new(server: String, ca: &[u8], certificate: &[u8], key: &[u8]) -> Self {
         let base64 = |pem: String| STANDARD.encode(pem);
-        let (certificate, key) = (base64(pem_certificate(certificate)), base64(pem_ec_private_key(key)));
-        Self { server, ca: base64(pem_certificate(ca)), certificate, key }
+        let (certificate, key) = (
+            base64(pem_certificate(certificate)),
+            base64(pem_ec_private_key(key)),
+        );
+        Self {
+            server,
+            ca: base64(pem_certificate(ca)),
+            certificate,
+            key,
+        }
     }
 
     /// Returns the text of a kubeconfig with nothing else.
@@ -144,16 +165,32 @@ impl Credentials {
             document.put(section, DEFAULT_CONTEXT, entry);
         }
         document.set_current(DEFAULT_CONTEXT);
-        document.text().map_err(|source| KubeconfigError::Text(Box::new(source)))
+        document
+            .text()
+            .map_err(|source| KubeconfigError::Text(Box::new(source)))
     }
 
     /// Returns the entry of each section.
     fn entries(&self, name: &str) -> [(&'static str, serde_json::Value); 3] {
-        let Self { server, ca, certificate, key } = self;
+        let Self {
+            server,
+            ca,
+            certificate,
+            key,
+        } = self;
         [
-            ("clusters", serde_json::json!({"certificate-authority-data": ca, "server": server})),
-            ("users", serde_json::json!({"client-certificate-data": certificate, "client-key-data": key})),
-            ("contexts", serde_json::json!({"cluster": name, "user": name})),
+            (
+                "clusters",
+                serde_json::json!({"certificate-authority-data": ca, "server": server}),
+            ),
+            (
+                "users",
+                serde_json::json!({"client-certificate-data": certificate, "client-key-data": key}),
+            ),
+            (
+                "contexts",
+                serde_json::json!({"cluster": name, "user": name}),
+            ),
         ]
         .map(|(section, mut entry)| {
             entry[EXTENSIONS] = mark();
@@ -230,5 +267,9 @@ impl Drop for Entries {
 
 /// Formats a host for a URL: IPv6 addresses get brackets.
 pub fn in_url(name: &str) -> String {
-    if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
+    if name.contains(':') {
+        format!("[{name}]")
+    } else {
+        name.to_owned()
+    }
 }

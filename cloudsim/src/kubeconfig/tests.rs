@@ -47,7 +47,10 @@ fn value(path: &Path) -> serde_json::Value {
 fn without_ours(path: &Path) -> serde_json::Value {
     let mut value = value(path);
     for section in document::SECTIONS {
-        value[section].as_array_mut().unwrap().retain(|entry| entry["name"] == "prod");
+        value[section]
+            .as_array_mut()
+            .unwrap()
+            .retain(|entry| entry["name"] == "prod");
     }
     value
 }
@@ -59,8 +62,9 @@ fn mode(path: &Path) -> u32 {
 /// Returns names in the directory: no lock and no temporary file stays.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -79,8 +83,13 @@ fn other_contexts_fields_mode_and_link_survive_a_cloud() {
         assert!(!entries.is_current());
         assert_eq!(without_ours(&file), before);
         let read = Kubeconfig::read_from(&link).unwrap();
-        let ours = read.clusters.iter().filter(|cluster| cluster.name == DEFAULT_CONTEXT);
-        let servers: Vec<_> = ours.map(|ours| ours.cluster.clone().unwrap().server.unwrap()).collect();
+        let ours = read
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.name == DEFAULT_CONTEXT);
+        let servers: Vec<_> = ours
+            .map(|ours| ours.cluster.clone().unwrap().server.unwrap())
+            .collect();
         assert_eq!(servers, [server]);
         entries.make_temporary();
     }
@@ -101,15 +110,32 @@ fn current_context_changes_only_if_none_is_set_or_on_request() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config");
-        fs::write(&file, PROD.replace("current-context: prod", &format!("current-context: {current:?}")))
-            .unwrap();
-        let destination = Destination { make_current, ..Destination::from(file.clone()) };
+        fs::write(
+            &file,
+            PROD.replace(
+                "current-context: prod",
+                &format!("current-context: {current:?}"),
+            ),
+        )
+        .unwrap();
+        let destination = Destination {
+            make_current,
+            ..Destination::from(file.clone())
+        };
         let mut entries = merge(&destination, "https://127.0.0.1:1").unwrap();
-        assert_eq!(value(&file)["current-context"], during, "{current} {make_current}");
+        assert_eq!(
+            value(&file)["current-context"],
+            during,
+            "{current} {make_current}"
+        );
         assert_eq!(entries.is_current(), during == DEFAULT_CONTEXT);
         entries.make_temporary();
         drop(entries);
-        assert_eq!(value(&file)["current-context"], after, "{current} {make_current}");
+        assert_eq!(
+            value(&file)["current-context"],
+            after,
+            "{current} {make_current}"
+        );
     }
 }
 
@@ -121,11 +147,20 @@ fn file_that_is_no_kubeconfig_is_rejected_and_stays_as_it_is() {
         (&b"my notes\nand more\n"[..], "no mapping"),
         (b"a: b\n", "neither kind: Config nor clusters"),
         (b"- a\n- b\n", "no mapping"),
-        (b"kind: Pod\napiVersion: v1\nmetadata: {name: a}\n", "kind is not Config"),
+        (
+            b"kind: Pod\napiVersion: v1\nmetadata: {name: a}\n",
+            "kind is not Config",
+        ),
         (b"kind: Config\napiVersion: v2\n", "apiVersion is not v1"),
         (b"kind: Config\nclusters: 3\n", "clusters are no list"),
-        (b"kind: Config\nusers: [{user: {token: t}}]\n", "users are no list"),
-        (b"kind: Config\ncurrent-context: [a]\n", "current-context is no name"),
+        (
+            b"kind: Config\nusers: [{user: {token: t}}]\n",
+            "users are no list",
+        ),
+        (
+            b"kind: Config\ncurrent-context: [a]\n",
+            "current-context is no name",
+        ),
         (b"kind: [\n", "not YAML"),
         (b"kind: Config\n---\nkind: Config\n", "not YAML"),
         (b"\xff\xfe\x00", "no text"),
@@ -134,17 +169,31 @@ fn file_that_is_no_kubeconfig_is_rejected_and_stays_as_it_is() {
         let destination = Destination::from(file.clone());
         for error in [
             destination.find_cluster().map(drop).unwrap_err(),
-            merge(&destination, "https://127.0.0.1:1").map(drop).unwrap_err(),
+            merge(&destination, "https://127.0.0.1:1")
+                .map(drop)
+                .unwrap_err(),
         ] {
             let error = error.to_string();
-            assert!(error.contains("was not changed") && error.contains(why), "{why}: {error}");
-            assert!(error.contains("--kubeconfig") && error.contains(file.to_str().unwrap()), "{error}");
+            assert!(
+                error.contains("was not changed") && error.contains(why),
+                "{why}: {error}"
+            );
+            assert!(
+                error.contains("--kubeconfig") && error.contains(file.to_str().unwrap()),
+                "{error}"
+            );
         }
         assert_eq!(fs::read(&file).unwrap(), text);
         assert_eq!(names(directory.path()), ["file"]);
     }
     let folder = Destination::from(directory.path().to_owned());
-    assert!(folder.find_cluster().unwrap_err().to_string().contains("no regular file"));
+    assert!(
+        folder
+            .find_cluster()
+            .unwrap_err()
+            .to_string()
+            .contains("no regular file")
+    );
 }
 
 #[test]
@@ -184,7 +233,10 @@ fn entries_of_a_later_cloud_are_not_removed_with_the_earlier_one() {
     let later = merge(&destination, "https://127.0.0.1:2").unwrap();
     earlier.make_temporary();
     drop(earlier);
-    assert_eq!(value(&file)["clusters"][0]["cluster"]["server"], "https://127.0.0.1:2");
+    assert_eq!(
+        value(&file)["clusters"][0]["cluster"]["server"],
+        "https://127.0.0.1:2"
+    );
     drop(later);
 }
 
@@ -196,22 +248,35 @@ fn entries_of_the_same_name_that_no_cloud_wrote_are_never_replaced() {
         let field = section.trim_end_matches('s');
         let text = format!("kind: Config\n{section}: [{{name: prod, {field}: {{}}}}]\n");
         fs::write(&file, &text).unwrap();
-        let destination = Destination { context: "prod".into(), ..Destination::from(file.clone()) };
+        let destination = Destination {
+            context: "prod".into(),
+            ..Destination::from(file.clone())
+        };
         for error in [
             destination.find_cluster().map(drop).unwrap_err(),
-            merge(&destination, "https://127.0.0.1:1").map(drop).unwrap_err(),
+            merge(&destination, "https://127.0.0.1:1")
+                .map(drop)
+                .unwrap_err(),
         ] {
             let error = error.to_string();
-            assert!(error.contains("that cloudsim did not write") && error.contains("--context"), "{error}");
+            assert!(
+                error.contains("that cloudsim did not write") && error.contains("--context"),
+                "{error}"
+            );
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
     }
     // entries beside a cloud's cluster may be somebody else's
-    let cluster = json!({"name": "prod", "cluster": {"server": "https://127.0.0.1:1", EXTENSIONS: mark()}});
-    let text =
-        format!("kind: Config\nclusters: [{cluster}]\nusers: [{{name: prod, user: {{token: KEEP}}}}]\n");
+    let cluster =
+        json!({"name": "prod", "cluster": {"server": "https://127.0.0.1:1", EXTENSIONS: mark()}});
+    let text = format!(
+        "kind: Config\nclusters: [{cluster}]\nusers: [{{name: prod, user: {{token: KEEP}}}}]\n"
+    );
     fs::write(&file, &text).unwrap();
-    let destination = Destination { context: "prod".into(), ..Destination::from(file.clone()) };
+    let destination = Destination {
+        context: "prod".into(),
+        ..Destination::from(file.clone())
+    };
     assert!(merge(&destination, "https://127.0.0.1:1").is_err());
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     fs::write(&file, "").unwrap();
@@ -245,7 +310,10 @@ fn list_of_files_is_changed_by_the_rules_of_kubectl() {
                 fs::write(file, text).unwrap();
             }
         }
-        let destination = Destination { files: files.clone(), ..Destination::from(PathBuf::new()) };
+        let destination = Destination {
+            files: files.clone(),
+            ..Destination::from(PathBuf::new())
+        };
         let server = "https://127.0.0.1:1";
         let entries = merge(&destination, server).unwrap();
         assert_eq!(entries.file(), files[cluster], "{texts:?}");
@@ -254,9 +322,17 @@ fn list_of_files_is_changed_by_the_rules_of_kubectl() {
             let text = fs::read_to_string(file).unwrap_or_default();
             assert_eq!(text.contains(server), index == cluster, "{texts:?}");
             let is_current = text.contains(&format!("current-context: {DEFAULT_CONTEXT}"));
-            assert_eq!(is_current, current == Some(index) || texts[index] == Some(&ours), "{texts:?}");
+            assert_eq!(
+                is_current,
+                current == Some(index) || texts[index] == Some(&ours),
+                "{texts:?}"
+            );
             if index != cluster && current != Some(index) {
-                assert_eq!(text, texts[index].unwrap_or_default(), "written in vain: {texts:?}");
+                assert_eq!(
+                    text,
+                    texts[index].unwrap_or_default(),
+                    "written in vain: {texts:?}"
+                );
             }
         }
     }
@@ -267,8 +343,13 @@ fn file_that_another_program_has_locked_is_not_written() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("config");
     fs::write(directory.path().join("config.lock"), "").unwrap();
-    let error = Locked::try_take(std::slice::from_ref(&file), 2).unwrap_err().to_string();
-    assert!(error.contains("is locked") && error.contains("config.lock"), "{error}");
+    let error = Locked::try_take(std::slice::from_ref(&file), 2)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("is locked") && error.contains("config.lock"),
+        "{error}"
+    );
     assert_eq!(names(directory.path()), ["config.lock"]);
     fs::remove_file(directory.path().join("config.lock")).unwrap();
     let locked = Locked::try_take(std::slice::from_ref(&file), 2).unwrap();
@@ -279,7 +360,14 @@ fn file_that_another_program_has_locked_is_not_written() {
 
 #[test]
 fn directory_that_cannot_be_created_is_named() {
-    let error =
-        merge(&Destination::from(PathBuf::from("/proc/nowhere/config")), "s").unwrap_err().to_string();
-    assert!(error.contains("/proc/nowhere/config") && error.contains("--kubeconfig"), "{error}");
+    let error = merge(
+        &Destination::from(PathBuf::from("/proc/nowhere/config")),
+        "s",
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(
+        error.contains("/proc/nowhere/config") && error.contains("--kubeconfig"),
+        "{error}"
+    );
 }

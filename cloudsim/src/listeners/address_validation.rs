@@ -22,7 +22,9 @@ pub(super) struct AddressValidation {
 
 impl Default for AddressValidation {
     fn default() -> Self {
-        Self { retries: Rate::new(RETRIES_PER_SECOND, RETRIES_AT_ONCE, Instant::now()) }
+        Self {
+            retries: Rate::new(RETRIES_PER_SECOND, RETRIES_AT_ONCE, Instant::now()),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ pub(crate) fn node_name(certificate: Option<&[u8]>) -> Result<String, String> {
     let certificate = certificate.ok_or("no certificate was shown")?;
     match identity_of(certificate) {
         Ok(Identity::Node(node)) => Ok(node),
-        Ok(other) => Err(format!("the certificate is that of {other} and not a node's")),
+        Ok(other) => Err(format!(
+            "the certificate is that of {other} and not a node's"
+        )),
         Err(error) => Err(format!("the certificate names no node: {error}")),
     }
 }

@@ -39,8 +39,15 @@ impl LimitedEndpoint {
         limits: ConnectionLimits,
         refusals: Refusals,
     ) -> Self {
-        let (connections, validation) = (ConnectionLimiter::new(limits), AddressValidation::default());
-        Self { server, endpoint, connections, validation, refusals }
+        let (connections, validation) =
+            (ConnectionLimiter::new(limits), AddressValidation::default());
+        Self {
+            server,
+            endpoint,
+            connections,
+            validation,
+            refusals,
+        }
     }
 
     /// Returns the next connection and its slot; `None` once the endpoint is closed. Those that find no slot are refused. Cancel-safe.
@@ -71,6 +78,9 @@ impl LimitedEndpoint {
 
 /// Returns the certificate that the client has shown.
 pub(crate) fn quic_certificate(connection: &Connection) -> Option<CertificateDer<'static>> {
-    let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    let shown = connection
+        .peer_identity()?
+        .downcast::<Vec<CertificateDer<'static>>>()
+        .ok()?;
     shown.into_iter().next()
 }

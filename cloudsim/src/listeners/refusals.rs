@@ -15,7 +15,12 @@ pub(crate) struct Refusals(Arc<Mutex<Repeated>>);
 
 impl Refusals {
     /// Counts a refused connection from `peer`. Returns the number of refusals if it is to be logged now.
-    pub(crate) fn count(&self, peer: IpAddr, why: &(dyn Error + 'static), now: Instant) -> Option<u64> {
+    pub(crate) fn count(
+        &self,
+        peer: IpAddr,
+        why: &(dyn Error + 'static),
+        now: Instant,
+    ) -> Option<u64> {
         let mut fault = peer.to_string();
         let mut cause = Some(why);
         while let Some(next) = cause {
@@ -81,7 +86,9 @@ mod tests {
             let at = begun + Duration::from_secs(second);
             refusals.count([10, 0, 0, peer].into(), &error(why), at)
         };
-        let told: Vec<u64> = (0..100).filter(|second| count(1, "unknown CA", *second).is_some()).collect();
+        let told: Vec<u64> = (0..100)
+            .filter(|second| count(1, "unknown CA", *second).is_some())
+            .collect();
         assert_eq!(told, [0, 10, 30, 70]);
         assert_eq!(count(2, "unknown CA", 100), Some(1));
         assert_eq!(count(1, "no certificate", 100), Some(1));
@@ -91,14 +98,25 @@ mod tests {
     fn an_expired_certificate_is_one_fault_at_any_time_and_is_named() {
         let (refusals, now) = (Refusals::default(), Instant::now());
         let error = |seconds: u64| {
-            let [time, not_after] = [seconds, 1]
-                .map(|second| rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(second)));
-            io::Error::other(rustls::Error::from(CertificateError::ExpiredContext { time, not_after }))
+            let [time, not_after] = [seconds, 1].map(|second| {
+                rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(second))
+            });
+            io::Error::other(rustls::Error::from(CertificateError::ExpiredContext {
+                time,
+                not_after,
+            }))
         };
-        let told =
-            (2..100).filter(|second| refusals.count([10, 0, 0, 1].into(), &error(*second), now).is_some());
+        let told = (2..100).filter(|second| {
+            refusals
+                .count([10, 0, 0, 1].into(), &error(*second), now)
+                .is_some()
+        });
         assert_eq!(told.count(), 1);
-        assert!(tls_fault(&error(2)).contains("has expired"), "{}", tls_fault(&error(2)));
+        assert!(
+            tls_fault(&error(2)).contains("has expired"),
+            "{}",
+            tls_fault(&error(2))
+        );
         assert!(tls_fault(&io::Error::other("no TLS")).contains("this cloud's CA"));
     }
 
@@ -107,7 +125,10 @@ mod tests {
         let (refusals, now) = (Refusals::default(), Instant::now());
         let told = (0..2000).filter(|number| {
             let reason = format!("\u{1b}[31m\nERROR FAKE {number}");
-            let closed = ApplicationClose { error_code: 1_u32.into(), reason: reason.into() };
+            let closed = ApplicationClose {
+                error_code: 1_u32.into(),
+                reason: reason.into(),
+            };
             let error = ConnectionError::ApplicationClosed(closed);
             refusals.count([10, 0, 0, 1].into(), &error, now).is_some()
         });

@@ -37,7 +37,13 @@ impl LimitedListener {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { server, listener, address, connections: ConnectionLimiter::new(limits), refusals })
+        Ok(Self {
+            server,
+            listener,
+            address,
+            connections: ConnectionLimiter::new(limits),
+            refusals,
+        })
     }
 
     /// Returns the address that it is bound to.
@@ -63,7 +69,10 @@ impl LimitedListener {
                 Err(error) => {
                     if let Some(times) = self.refusals.count(self.address.ip(), &error, now()) {
                         let error = &error as &dyn std::error::Error;
-                        warn!(server = self.server, times, error, "failed to accept connection; retrying");
+                        warn!(
+                            server = self.server,
+                            times, error, "failed to accept connection; retrying"
+                        );
                     }
                     sleep(ACCEPT_RETRY_INTERVAL).await;
                 }

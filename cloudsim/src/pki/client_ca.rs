@@ -30,18 +30,33 @@ pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
     let data = [
         entry(CLIENT_CA_KEY, ca_pem),
         entry("requestheader-allowed-names", r#"["front-proxy-client"]"#),
-        entry("requestheader-client-ca-file", &pem_certificate(nobody.cert_der())),
-        entry("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+        entry(
+            "requestheader-client-ca-file",
+            &pem_certificate(nobody.cert_der()),
+        ),
+        entry(
+            "requestheader-extra-headers-prefix",
+            r#"["X-Remote-Extra-"]"#,
+        ),
         entry("requestheader-group-headers", r#"["X-Remote-Group"]"#),
         entry("requestheader-username-headers", r#"["X-Remote-User"]"#),
     ];
-    let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
-    let map = ConfigMap { metadata, data: Some(data.into()), ..ConfigMap::default() };
+    let metadata = ObjectMeta {
+        name: Some(NAME.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let map = ConfigMap {
+        metadata,
+        data: Some(data.into()),
+        ..ConfigMap::default()
+    };
     match api.create(&PostParams::default(), &map).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         result => return result.map(drop).map_err(PkiError::ClientCa),
     }
     let newest = serde_json::json!({"data": {CLIENT_CA_KEY: ca_pem}});
-    let patched = api.patch(NAME, &PatchParams::default(), &Patch::Merge(newest)).await;
+    let patched = api
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(newest))
+        .await;
     patched.map(drop).map_err(PkiError::ClientCa)
 }

@@ -83,23 +83,33 @@ impl JoinTokens {
 
     /// Creates counters in the store under the API, in a collection that the API does not serve.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { records: Records::in_store(Self::KIND, store) }
+        Self {
+            records: Records::in_store(Self::KIND, store),
+        }
     }
 
     /// Creates counters in a cluster.
     pub fn in_cluster(client: &Client) -> Self {
-        Self { records: Records::in_cluster(Self::KIND, client) }
+        Self {
+            records: Records::in_cluster(Self::KIND, client),
+        }
     }
 
     /// Issues a token of this authority.
     pub async fn mint(&self, ca: &Ca, request: &TokenRequest) -> Result<String, JoinTokenError> {
         if let Some(node) = request.node.as_deref().filter(|node| !is_node_name(node)) {
-            return Err(JoinTokenError::Asked(format!("no node can be called {node:?}")));
+            return Err(JoinTokenError::Asked(format!(
+                "no node can be called {node:?}"
+            )));
         }
-        if let Some((node, why)) =
-            request.node.as_deref().and_then(|node| Some((node, reserved_names::reason(node, &[])?)))
+        if let Some((node, why)) = request
+            .node
+            .as_deref()
+            .and_then(|node| Some((node, reserved_names::reason(node, &[])?)))
         {
-            return Err(JoinTokenError::Asked(format!("no node can be called {node:?}: {why}")));
+            return Err(JoinTokenError::Asked(format!(
+                "no node can be called {node:?}: {why}"
+            )));
         }
         let seconds = request.seconds.unwrap_or(LIFETIME.as_secs());
         if !(1..=MAX_SECONDS).contains(&seconds) || request.uses == Some(0) {
@@ -107,37 +117,66 @@ impl JoinTokens {
                 "a token is good for one use at least, and for 1 s to 30 days".to_owned(),
             ));
         }
-        let mut scope = TokenScope { node: request.node.clone(), id: None };
+        let mut scope = TokenScope {
+            node: request.node.clone(),
+            id: None,
+        };
         if let Some(uses) = request.uses {
             let id = Uuid::new_v4().to_string();
             let value = json!({"metadata": {"name": id}, "uses": uses, "expires": now() + seconds});
-            let mut changes =
-                vec![Change { name: id.clone(), expected: Precondition::Absent, value: Some(value) }];
+            let mut changes = vec![Change {
+                name: id.clone(),
+                expected: Precondition::Absent,
+                value: Some(value),
+            }];
             changes.extend(self.expired().await?);
             self.records.write(changes).await?;
             scope.id = Some(id);
         }
-        Ok(Token::mint_for(ca, SystemTime::now(), Duration::from_secs(seconds), &scope)?)
+        Ok(Token::mint_for(
+            ca,
+            SystemTime::now(),
+            Duration::from_secs(seconds),
+            &scope,
+        )?)
     }
 
     /// Returns the removals of expired records.
     async fn expired(&self) -> Result<Vec<Change>, RecordsError> {
-        let is_over = |entry: &Entry| entry.value["expires"].as_u64().is_none_or(|end| end < now());
+        let is_over = |entry: &Entry| {
+            entry.value["expires"]
+                .as_u64()
+                .is_none_or(|end| end < now())
+        };
         let over = self.records.list().await?.into_iter().filter(is_over);
         Ok(over
-            .map(|entry| Change { name: entry.name, expected: Precondition::Anything, value: None })
+            .map(|entry| Change {
+                name: entry.name,
+                expected: Precondition::Anything,
+                value: None,
+            })
             .collect())
     }
 
     /// Uses the token with this id once.
     pub async fn take(&self, id: &str) -> Result<(), JoinTokenError> {
         for _ in 0..MAX_ATTEMPTS {
-            let Entry { name, mut value, version } =
-                self.records.get(id).await?.ok_or(JoinTokenError::UsedUp)?;
-            let left =
-                value["uses"].as_u64().unwrap_or_default().checked_sub(1).ok_or(JoinTokenError::UsedUp)?;
+            let Entry {
+                name,
+                mut value,
+                version,
+            } = self.records.get(id).await?.ok_or(JoinTokenError::UsedUp)?;
+            let left = value["uses"]
+                .as_u64()
+                .unwrap_or_default()
+                .checked_sub(1)
+                .ok_or(JoinTokenError::UsedUp)?;
             value["uses"] = left.into();
-            let change = Change { name, expected: version, value: Some(value) };
+            let change = Change {
+                name,
+                expected: version,
+                value: Some(value),
+            };
             match self.records.write(vec![change]).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_conflict() => {}
@@ -149,7 +188,10 @@ impl JoinTokens {
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 /// The token that is stored in the API, and renewed.
@@ -159,7 +201,9 @@ pub struct JoinToken;
 impl JoinToken {
     /// Returns the stored token.
     pub async fn read(client: &Client) -> Result<Option<String>, PkiError> {
-        let Some(data) = Secrets::new(client).get(SECRET).await? else { return Ok(None) };
+        let Some(data) = Secrets::new(client).get(SECRET).await? else {
+            return Ok(None);
+        };
         let text = String::from_utf8_lossy(data.field(FIELD)?).into_owned();
         Ok(Some(text))
     }
@@ -167,7 +211,12 @@ impl JoinToken {
     /// Makes and stores a token.
     pub async fn renew(client: &Client, ca: &Ca) -> Result<String, PkiError> {
         let token = Token::mint(ca, SystemTime::now(), LIFETIME)?;
-        Secrets::new(client).put(SECRET, BTreeMap::from([(FIELD, token.clone().into_bytes())])).await?;
+        Secrets::new(client)
+            .put(
+                SECRET,
+                BTreeMap::from([(FIELD, token.clone().into_bytes())]),
+            )
+            .await?;
         Ok(token)
     }
 
@@ -176,7 +225,9 @@ impl JoinToken {
         match Self::read(client).await {
             Ok(Some(token)) if is_fresh(token.trim(), ca, now()) => Ok(token.trim().to_owned()),
             // an invalid token is replaced: nobody could join with it
-            Ok(_) | Err(PkiError::Secret { .. } | PkiError::Damaged { .. }) => Self::renew(client, ca).await,
+            Ok(_) | Err(PkiError::Secret { .. } | PkiError::Damaged { .. }) => {
+                Self::renew(client, ca).await
+            }
             Err(error) => Err(error),
         }
     }
@@ -205,12 +256,15 @@ impl JoinToken {
 
 /// Reports whether the token is of this authority, for any node, and valid for half a day from `now` (seconds since 1970).
 fn is_fresh(token: &str, ca: &Ca, now: u64) -> bool {
-    let Ok(token) = Token::parse(token) else { return false };
+    let Ok(token) = Token::parse(token) else {
+        return false;
+    };
     let scope = verify_bearer(token.jwt(), ca, UNIX_EPOCH + Duration::from_secs(now));
     let expires = token.claims().map(|claims| claims.expires);
     token.check_ca(ca.cert_der()).is_ok()
         && scope.is_ok_and(|scope| scope == TokenScope::default())
-        && expires.is_ok_and(|expires| expires > now.saturating_add(REFRESH_BEFORE_EXPIRY.as_secs()))
+        && expires
+            .is_ok_and(|expires| expires > now.saturating_add(REFRESH_BEFORE_EXPIRY.as_secs()))
 }
 
 #[cfg(test)]
@@ -221,8 +275,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_is_good_for_its_node_its_time_and_its_uses() {
-        let (tokens, ca) = (JoinTokens::new(MemoryStore::new()), Ca::generate(SystemTime::now()).unwrap());
-        let request = TokenRequest { node: Some("edge-1".into()), seconds: Some(600), uses: Some(2) };
+        let (tokens, ca) = (
+            JoinTokens::new(MemoryStore::new()),
+            Ca::generate(SystemTime::now()).unwrap(),
+        );
+        let request = TokenRequest {
+            node: Some("edge-1".into()),
+            seconds: Some(600),
+            uses: Some(2),
+        };
         let token = tokens.mint(&ca, &request).await.unwrap();
         let jwt = Token::parse(&token).unwrap().jwt().to_owned();
         let scope = verify_bearer(&jwt, &ca, SystemTime::now()).unwrap();
@@ -232,19 +293,32 @@ mod tests {
         for _ in 0..2 {
             tokens.take(&id).await.unwrap();
         }
-        assert!(matches!(tokens.take(&id).await, Err(JoinTokenError::UsedUp)));
-        assert!(matches!(tokens.take("unknown").await, Err(JoinTokenError::UsedUp)));
+        assert!(matches!(
+            tokens.take(&id).await,
+            Err(JoinTokenError::UsedUp)
+        ));
+        assert!(matches!(
+            tokens.take("unknown").await,
+            Err(JoinTokenError::UsedUp)
+        ));
         let shared = tokens.mint(&ca, &TokenRequest::default()).await.unwrap();
-        let scope = verify_bearer(Token::parse(&shared).unwrap().jwt(), &ca, SystemTime::now()).unwrap();
+        let scope =
+            verify_bearer(Token::parse(&shared).unwrap().jwt(), &ca, SystemTime::now()).unwrap();
         assert_eq!(scope, TokenScope::default());
     }
 
     #[tokio::test]
     async fn a_token_stays_as_long_as_it_is_good_for_half_a_day() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
-        let (ca, other) =
-            (Ca::generate(SystemTime::now()).unwrap(), Ca::generate(SystemTime::now()).unwrap());
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
+        crate::controllers::namespace_defaults::ensure_initial(&client)
+            .await
+            .unwrap();
+        let (ca, other) = (
+            Ca::generate(SystemTime::now()).unwrap(),
+            Ca::generate(SystemTime::now()).unwrap(),
+        );
         let first = JoinToken::ensure(&client, &ca).await.unwrap();
         assert_eq!(JoinToken::ensure(&client, &ca).await.unwrap(), first);
         assert!(is_fresh(&first, &ca, now()) && !is_fresh(&first, &other, now()));
@@ -258,7 +332,10 @@ mod tests {
             "another authority's is good for nothing"
         );
         Secrets::new(&client)
-            .put(SECRET, BTreeMap::from([("other", b"x".to_vec()), (FIELD, b"rubbish".to_vec())]))
+            .put(
+                SECRET,
+                BTreeMap::from([("other", b"x".to_vec()), (FIELD, b"rubbish".to_vec())]),
+            )
             .await
             .unwrap();
         let made = JoinToken::ensure(&client, &ca).await.unwrap();
@@ -267,16 +344,40 @@ mod tests {
 
     #[tokio::test]
     async fn tokens_out_of_bounds_are_refused() {
-        let (tokens, ca) = (JoinTokens::new(MemoryStore::new()), Ca::generate(SystemTime::now()).unwrap());
+        let (tokens, ca) = (
+            JoinTokens::new(MemoryStore::new()),
+            Ca::generate(SystemTime::now()).unwrap(),
+        );
         let none = TokenRequest::default();
         for request in [
-            TokenRequest { node: Some("Edge 1".into()), ..none.clone() },
-            TokenRequest { node: Some("kubernetes".into()), ..none.clone() },
-            TokenRequest { seconds: Some(0), ..none.clone() },
-            TokenRequest { seconds: Some(MAX_SECONDS + 1), ..none.clone() },
-            TokenRequest { uses: Some(0), ..none.clone() },
+            TokenRequest {
+                node: Some("Edge 1".into()),
+                ..none.clone()
+            },
+            TokenRequest {
+                node: Some("kubernetes".into()),
+                ..none.clone()
+            },
+            TokenRequest {
+                seconds: Some(0),
+                ..none.clone()
+            },
+            TokenRequest {
+                seconds: Some(MAX_SECONDS + 1),
+                ..none.clone()
+            },
+            TokenRequest {
+                uses: Some(0),
+                ..none.clone()
+            },
         ] {
-            assert!(matches!(tokens.mint(&ca, &request).await, Err(JoinTokenError::Asked(_))), "{request:?}");
+            assert!(
+                matches!(
+                    tokens.mint(&ca, &request).await,
+                    Err(JoinTokenError::Asked(_))
+                ),
+                "{request:?}"
+            );
         }
     }
 }

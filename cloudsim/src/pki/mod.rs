@@ -23,7 +23,9 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use tracing::error;
 use wire::enroll::{Ca, EcKey, pem_certificate};
 
-pub(crate) use self::node_verifier::{ExpiredCertificate, ExpiryReports, expiry_reports, is_expired};
+pub(crate) use self::node_verifier::{
+    ExpiredCertificate, ExpiryReports, expiry_reports, is_expired,
+};
 pub(crate) use self::records::{Change, Entry, LABEL as RECORDS_LABEL, Precondition, Records};
 pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
@@ -57,7 +59,11 @@ pub struct ServerIdentity {
 
 impl ServerIdentity {
     fn clone_key(&self) -> Self {
-        Self { ca: self.ca.clone(), cert: self.cert.clone(), key: self.key.clone_key() }
+        Self {
+            ca: self.ca.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone_key(),
+        }
     }
 }
 
@@ -89,9 +95,14 @@ impl Pki {
     /// Reads the CA from the API.
     pub async fn read_authority(client: &Client) -> Result<Option<Ca>, PkiError> {
         let (secret, cert, key) = CA;
-        let Some(data) = Secrets::new(client).get(secret).await? else { return Ok(None) };
+        let Some(data) = Secrets::new(client).get(secret).await? else {
+            return Ok(None);
+        };
         let ca = Ca::from_der(data.field(cert)?, data.field(key)?);
-        ca.map(Some).map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+        ca.map(Some).map_err(|error| PkiError::Secret {
+            secret,
+            why: error.to_string(),
+        })
     }
 
     fn of(ca: Arc<Ca>, cert: Vec<u8>, key: Vec<u8>) -> Self {
@@ -126,7 +137,9 @@ impl Pki {
 
 /// Returns what to record of nodes' certificates whose records a repair of the database has lost.
 pub fn lost_records() -> LostRecords {
-    LostRecords { authority: Key::new(Resource::new("", "secrets"), secrets::NAMESPACE, CA.0) }
+    LostRecords {
+        authority: Key::new(Resource::new("", "secrets"), secrets::NAMESPACE, CA.0),
+    }
 }
 
 /// Returns the key that signs service account tokens; makes it if it is missing.
@@ -135,18 +148,27 @@ pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
     let secrets = Secrets::new(client);
     let made = EcKey::generate()?;
     // tokens that were signed with a key that is lost are issued again when they are refused
-    let data = secrets.ensure_readable(secret, BTreeMap::from([(field, made.sec1_der().to_vec())])).await?;
-    EcKey::from_sec1_der(data.field(field)?)
-        .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+    let data = secrets
+        .ensure_readable(secret, BTreeMap::from([(field, made.sec1_der().to_vec())]))
+        .await?;
+    EcKey::from_sec1_der(data.field(field)?).map_err(|error| PkiError::Secret {
+        secret,
+        why: error.to_string(),
+    })
 }
 
 async fn ensure_ca(secrets: &Secrets) -> Result<Ca, PkiError> {
     let (secret, cert, key) = CA;
     let made = Ca::generate(SystemTime::now())?;
-    let made = BTreeMap::from([(cert, made.cert_der().to_vec()), (key, made.key_sec1_der().to_vec())]);
+    let made = BTreeMap::from([
+        (cert, made.cert_der().to_vec()),
+        (key, made.key_sec1_der().to_vec()),
+    ]);
     let data = secrets.ensure(secret, made).await?;
-    Ca::from_der(data.field(cert)?, data.field(key)?)
-        .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
+    Ca::from_der(data.field(cert)?, data.field(key)?).map_err(|error| PkiError::Secret {
+        secret,
+        why: error.to_string(),
+    })
 }
 
 /// The names of a server certificate that is signed again.
@@ -172,7 +194,10 @@ async fn ensure_server(
         let (mut all, mut version) = (names.to_vec(), None);
         let stored = match secrets.get(secret).await {
             Err(PkiError::Damaged { secret, why }) => {
-                error!(secret, why, "certificate of the cloud damaged; reissuing it");
+                error!(
+                    secret,
+                    why, "certificate of the cloud damaged; reissuing it"
+                );
                 None
             }
             stored => stored?,
@@ -186,7 +211,11 @@ async fn ensure_server(
                     return Ok((cert.to_vec(), key.to_vec()));
                 }
                 if kept == NamePolicy::Also && is_own {
-                    all.extend(tls::names_of(cert).into_iter().filter(|name| !names.contains(name)));
+                    all.extend(
+                        tls::names_of(cert)
+                            .into_iter()
+                            .filter(|name| !names.contains(name)),
+                    );
                 }
             }
         }
@@ -196,7 +225,10 @@ async fn ensure_server(
             return Ok((signed, signed_key));
         }
     }
-    Err(PkiError::Secret { secret, why: "others change it all the time".to_owned() })
+    Err(PkiError::Secret {
+        secret,
+        why: "others change it all the time".to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -207,13 +239,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_authority_signs_the_servers_anew() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
+        crate::controllers::namespace_defaults::ensure_initial(&client)
+            .await
+            .unwrap();
         let names = ["localhost".to_owned()];
         let first = Pki::ensure(&client, &names).await.unwrap();
         let again = Pki::ensure(&client, &names).await.unwrap();
         assert_eq!(first.server().cert, again.server().cert, "it stays");
-        let secrets = kube::Api::<k8s_openapi::api::core::v1::Secret>::namespaced(client.clone(), "kubeedge");
+        let secrets =
+            kube::Api::<k8s_openapi::api::core::v1::Secret>::namespaced(client.clone(), "kubeedge");
         secrets.delete(CA.0, &Default::default()).await.unwrap();
         let other = Pki::ensure(&client, &names).await.unwrap();
         assert!(!other.ca().has_signed(&first.server().cert));

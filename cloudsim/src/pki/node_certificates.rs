@@ -77,18 +77,29 @@ impl NodeCertificates {
 
     /// Uses records in the store of the API.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { records: Records::in_store(Self::KIND, store) }
+        Self {
+            records: Records::in_store(Self::KIND, store),
+        }
     }
 
     /// Uses records in a cluster.
     pub fn in_cluster(client: &Client) -> Self {
-        Self { records: Records::in_cluster(Self::KIND, client) }
+        Self {
+            records: Records::in_cluster(Self::KIND, client),
+        }
     }
 
     /// Returns whether the name can be given. `authority` (DER) is the CA that would sign; a certificate that expired less than `grace`
     /// ago can still be renewed.
-    pub async fn name(&self, node: &str, authority: &[u8], grace: Duration) -> Result<Name, RecordError> {
-        let Some(record) = self.read(node).await?.0 else { return Ok(Name::Unknown) };
+    pub async fn name(
+        &self,
+        node: &str,
+        authority: &[u8],
+        grace: Duration,
+    ) -> Result<Name, RecordError> {
+        let Some(record) = self.read(node).await?.0 else {
+            return Ok(Name::Unknown);
+        };
         let held = record.is_held(&sha256_hex(authority), grace, now());
         Ok(match (record.withheld, held) {
             (true, _) => Name::Lost,
@@ -99,7 +110,11 @@ impl NodeCertificates {
 
     /// Reports whether the record of the name was lost.
     pub async fn is_lost(&self, node: &str) -> Result<bool, RecordError> {
-        Ok(self.read(node).await?.0.is_some_and(|record| record.withheld))
+        Ok(self
+            .read(node)
+            .await?
+            .0
+            .is_some_and(|record| record.withheld))
     }
 
     /// Reports whether the name's newest certificate was issued for this join token and for the key of `certificate`, and was not used:
@@ -110,7 +125,8 @@ impl NodeCertificates {
         token: &str,
         certificate: &[u8],
     ) -> Result<bool, RecordError> {
-        let (Some(record), Some(key)) = (self.read(node).await?.0, given(certificate, &[]).key) else {
+        let (Some(record), Some(key)) = (self.read(node).await?.0, given(certificate, &[]).key)
+        else {
             return Ok(false);
         };
         Ok(record.is_repeated(token, &key))
@@ -126,7 +142,10 @@ impl NodeCertificates {
         grace: Duration,
         token: Option<&str>,
     ) -> Result<bool, RecordError> {
-        let given = IssuedCertificate { token: token.map(str::to_owned), ..given(certificate, authority) };
+        let given = IssuedCertificate {
+            token: token.map(str::to_owned),
+            ..given(certificate, authority)
+        };
         let mut begins = false;
         let change = |record: Option<Record>| {
             begins = !record.is_some_and(|record| record.is_held(&given.authority, grace, now()));
@@ -157,8 +176,16 @@ impl NodeCertificates {
     }
 
     /// Reports whether the node may connect with this certificate, which TLS has verified, and records its use.
-    pub async fn admit(&self, node: &str, certificate: &[u8], authority: &[u8]) -> Result<bool, RecordError> {
-        let shown = IssuedCertificate { used: true, ..given(certificate, authority) };
+    pub async fn admit(
+        &self,
+        node: &str,
+        certificate: &[u8],
+        authority: &[u8],
+    ) -> Result<bool, RecordError> {
+        let shown = IssuedCertificate {
+            used: true,
+            ..given(certificate, authority)
+        };
         if let Some(mut record) = self.read(node).await?.0 {
             match record.find(&shown.sha256) {
                 None => return Ok(false),
@@ -201,7 +228,11 @@ impl NodeCertificates {
 
     /// Returns the uid of the node's Node, if it has had one since it joined.
     pub async fn uid(&self, node: &str) -> Result<Option<String>, RecordError> {
-        Ok(self.read(node).await?.0.and_then(|record| record.registered))
+        Ok(self
+            .read(node)
+            .await?
+            .0
+            .and_then(|record| record.registered))
     }
 
     /// Reports whether the name has anything to revoke.
@@ -223,7 +254,11 @@ impl NodeCertificates {
         match self.change(node, change).await {
             Err(RecordError::Damaged(_)) => {
                 let value = Some(object(node, &Record::default()));
-                let change = Change { name: node.to_owned(), expected: Precondition::Anything, value };
+                let change = Change {
+                    name: node.to_owned(),
+                    expected: Precondition::Anything,
+                    value,
+                };
                 self.records.write(vec![change]).await?;
                 Ok(true)
             }
@@ -249,15 +284,25 @@ impl NodeCertificates {
 
     /// Returns the nodes that have had a Node, with its uid.
     pub async fn all_registered(&self) -> Result<Vec<(String, String)>, RecordError> {
-        self.all(|name, record| Some((name, record.registered?))).await
+        self.all(|name, record| Some((name, record.registered?)))
+            .await
     }
 
-    async fn all<T>(&self, wanted: impl Fn(String, Record) -> Option<T>) -> Result<Vec<T>, RecordError> {
+    async fn all<T>(
+        &self,
+        wanted: impl Fn(String, Record) -> Option<T>,
+    ) -> Result<Vec<T>, RecordError> {
         let found = |entry: Entry| {
             let record = read(&entry.value).ok()?;
             wanted(entry.name, record)
         };
-        Ok(self.records.list().await?.into_iter().filter_map(found).collect())
+        Ok(self
+            .records
+            .list()
+            .await?
+            .into_iter()
+            .filter_map(found)
+            .collect())
     }
 
     /// Reads the record of the name, and the precondition of a change to it.
@@ -266,12 +311,17 @@ impl NodeCertificates {
             Some((record, version)) => Ok((Some(record), version)),
             // a cluster's are never repaired
             None if !self.records.is_store() => Ok((None, Precondition::Absent)),
-            None => Ok((self.stored(UNKNOWN).await?.map(|(record, _)| record), Precondition::Absent)),
+            None => Ok((
+                self.stored(UNKNOWN).await?.map(|(record, _)| record),
+                Precondition::Absent,
+            )),
         }
     }
 
     async fn stored(&self, name: &str) -> Result<Option<(Record, Precondition)>, RecordError> {
-        let Some(entry) = self.records.get(name).await? else { return Ok(None) };
+        let Some(entry) = self.records.get(name).await? else {
+            return Ok(None);
+        };
         let record = read(&entry.value).map_err(|error| RecordError::Damaged(Box::new(error)))?;
         Ok(Some((record, entry.version)))
     }
@@ -284,10 +334,16 @@ impl NodeCertificates {
     ) -> Result<(), RecordError> {
         for _ in 0..MAX_ATTEMPTS {
             let (before, expected) = self.read(node).await?;
-            let Some(record) = change(before.clone()).filter(|record| before.as_ref() != Some(record)) else {
+            let Some(record) =
+                change(before.clone()).filter(|record| before.as_ref() != Some(record))
+            else {
                 return Ok(());
             };
-            let change = Change { name: node.to_owned(), expected, value: Some(object(node, &record)) };
+            let change = Change {
+                name: node.to_owned(),
+                expected,
+                value: Some(object(node, &record)),
+            };
             match self.records.write(vec![change]).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_conflict() => {}

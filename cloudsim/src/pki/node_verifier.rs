@@ -46,17 +46,39 @@ pub(super) struct NodeVerifier {
 }
 
 impl NodeVerifier {
-    pub(super) fn new(strict: Arc<dyn ClientCertVerifier>, grace: Duration, reports: ExpiryReports) -> Self {
-        Self { strict, grace, reports }
+    pub(super) fn new(
+        strict: Arc<dyn ClientCertVerifier>,
+        grace: Duration,
+        reports: ExpiryReports,
+    ) -> Self {
+        Self {
+            strict,
+            grace,
+            reports,
+        }
     }
 
     /// Reports the node of an expired certificate of this CA. Anybody can make one that names a node: its signature is verified as of
     /// its last valid moment.
-    fn report(&self, certificate: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>], end: Duration) {
-        let Ok(Identity::Node(node)) = identity_of(certificate) else { return };
+    fn report(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        end: Duration,
+    ) {
+        let Ok(Identity::Node(node)) = identity_of(certificate) else {
+            return;
+        };
         let at = UnixTime::since_unix_epoch(end);
-        if self.strict.verify_client_cert(certificate, intermediates, at).is_ok() {
-            let _ = self.reports.try_send(ExpiredCertificate { node, end: UNIX_EPOCH + end });
+        if self
+            .strict
+            .verify_client_cert(certificate, intermediates, at)
+            .is_ok()
+        {
+            let _ = self.reports.try_send(ExpiredCertificate {
+                node,
+                end: UNIX_EPOCH + end,
+            });
         }
     }
 }
@@ -73,7 +95,9 @@ fn verification_time(end: Option<Duration>, grace: Duration, now: Duration) -> D
 pub(crate) fn is_expired(error: &Error) -> bool {
     matches!(
         error,
-        Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. })
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. }
+        )
     )
 }
 
@@ -96,10 +120,15 @@ impl ClientCertVerifier for NodeVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let end = validity_of(end_entity).ok().and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
+        let end = validity_of(end_entity)
+            .ok()
+            .and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
         let at = verification_time(end, self.grace, Duration::from_secs(now.as_secs()));
-        let verified =
-            self.strict.verify_client_cert(end_entity, intermediates, UnixTime::since_unix_epoch(at));
+        let verified = self.strict.verify_client_cert(
+            end_entity,
+            intermediates,
+            UnixTime::since_unix_epoch(at),
+        );
         if let (Err(error), Some(end)) = (&verified, end)
             && is_expired(error)
         {
@@ -138,12 +167,25 @@ mod tests {
     #[test]
     fn only_a_certificate_that_has_just_expired_is_judged_at_its_end() {
         let seconds = Duration::from_secs;
-        let at =
-            |end: u64, now: u64| verification_time(Some(seconds(end)), seconds(60), seconds(now)).as_secs();
+        let at = |end: u64, now: u64| {
+            verification_time(Some(seconds(end)), seconds(60), seconds(now)).as_secs()
+        };
         assert_eq!((at(1000, 999), at(1000, 1000)), (999, 1000), "good");
-        assert_eq!((at(1000, 1001), at(1000, 1060)), (1000, 1000), "just expired");
-        assert_eq!((at(1000, 1061), at(1000, u64::MAX)), (1061, u64::MAX), "too long ago");
-        assert_eq!(verification_time(None, seconds(60), seconds(7)), seconds(7), "no certificate");
+        assert_eq!(
+            (at(1000, 1001), at(1000, 1060)),
+            (1000, 1000),
+            "just expired"
+        );
+        assert_eq!(
+            (at(1000, 1061), at(1000, u64::MAX)),
+            (1061, u64::MAX),
+            "too long ago"
+        );
+        assert_eq!(
+            verification_time(None, seconds(60), seconds(7)),
+            seconds(7),
+            "no certificate"
+        );
     }
 
     #[test]
@@ -152,16 +194,25 @@ mod tests {
         use wire::enroll::{Ca, Csr, Usage};
 
         let (now, day) = (SystemTime::now(), Duration::from_secs(24 * 3600));
-        let (ours, other) = (Ca::generate(now - day * 30).unwrap(), Ca::generate(now - day * 30).unwrap());
+        let (ours, other) = (
+            Ca::generate(now - day * 30).unwrap(),
+            Ca::generate(now - day * 30).unwrap(),
+        );
         let certificate = |ca: &Ca, begin: SystemTime| {
             let csr = Csr::for_node("edge-1").unwrap();
-            let signed = ca.sign_edge(csr.der(), &[Usage::ClientAuth], day, begin).unwrap();
+            let signed = ca
+                .sign_edge(csr.der(), &[Usage::ClientAuth], day, begin)
+                .unwrap();
             CertificateDer::from(signed)
         };
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(ours.cert_der().to_vec())).unwrap();
-        let strict =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+        roots
+            .add(CertificateDer::from(ours.cert_der().to_vec()))
+            .unwrap();
+        let strict = WebPkiClientVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::new(default_provider()),
+        );
         let strict = strict.build().unwrap();
         let (reports, mut expired) = expiry_reports();
         for (grace, ca, begin, is_valid, is_reported) in [
@@ -171,7 +222,8 @@ mod tests {
             (Duration::ZERO, &other, now - day * 3, false, false),
         ] {
             let verifier = NodeVerifier::new(strict.clone(), grace, reports.clone());
-            let verified = verifier.verify_client_cert(&certificate(ca, begin), &[], UnixTime::now());
+            let verified =
+                verifier.verify_client_cert(&certificate(ca, begin), &[], UnixTime::now());
             assert_eq!(verified.is_ok(), is_valid, "{verified:?}");
             let report = expired.try_recv().ok().map(|report| report.node);
             assert_eq!(report.as_deref(), is_reported.then_some("edge-1"));

@@ -46,7 +46,10 @@ impl RecordsError {
     pub(crate) fn is_conflict(&self) -> bool {
         match self {
             Self::Store(error) => {
-                matches!(error, StoreError::Exists(_) | StoreError::Missing(_) | StoreError::Conflict { .. })
+                matches!(
+                    error,
+                    StoreError::Exists(_) | StoreError::Missing(_) | StoreError::Conflict { .. }
+                )
             }
             Self::Cluster(kube::Error::Api(status)) => matches!(status.code, 404 | 409),
             Self::Cluster(_) | Self::Damaged(..) => false,
@@ -96,19 +99,27 @@ enum Storage {
 
 impl std::fmt::Debug for Records {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Records").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Records")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
 impl Records {
     /// Uses the store under the API.
     pub(crate) fn in_store(kind: &'static str, store: Arc<dyn Store>) -> Self {
-        Self { kind, place: Storage::Store(store) }
+        Self {
+            kind,
+            place: Storage::Store(store),
+        }
     }
 
     /// Uses a cluster.
     pub(crate) fn in_cluster(kind: &'static str, client: &Client) -> Self {
-        Self { kind, place: Storage::Cluster(Box::new(Api::namespaced(client.clone(), NAMESPACE))) }
+        Self {
+            kind,
+            place: Storage::Cluster(Box::new(Api::namespaced(client.clone(), NAMESPACE))),
+        }
     }
 
     /// Reports whether [`Self::write`] is atomic.
@@ -119,9 +130,10 @@ impl Records {
     pub(crate) async fn get(&self, name: &str) -> Result<Option<Entry>, RecordsError> {
         match &self.place {
             Storage::Store(store) => match store.get(&self.key(name)).await {
-                Err(error @ StoreError::Damaged { .. }) => {
-                    Err(RecordsError::Damaged(format!("{} {name}", self.kind), Box::new(error)))
-                }
+                Err(error @ StoreError::Damaged { .. }) => Err(RecordsError::Damaged(
+                    format!("{} {name}", self.kind),
+                    Box::new(error),
+                )),
                 found => found?.map(|stored| of_store(&stored)).transpose(),
             },
             Storage::Cluster(api) => {
@@ -135,12 +147,21 @@ impl Records {
     pub(crate) async fn list(&self) -> Result<Vec<Entry>, RecordsError> {
         match &self.place {
             Storage::Store(store) => {
-                let scope = Scope { resource: self.resource(), namespace: None };
+                let scope = Scope {
+                    resource: self.resource(),
+                    namespace: None,
+                };
                 let listing = store.list(&scope, &Page::default()).await?;
-                Ok(listing.items.iter().filter_map(|stored| of_store(stored).ok()).collect())
+                Ok(listing
+                    .items
+                    .iter()
+                    .filter_map(|stored| of_store(stored).ok())
+                    .collect())
             }
             Storage::Cluster(api) => {
-                let mut page = ListParams::default().labels(&format!("{LABEL}={}", self.kind)).limit(PAGE);
+                let mut page = ListParams::default()
+                    .labels(&format!("{LABEL}={}", self.kind))
+                    .limit(PAGE);
                 let mut all = Vec::new();
                 loop {
                     let listed = api.list(&page).await?;
@@ -158,7 +179,11 @@ impl Records {
     pub(crate) async fn write(&self, changes: Vec<Change>) -> Result<(), RecordsError> {
         match &self.place {
             Storage::Store(store) => {
-                let write = |Change { name, expected, value }| {
+                let write = |Change {
+                                 name,
+                                 expected,
+                                 value,
+                             }| {
                     let expect = match expected {
                         Precondition::Absent => Expect::Absent,
                         Precondition::Version(version) => {
@@ -166,9 +191,15 @@ impl Records {
                         }
                         Precondition::Anything => Expect::Anything,
                     };
-                    Write { key: self.key(&name), expect, value }
+                    Write {
+                        key: self.key(&name),
+                        expect,
+                        value,
+                    }
                 };
-                store.commit(changes.into_iter().map(write).collect()).await?;
+                store
+                    .commit(changes.into_iter().map(write).collect())
+                    .await?;
             }
             Storage::Cluster(api) => {
                 for change in changes {
@@ -180,15 +211,24 @@ impl Records {
     }
 
     async fn write_to(&self, api: &Api<ConfigMap>, change: Change) -> Result<(), kube::Error> {
-        let Change { name, expected, value } = change;
+        let Change {
+            name,
+            expected,
+            value,
+        } = change;
         let version = match &expected {
             Precondition::Version(version) => Some(version.clone()),
             Precondition::Absent | Precondition::Anything => None,
         };
         let Some(value) = value else {
-            let preconditions =
-                version.map(|version| Preconditions { resource_version: Some(version), uid: None });
-            let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+            let preconditions = version.map(|version| Preconditions {
+                resource_version: Some(version),
+                uid: None,
+            });
+            let parameters = DeleteParams {
+                preconditions,
+                ..DeleteParams::default()
+            };
             return match api.delete(&self.object_name(&name), &parameters).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 deleted => deleted.map(drop),
@@ -200,7 +240,9 @@ impl Records {
         }
         map.metadata.resource_version = version;
         match api.replace(&self.object_name(&name), &post, &map).await {
-            Err(kube::Error::Api(status)) if status.code == 404 && expected == Precondition::Anything => {
+            Err(kube::Error::Api(status))
+                if status.code == 404 && expected == Precondition::Anything =>
+            {
                 api.create(&post, &map).await.map(drop)
             }
             replaced => replaced.map(drop),
@@ -208,9 +250,15 @@ impl Records {
     }
 
     fn object(&self, name: &str, value: &Value) -> ConfigMap {
-        let labels = [(LABEL, self.kind), ("app.kubernetes.io/managed-by", "cloudsim")];
+        let labels = [
+            (LABEL, self.kind),
+            ("app.kubernetes.io/managed-by", "cloudsim"),
+        ];
         let labels = labels.map(|(label, value)| (label.to_owned(), value.to_owned()));
-        let data = [(NAME.to_owned(), name.to_owned()), (RECORD.to_owned(), value.to_string())];
+        let data = [
+            (NAME.to_owned(), name.to_owned()),
+            (RECORD.to_owned(), value.to_string()),
+        ];
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.object_name(name)),
@@ -245,13 +293,30 @@ impl Records {
 }
 
 fn of_store(stored: &Object) -> Result<Entry, RecordsError> {
-    let (name, version) = (stored.key.name.clone(), Precondition::Version(stored.revision.to_string()));
-    Ok(Entry { value: stored.value()?, name, version })
+    let (name, version) = (
+        stored.key.name.clone(),
+        Precondition::Version(stored.revision.to_string()),
+    );
+    Ok(Entry {
+        value: stored.value()?,
+        name,
+        version,
+    })
 }
 
 fn of_cluster(map: &ConfigMap) -> Result<Entry, RecordsError> {
-    let object = || format!("ConfigMap {NAMESPACE}/{}", map.metadata.name.as_deref().unwrap_or_default());
-    let field = |name: &str| map.data.as_ref().and_then(|data| data.get(name)).map_or("", String::as_str);
+    let object = || {
+        format!(
+            "ConfigMap {NAMESPACE}/{}",
+            map.metadata.name.as_deref().unwrap_or_default()
+        )
+    };
+    let field = |name: &str| {
+        map.data
+            .as_ref()
+            .and_then(|data| data.get(name))
+            .map_or("", String::as_str)
+    };
     let value = serde_json::from_str(field(RECORD));
     Ok(Entry {
         name: field(NAME).to_owned(),
@@ -272,13 +337,21 @@ mod tests {
     }
 
     fn change(name: &str, expected: Precondition, value: Option<Value>) -> Vec<Change> {
-        vec![Change { name: name.to_owned(), expected, value }]
+        vec![Change {
+            name: name.to_owned(),
+            expected,
+            value,
+        }]
     }
 
     #[tokio::test]
     async fn records_are_changed_by_whoever_has_read_them_last_in_both_places() {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
+        crate::controllers::namespace_defaults::ensure_initial(&client)
+            .await
+            .unwrap();
         let places = [
             Records::in_store("nodecertificates", MemoryStore::new()),
             Records::in_cluster("nodecertificates", &client),
@@ -286,21 +359,43 @@ mod tests {
         for records in places {
             for name in ["edge-1", "*", &"a".repeat(253), "edge.one"] {
                 assert!(records.get(name).await.unwrap().is_none());
-                records.write(change(name, Precondition::Absent, Some(value(1)))).await.unwrap();
-                let raced =
-                    records.write(change(name, Precondition::Absent, Some(value(2)))).await.unwrap_err();
+                records
+                    .write(change(name, Precondition::Absent, Some(value(1))))
+                    .await
+                    .unwrap();
+                let raced = records
+                    .write(change(name, Precondition::Absent, Some(value(2))))
+                    .await
+                    .unwrap_err();
                 assert!(raced.is_conflict(), "{raced:?}");
                 let found = records.get(name).await.unwrap().unwrap();
                 assert_eq!((found.name.as_str(), &found.value["n"]), (name, &json!(1)));
-                records.write(change(name, found.version.clone(), Some(value(3)))).await.unwrap();
-                let raced = records.write(change(name, found.version, Some(value(4)))).await.unwrap_err();
+                records
+                    .write(change(name, found.version.clone(), Some(value(3))))
+                    .await
+                    .unwrap();
+                let raced = records
+                    .write(change(name, found.version, Some(value(4))))
+                    .await
+                    .unwrap_err();
                 assert!(raced.is_conflict(), "{raced:?}");
-                records.write(change(name, Precondition::Anything, Some(value(5)))).await.unwrap();
+                records
+                    .write(change(name, Precondition::Anything, Some(value(5))))
+                    .await
+                    .unwrap();
             }
             assert_eq!(records.list().await.unwrap().len(), 4);
-            records.write(change("edge-1", Precondition::Anything, None)).await.unwrap();
-            let mut names: Vec<_> =
-                records.list().await.unwrap().into_iter().map(|entry| entry.name).collect();
+            records
+                .write(change("edge-1", Precondition::Anything, None))
+                .await
+                .unwrap();
+            let mut names: Vec<_> = records
+                .list()
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|entry| entry.name)
+                .collect();
             names.sort();
             assert_eq!(names, ["*", &"a".repeat(253), "edge.one"]);
         }

@@ -54,7 +54,9 @@ const COMPONENTS: [&str; 19] = [
 
 /// Reports whether the name, in lower case, is that of a service or the API.
 pub(crate) fn is_of_a_service(name: &str) -> bool {
-    ZONES.iter().any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
+    ZONES
+        .iter()
+        .any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
         || name.contains(".svc.")
         || API.contains(&name)
 }
@@ -63,7 +65,11 @@ pub(crate) fn is_of_a_service(name: &str) -> bool {
 pub(crate) fn reason(name: &str, own: &[String]) -> Option<&'static str> {
     if is_of_a_service(name) {
         Some("it is the name of the API or of a service")
-    } else if SELF.contains(&name) || [".localhost", ".localdomain"].iter().any(|zone| name.ends_with(zone)) {
+    } else if SELF.contains(&name)
+        || [".localhost", ".localdomain"]
+            .iter()
+            .any(|zone| name.ends_with(zone))
+    {
         Some("every machine calls itself so")
     } else if METADATA.contains(&name) {
         Some("it is the name of a cloud's metadata service")
@@ -71,7 +77,10 @@ pub(crate) fn reason(name: &str, own: &[String]) -> Option<&'static str> {
         Some("it is the name of a cluster component")
     } else if is_like_an_address(name) {
         Some("it looks like an IP address")
-    } else if own.iter().any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name)) {
+    } else if own
+        .iter()
+        .any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name))
+    {
         Some("it is the name of this cloud")
     } else {
         None
@@ -94,7 +103,9 @@ fn is_like_an_address(name: &str) -> bool {
 fn number(part: &str) -> Option<u64> {
     let (digits, radix) = match (part.strip_prefix("0x"), part.strip_prefix('0')) {
         (Some(digits), _) => (digits, 16),
-        (None, Some(digits)) if digits.bytes().all(|digit| matches!(digit, b'0'..=b'7')) => (digits, 8),
+        (None, Some(digits)) if digits.bytes().all(|digit| matches!(digit, b'0'..=b'7')) => {
+            (digits, 8)
+        }
         _ if part.is_empty() => return None,
         _ => (part, 10),
     };

@@ -32,7 +32,10 @@ impl Data {
     /// Returns the bytes of a key.
     pub(super) fn field(&self, name: &str) -> Result<&[u8], PkiError> {
         let found = self.fields.get(name).map(|bytes| bytes.0.as_slice());
-        found.ok_or_else(|| PkiError::Secret { secret: self.secret, why: format!("it has no field {name}") })
+        found.ok_or_else(|| PkiError::Secret {
+            secret: self.secret,
+            why: format!("it has no field {name}"),
+        })
     }
 }
 
@@ -48,7 +51,10 @@ impl Secrets {
     pub(super) async fn get(&self, name: &'static str) -> Result<Option<Data>, PkiError> {
         let found = match self.0.get_opt(name).await {
             Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
-                return Err(PkiError::Damaged { secret: name, why: status.message.clone() });
+                return Err(PkiError::Damaged {
+                    secret: name,
+                    why: status.message.clone(),
+                });
             }
             found => found?,
         };
@@ -68,12 +74,18 @@ impl Secrets {
         if let Some(data) = self.get(name).await? {
             return Ok(data);
         }
-        match self.0.create(&PostParams::default(), &secret(name, fields)).await {
+        match self
+            .0
+            .create(&PostParams::default(), &secret(name, fields))
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             result => drop(result?),
         }
-        let missing =
-            || PkiError::Secret { secret: name, why: "it was deleted as soon as it was made".to_owned() };
+        let missing = || PkiError::Secret {
+            secret: name,
+            why: "it was deleted as soon as it was made".to_owned(),
+        };
         self.get(name).await?.ok_or_else(missing)
     }
 
@@ -94,14 +106,25 @@ impl Secrets {
     }
 
     /// Replaces whatever is stored by `fields`.
-    pub(super) async fn put(&self, name: &str, fields: BTreeMap<&str, Vec<u8>>) -> Result<(), PkiError> {
+    pub(super) async fn put(
+        &self,
+        name: &str,
+        fields: BTreeMap<&str, Vec<u8>>,
+    ) -> Result<(), PkiError> {
         let wanted = secret(name, fields);
         match self.0.create(&PostParams::default(), &wanted).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             result => return Ok(result.map(drop)?),
         }
-        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        Ok(self.0.patch(name, &parameters, &Patch::Merge(&wanted)).await.map(drop)?)
+        let parameters = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        Ok(self
+            .0
+            .patch(name, &parameters, &Patch::Merge(&wanted))
+            .await
+            .map(drop)?)
     }
 
     /// Stores `fields` if the Secret still has this version, or does not exist. Returns false if it has changed.
@@ -116,9 +139,13 @@ impl Secrets {
         let written = match version {
             None => self.0.create(&PostParams::default(), &wanted).await,
             Some(_) => {
-                let parameters =
-                    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-                self.0.patch(name, &parameters, &Patch::Merge(&wanted)).await
+                let parameters = PatchParams {
+                    field_manager: Some(MANAGER.to_owned()),
+                    ..PatchParams::default()
+                };
+                self.0
+                    .patch(name, &parameters, &Patch::Merge(&wanted))
+                    .await
             }
         };
         match written {
@@ -129,9 +156,15 @@ impl Secrets {
 }
 
 fn secret(name: &str, fields: BTreeMap<&str, Vec<u8>>) -> Secret {
-    let data = fields.into_iter().map(|(field, bytes)| (field.to_owned(), ByteString(bytes))).collect();
+    let data = fields
+        .into_iter()
+        .map(|(field, bytes)| (field.to_owned(), ByteString(bytes)))
+        .collect();
     Secret {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
         data: Some(data),
         ..Secret::default()
     }

@@ -8,7 +8,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use k8s_openapi::{api::authentication::v1::TokenRequestStatus, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{
+    api::authentication::v1::TokenRequestStatus, apimachinery::pkg::apis::meta::v1::Time,
+};
 use kubeapi::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -35,7 +37,10 @@ impl ServiceAccountTokens {
 
     /// Creates an issuer without a key, whose tokens live no longer than `max_lifetime`.
     pub fn new(max_lifetime: Duration) -> Self {
-        Self { key: OnceLock::new(), max_lifetime }
+        Self {
+            key: OnceLock::new(),
+            max_lifetime,
+        }
     }
 
     /// Sets the signing key. Only the first call has an effect.
@@ -44,7 +49,9 @@ impl ServiceAccountTokens {
     }
 
     fn key(&self) -> Result<&EcKey, TokenError> {
-        self.key.get().ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))
+        self.key
+            .get()
+            .ok_or_else(|| TokenError::Failed("this cloud is still starting".to_owned()))
     }
 }
 
@@ -62,15 +69,21 @@ impl TokenIssuer for ServiceAccountTokens {
         let now = SystemTime::now();
         let expiry = now.checked_add(grant.lifetime.min(self.max_lifetime));
         let expiry = expiry.ok_or_else(|| failed(&"the token's end is beyond the calendar"))?;
-        let token = key.sign_es256(&claims(grant, (now, expiry))).map_err(|error| failed(&error))?;
+        let token = key
+            .sign_es256(&claims(grant, (now, expiry)))
+            .map_err(|error| failed(&error))?;
         let expiry = jiff::Timestamp::try_from(expiry).map_err(|error| failed(&error))?;
-        Ok(TokenRequestStatus { token, expiration_timestamp: Time(expiry) })
+        Ok(TokenRequestStatus {
+            token,
+            expiration_timestamp: Time(expiry),
+        })
     }
 
     async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
         let refused = |why: &str| TokenError::Refused(format!("invalid bearer token: {why}"));
-        let claims = verify_es256_within(token, self.key()?.public_key(), SystemTime::now(), LEEWAY)
-            .map_err(|error| refused(&error.to_string()))?;
+        let claims =
+            verify_es256_within(token, self.key()?.public_key(), SystemTime::now(), LEEWAY)
+                .map_err(|error| refused(&error.to_string()))?;
         verified(&claims, audiences).map_err(refused)
     }
 
@@ -85,7 +98,11 @@ fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'sta
         return Err("another issuer");
     }
     let own = [ISSUER.to_owned()];
-    let wanted = if audiences.is_empty() { &own } else { audiences };
+    let wanted = if audiences.is_empty() {
+        &own
+    } else {
+        audiences
+    };
     let is_for = |audience: &&String| match &claims["aud"] {
         Value::Array(all) => all.iter().any(|one| one == audience.as_str()),
         one => one == audience.as_str(),
@@ -95,24 +112,37 @@ fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'sta
         return Err("token audiences do not match");
     }
     let text = |pointer: &str| {
-        let found = claims.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let found = claims
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         found.ok_or("no service account's")
     };
     let named = |kind: BoundKind| {
         let pointer = format!("/kubernetes.io/{}", kind.claim());
-        claims.pointer(&pointer).map(|_| (format!("{pointer}/name"), format!("{pointer}/uid")))
+        claims
+            .pointer(&pointer)
+            .map(|_| (format!("{pointer}/name"), format!("{pointer}/uid")))
     };
     let mut bound = None;
     // the node of a pod's token is informative, and the token does not end with it
     for kind in [BoundKind::Pod, BoundKind::Secret, BoundKind::Node] {
         if let (None, Some((name, uid))) = (&bound, named(kind)) {
-            bound = Some(BoundObject { kind, name: text(&name)?, uid: text(&uid)? });
+            bound = Some(BoundObject {
+                kind,
+                name: text(&name)?,
+                uid: text(&uid)?,
+            });
         }
     }
     let node = match (&bound, named(BoundKind::Node)) {
-        (Some(BoundObject { kind: BoundKind::Pod, .. }), Some((name, uid))) => {
-            Some((text(&name)?, text(&uid).ok()))
-        }
+        (
+            Some(BoundObject {
+                kind: BoundKind::Pod,
+                ..
+            }),
+            Some((name, uid)),
+        ) => Some((text(&name)?, text(&uid).ok())),
         _ => None,
     };
     Ok(VerifiedToken {
@@ -127,10 +157,27 @@ fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'sta
 }
 
 fn claims(grant: &TokenGrant, (now, expiry): (SystemTime, SystemTime)) -> Value {
-    let TokenGrant { namespace, name, uid, audiences, bound, node, .. } = grant;
-    let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let audiences = if audiences.is_empty() { vec![ISSUER.to_owned()] } else { audiences.clone() };
-    let mut kubernetes = json!({"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}});
+    let TokenGrant {
+        namespace,
+        name,
+        uid,
+        audiences,
+        bound,
+        node,
+        ..
+    } = grant;
+    let seconds = |time: SystemTime| {
+        time.duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs()
+    };
+    let audiences = if audiences.is_empty() {
+        vec![ISSUER.to_owned()]
+    } else {
+        audiences.clone()
+    };
+    let mut kubernetes =
+        json!({"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}});
     if let Some((name, uid)) = node {
         kubernetes["node"] = match uid {
             Some(uid) => json!({"name": name, "uid": uid}),
@@ -158,7 +205,11 @@ mod tests {
             uid: "u".into(),
             audiences: Vec::new(),
             lifetime: Duration::from_secs(lifetime),
-            bound: Some(BoundObject { kind: bound, name: "p".into(), uid: "p-uid".into() }),
+            bound: Some(BoundObject {
+                kind: bound,
+                name: "p".into(),
+                uid: "p-uid".into(),
+            }),
             node: (bound == BoundKind::Pod).then(|| ("edge-1".into(), None)),
         }
     }
@@ -170,12 +221,19 @@ mod tests {
         let issuer = ServiceAccountTokens::default();
         issuer.set_key(key);
         let status = issuer.issue(&grant(BoundKind::Pod, 3600)).await.unwrap();
-        let claims = verify_es256_within(&status.token, &public, SystemTime::now(), LEEWAY).unwrap();
+        let claims =
+            verify_es256_within(&status.token, &public, SystemTime::now(), LEEWAY).unwrap();
         assert_eq!(claims["sub"], "system:serviceaccount:ns:robot");
         assert_eq!(claims["aud"], json!([ISSUER]));
-        assert_eq!(claims["kubernetes.io"]["pod"], json!({"name": "p", "uid": "p-uid"}));
+        assert_eq!(
+            claims["kubernetes.io"]["pod"],
+            json!({"name": "p", "uid": "p-uid"})
+        );
         assert_eq!(claims["kubernetes.io"]["node"], json!({"name": "edge-1"}));
-        assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 3600);
+        assert_eq!(
+            claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(),
+            3600
+        );
     }
 
     #[tokio::test]
@@ -190,7 +248,11 @@ mod tests {
             let token = own.issue(&grant(kind, 3600)).await.unwrap().token;
             let verified = own.verify(&token, &[]).await.unwrap();
             assert_eq!(
-                (verified.namespace.as_str(), verified.name.as_str(), verified.uid.as_str()),
+                (
+                    verified.namespace.as_str(),
+                    verified.name.as_str(),
+                    verified.uid.as_str()
+                ),
                 ("ns", "robot", "u")
             );
             let grant = grant(kind, 3600);
@@ -198,12 +260,18 @@ mod tests {
         }
         let token = own.issue(&grant(BoundKind::Pod, 3600)).await.unwrap().token;
         let audiences = ["other".to_owned(), ISSUER.to_owned()];
-        assert_eq!(own.verify(&token, &audiences).await.unwrap().audiences, [ISSUER]);
+        assert_eq!(
+            own.verify(&token, &audiences).await.unwrap().audiences,
+            [ISSUER]
+        );
         let foreign = issuer(EcKey::generate().unwrap()).verify(&token, &[]).await;
         let elsewhere = own.verify(&token, &["other".to_owned()]).await;
         let cut = own.verify(&token[..token.len() - 4], &[]).await;
         for refused in [foreign, elsewhere, cut, own.verify("", &[]).await] {
-            assert!(matches!(refused, Err(TokenError::Refused(_))), "{refused:?}");
+            assert!(
+                matches!(refused, Err(TokenError::Refused(_))),
+                "{refused:?}"
+            );
         }
     }
 
@@ -211,7 +279,10 @@ mod tests {
     async fn no_token_outlives_what_is_allowed_and_there_is_none_without_a_key() {
         let issuer = ServiceAccountTokens::new(Duration::from_secs(7200));
         let long = grant(BoundKind::Secret, 1 << 32);
-        assert!(matches!(issuer.issue(&long).await, Err(TokenError::Failed(_))));
+        assert!(matches!(
+            issuer.issue(&long).await,
+            Err(TokenError::Failed(_))
+        ));
         issuer.set_key(EcKey::generate().unwrap());
         let end = issuer.issue(&long).await.unwrap().expiration_timestamp.0;
         let life = end.duration_since(jiff::Timestamp::now()).as_secs();

@@ -15,7 +15,10 @@ use super::{
 };
 
 /// The hub: clients must have a certificate of this CA.
-pub(super) fn hub_tls(identity: &ServerIdentity, reports: ExpiryReports) -> Result<ServerConfig, PkiError> {
+pub(super) fn hub_tls(
+    identity: &ServerIdentity,
+    reports: ExpiryReports,
+) -> Result<ServerConfig, PkiError> {
     let verifier = NodeVerifier::new(verifier(identity, false)?, Duration::ZERO, reports);
     config(identity, Arc::new(verifier))
 }
@@ -32,15 +35,29 @@ pub(super) fn enrolment_tls(
     grace: Duration,
     reports: ExpiryReports,
 ) -> Result<ServerConfig, PkiError> {
-    config(identity, Arc::new(NodeVerifier::new(verifier(identity, true)?, grace, reports)))
+    config(
+        identity,
+        Arc::new(NodeVerifier::new(verifier(identity, true)?, grace, reports)),
+    )
 }
 
-fn verifier(identity: &ServerIdentity, anonymous: bool) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
+fn verifier(
+    identity: &ServerIdentity,
+    anonymous: bool,
+) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
     let mut roots = RootCertStore::empty();
-    roots.add(identity.ca.clone()).map_err(|error| PkiError::Tls(Box::new(error)))?;
+    roots
+        .add(identity.ca.clone())
+        .map_err(|error| PkiError::Tls(Box::new(error)))?;
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots));
-    let verifier = if anonymous { verifier.allow_unauthenticated() } else { verifier };
-    verifier.build().map_err(|error| PkiError::Tls(Box::new(error)))
+    let verifier = if anonymous {
+        verifier.allow_unauthenticated()
+    } else {
+        verifier
+    };
+    verifier
+        .build()
+        .map_err(|error| PkiError::Tls(Box::new(error)))
 }
 
 fn config(
@@ -64,22 +81,38 @@ pub(super) fn names(certificate: &[u8], names: &[String]) -> bool {
 
 /// Returns the certificate's DNS names and IP addresses. CloudCore's has an empty one, which is left out.
 pub(super) fn names_of(certificate: &[u8]) -> Vec<String> {
-    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
-    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+        return Vec::new();
+    };
+    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
     let name = |general: &GeneralName<'_>| match general {
         GeneralName::DNSName(dns) if !dns.is_empty() => Some((*dns).to_owned()),
         GeneralName::IPAddress(bytes) => match bytes.len() {
-            4 => <[u8; 4]>::try_from(*bytes).ok().map(|ip| IpAddr::from(ip).to_string()),
-            _ => <[u8; 16]>::try_from(*bytes).ok().map(|ip| IpAddr::from(ip).to_string()),
+            4 => <[u8; 4]>::try_from(*bytes)
+                .ok()
+                .map(|ip| IpAddr::from(ip).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes)
+                .ok()
+                .map(|ip| IpAddr::from(ip).to_string()),
         },
         _ => None,
     };
-    alternatives.value.general_names.iter().filter_map(name).collect()
+    alternatives
+        .value
+        .general_names
+        .iter()
+        .filter_map(name)
+        .collect()
 }
 
 /// Reports whether the key (SEC1 DER) belongs to the certificate.
 pub(super) fn is_pair(certificate: &[u8], key: &[u8]) -> bool {
     let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key.to_vec()));
     let certificate = CertificateDer::from(certificate.to_vec());
-    ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).is_ok()
+    ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .is_ok()
 }

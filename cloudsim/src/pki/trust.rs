@@ -53,10 +53,22 @@ impl Trust {
             let identity = identity(pki, &rotated, names, certificate)?;
             let mut enrolment = enrolment_tls(&identity, grace, expired.clone())?;
             enrolment.alpn_protocols = kubeapi::serve::ALPN.map(<[u8]>::to_vec).to_vec();
-            keys.push((Arc::new(hub_tls(&identity, expired.clone())?), Arc::new(enrolment)));
+            keys.push((
+                Arc::new(hub_tls(&identity, expired.clone())?),
+                Arc::new(enrolment),
+            ));
         }
-        let all = TrustKeys { keys, genuine: Arc::clone(pki.ca()), rotated, certificates, grace };
-        Ok(Self { now: faults.certificate(), all: Arc::new(all) })
+        let all = TrustKeys {
+            keys,
+            genuine: Arc::clone(pki.ca()),
+            rotated,
+            certificates,
+            grace,
+        };
+        Ok(Self {
+            now: faults.certificate(),
+            all: Arc::new(all),
+        })
     }
 
     /// Returns the TLS configuration of the hub.
@@ -94,7 +106,10 @@ impl Trust {
 
     /// Reports whether the node may connect with this certificate (DER), which TLS has verified.
     pub async fn admits(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
-        self.all.certificates.admit(node, certificate, self.authority().cert_der()).await
+        self.all
+            .certificates
+            .admit(node, certificate, self.authority().cert_der())
+            .await
     }
 
     /// Returns why the node may not connect with it, if so.
@@ -108,7 +123,9 @@ impl Trust {
                 "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
                  with it; run `edge-agent reset` and join anew"
             )),
-            Err(error) => Some(format!("this cloud cannot say whether the certificate counts: {error}")),
+            Err(error) => Some(format!(
+                "this cloud cannot say whether the certificate counts: {error}"
+            )),
         }
     }
 
@@ -126,7 +143,10 @@ impl Trust {
 
     fn keys(&self) -> &(Arc<ServerConfig>, Arc<ServerConfig>) {
         let now = *self.now.borrow();
-        let place = Certificate::ALL.iter().position(|one| *one == now).unwrap_or_default();
+        let place = Certificate::ALL
+            .iter()
+            .position(|one| *one == now)
+            .unwrap_or_default();
         // there is a pair for each fault
         self.all.keys.get(place).unwrap_or(&self.all.keys[0])
     }
@@ -158,7 +178,11 @@ fn identity(
         Certificate::UnknownAuthority => Ca::generate(now)?.sign_server_for(names, year, now)?,
         Certificate::RotatedAuthority => rotated.sign_server_for(names, year, now)?,
     };
-    let trusted = if certificate == Certificate::RotatedAuthority { rotated } else { ca };
+    let trusted = if certificate == Certificate::RotatedAuthority {
+        rotated
+    } else {
+        ca
+    };
     Ok(ServerIdentity {
         ca: CertificateDer::from(trusted.cert_der().to_vec()),
         cert: CertificateDer::from(cert),

@@ -37,10 +37,16 @@ impl RelayMetrics {
     /// Writes the metrics, with the present nodes and connections.
     pub(crate) fn write(&self, (nodes, open): (usize, u64), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
-        text.gauge("cloudsim_relay_nodes", "Nodes that are connected to the relay.")
-            .sample(&[], number(nodes as u64));
-        text.gauge("cloudsim_relay_connections", "Connections between nodes under way over the relay.")
-            .sample(&[], number(open));
+        text.gauge(
+            "cloudsim_relay_nodes",
+            "Nodes that are connected to the relay.",
+        )
+        .sample(&[], number(nodes as u64));
+        text.gauge(
+            "cloudsim_relay_connections",
+            "Connections between nodes under way over the relay.",
+        )
+        .sample(&[], number(open));
         text.counter(
             "cloudsim_relay_connections_total",
             "Connections between nodes that the relay has joined.",

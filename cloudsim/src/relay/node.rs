@@ -51,9 +51,15 @@ pub(super) async fn run(
                 Ok(Ok(report)) => entry.set_paths(report.paths),
                 Ok(Err(error)) => {
                     let error = printable_short(error);
-                    debug!(node, error, "a report of the paths to other nodes is unusable");
+                    debug!(
+                        node,
+                        error, "a report of the paths to other nodes is unusable"
+                    );
                 }
-                Err(_) => debug!(node, "a report of the paths to other nodes did not come in time"),
+                Err(_) => debug!(
+                    node,
+                    "a report of the paths to other nodes did not come in time"
+                ),
             }
         }
     };
@@ -68,16 +74,27 @@ pub(super) async fn run(
     let why = if is_cut {
         CUT.to_owned()
     } else {
-        connection.close_reason().map(printable_short).unwrap_or_default()
+        connection
+            .close_reason()
+            .map(printable_short)
+            .unwrap_or_default()
     };
     connection.close(ENDED, if is_cut { CUT.as_bytes() } else { b"ended" });
     // its streams end with the connection; one that does not is dropped
-    let _ = timeout(END_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
+    let _ = timeout(END_TIMEOUT, async {
+        while tasks.join_next().await.is_some() {}
+    })
+    .await;
     why
 }
 
 /// Serves the streams that a node opens, until its connection ends.
-async fn accept_streams(connection: &Connection, node: &str, relays: &Relays, tasks: &mut JoinSet<()>) {
+async fn accept_streams(
+    connection: &Connection,
+    node: &str,
+    relays: &Relays,
+    tasks: &mut JoinSet<()>,
+) {
     let from: Arc<str> = node.into();
     let mut rate = Rate::new(STREAMS_PER_SECOND, STREAMS_BURST, now());
     loop {
@@ -130,7 +147,11 @@ pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
 async fn read_report(mut stream: RecvStream) -> Result<Report, Failure> {
     let report: Report = decode(&stream.read_to_end(MAX_REPORT).await?)?;
     if report.paths.len() > MAX_REPORTED {
-        return Err(format!("it names {} nodes, of {MAX_REPORTED} at most", report.paths.len()).into());
+        return Err(format!(
+            "it names {} nodes, of {MAX_REPORTED} at most",
+            report.paths.len()
+        )
+        .into());
     }
     match report.paths.keys().find(|name| !is_node_name(name)) {
         Some(name) => Err(format!("{name:?} is no node's name").into()),
@@ -139,18 +160,33 @@ async fn read_report(mut stream: RecvStream) -> Result<Report, Failure> {
 }
 
 /// Joins a node's stream to one of the node that it names.
-async fn join(connection: &Connection, (mut send, mut receive): BiStream, from: &Arc<str>, relays: &Relays) {
+async fn join(
+    connection: &Connection,
+    (mut send, mut receive): BiStream,
+    from: &Arc<str>,
+    relays: &Relays,
+) {
     let asked = timeout(MESSAGE_TIMEOUT, async {
-        let Open { node } =
-            read_open(&mut receive).await.map_err(|error| format!("no other node was named: {error}"))?;
+        let Open { node } = read_open(&mut receive)
+            .await
+            .map_err(|error| format!("no other node was named: {error}"))?;
         let opened = open(&node, from, relays).await?;
         Ok::<_, String>((node, opened))
     });
-    match asked.await.unwrap_or_else(|_| Err(format!("no connection within {MESSAGE_TIMEOUT:?}"))) {
+    match asked
+        .await
+        .unwrap_or_else(|_| Err(format!("no connection within {MESSAGE_TIMEOUT:?}")))
+    {
         Ok((to, opened)) => {
             let joined = relays.join(from, &to);
-            let one = NodeStream { connection, stream: (send, receive) };
-            let other = NodeStream { connection: &opened.connection, stream: opened.stream };
+            let one = NodeStream {
+                connection,
+                stream: (send, receive),
+            };
+            let other = NodeStream {
+                connection: &opened.connection,
+                stream: opened.stream,
+            };
             // the other node's answer is copied as it is
             splice(one, other, &joined).await;
         }
@@ -200,8 +236,23 @@ async fn open(to: &str, from: &Arc<str>, relays: &Relays) -> Result<Opened, Stri
         }
     })?;
     let failed = |error: &dyn std::fmt::Display| format!("node {shown} accepts no stream: {error}");
-    let mut stream = peer.connection.open_bi().await.map_err(|error| failed(&error))?;
-    let open = encode(&Open { node: from.to_string() }).map_err(|error| failed(&error))?;
-    stream.0.write_all(&open).await.map_err(|error| failed(&error))?;
-    Ok(Opened { connection: peer.connection, stream, _share: share })
+    let mut stream = peer
+        .connection
+        .open_bi()
+        .await
+        .map_err(|error| failed(&error))?;
+    let open = encode(&Open {
+        node: from.to_string(),
+    })
+    .map_err(|error| failed(&error))?;
+    stream
+        .0
+        .write_all(&open)
+        .await
+        .map_err(|error| failed(&error))?;
+    Ok(Opened {
+        connection: peer.connection,
+        stream,
+        _share: share,
+    })
 }

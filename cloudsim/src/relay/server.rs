@@ -4,8 +4,8 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use limits::ConnectionSlot;
 use quinn::{
-    Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
-    VarInt,
+    Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime,
+    TransportConfig, VarInt,
     crypto::rustls::{NoInitialCipherSuite, QuicServerConfig},
 };
 use tokio::time::timeout;
@@ -85,13 +85,29 @@ impl RelayServer {
         let failed = |source| RelayBindError::Listen { address, source };
         let config = server_config(&trust.hub())?;
         let socket = bind_udp(address).map_err(failed)?;
-        let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
-            .map_err(failed)?;
+        let endpoint = Endpoint::new(
+            EndpointConfig::default(),
+            Some(config),
+            socket,
+            Arc::new(TokioRuntime),
+        )
+        .map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
         let (faults, refusals) = (faults.clone(), Refusals::default());
-        let listener = LimitedEndpoint::new("relay", endpoint, limits.connections, refusals.clone());
-        let shared = Shared { relays, trust, faults, refusals, nodes: limits.nodes };
-        Ok(Self { listener, address, shared })
+        let listener =
+            LimitedEndpoint::new("relay", endpoint, limits.connections, refusals.clone());
+        let shared = Shared {
+            relays,
+            trust,
+            faults,
+            refusals,
+            nodes: limits.nodes,
+        };
+        Ok(Self {
+            listener,
+            address,
+            shared,
+        })
     }
 
     /// Returns the address that it listens on.
@@ -122,7 +138,9 @@ impl RelayServer {
                 }
                 accepted = self.listener.accept() => accepted,
             };
-            let Some((incoming, slot)) = accepted else { break };
+            let Some((incoming, slot)) = accepted else {
+                break;
+            };
             tasks.spawn(serve(incoming, slot, shown, self.shared.clone()));
         }
         self.listener.endpoint.close(ENDED, b"the cloud ends");
@@ -168,10 +186,19 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
         Err(_) => return debug!(%peer, "a connection to the relay was not made in time"),
     };
     // from here on there is one connection of each node
-    let Ok(_active) = slot.begin(false) else { return };
+    let Ok(_active) = slot.begin(false) else {
+        return;
+    };
     let Some(entry) = shared.relays.begin(&node, &connection, shared.nodes) else {
-        connection.close(REFUSED, b"there are as many nodes at the relay as there may be");
-        return warn!(node, limit = shared.nodes, "relay connection rejected: node limit reached");
+        connection.close(
+            REFUSED,
+            b"there are as many nodes at the relay as there may be",
+        );
+        return warn!(
+            node,
+            limit = shared.nodes,
+            "relay connection rejected: node limit reached"
+        );
     };
     // it was registered first: a change from now on ends it as it ends all others
     if shared.trust.shown() != shown {
@@ -189,12 +216,19 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Accepts a connection of a node that may connect; returns the node's name and its certificate as well.
-async fn accept(incoming: Incoming, shared: &Shared) -> Result<(Connection, String, Vec<u8>), Failure> {
+async fn accept(
+    incoming: Incoming,
+    shared: &Shared,
+) -> Result<(Connection, String, Vec<u8>), Failure> {
     let connection = incoming.await?;
     let shown = quic_certificate(&connection);
     let certificate = shown.as_deref().unwrap_or_default().to_owned();
     let named = match node_name(shown.as_deref()) {
-        Ok(node) => shared.trust.refusal(&node, &certificate).await.map_or(Ok(node), Err),
+        Ok(node) => shared
+            .trust
+            .refusal(&node, &certificate)
+            .await
+            .map_or(Ok(node), Err),
         Err(why) => Err(why),
     };
     let node = named.inspect_err(|why| connection.close(REFUSED, why.as_bytes()))?;

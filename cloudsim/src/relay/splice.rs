@@ -53,7 +53,11 @@ impl Progress {
 pub(super) async fn splice(one: NodeStream<'_>, other: NodeStream<'_>, joined: &JoinedStreams) {
     let ((to_one, mut from_one), (to_other, mut from_other)) = (one.stream, other.stream);
     let (mut to_one, mut to_other) = (Writer::new(to_one), Writer::new(to_other));
-    let progress = Mutex::new(Progress { last: now(), begun: [false; 2], is_broken: false });
+    let progress = Mutex::new(Progress {
+        last: now(),
+        begun: [false; 2],
+        is_broken: false,
+    });
     let copied = |direction: usize, bytes: usize| {
         progress.lock().advance(direction);
         joined.add(direction, bytes);
@@ -65,8 +69,18 @@ pub(super) async fn splice(one: NodeStream<'_>, other: NodeStream<'_>, joined: &
     };
     let both = async {
         tokio::join!(
-            async { ended(0, copy(&mut from_one, &mut to_other, |bytes| copied(0, bytes)).await) },
-            async { ended(1, copy(&mut from_other, &mut to_one, |bytes| copied(1, bytes)).await) },
+            async {
+                ended(
+                    0,
+                    copy(&mut from_one, &mut to_other, |bytes| copied(0, bytes)).await,
+                )
+            },
+            async {
+                ended(
+                    1,
+                    copy(&mut from_other, &mut to_one, |bytes| copied(1, bytes)).await,
+                )
+            },
         )
     };
     tokio::select! {
@@ -87,7 +101,10 @@ struct Writer {
 
 impl Writer {
     fn new(stream: SendStream) -> Self {
-        Self { stream, has_ended: false }
+        Self {
+            stream,
+            has_ended: false,
+        }
     }
 
     fn finish(&mut self) {
@@ -118,16 +135,33 @@ async fn stalled(progress: &Mutex<Progress>) {
         let (rest, is_begun) = {
             let progress = progress.lock();
             let is_begun = progress.begun == [true; 2];
-            let idle = if progress.is_broken { BROKEN_IDLE_TIMEOUT } else { IDLE_TIMEOUT };
+            let idle = if progress.is_broken {
+                BROKEN_IDLE_TIMEOUT
+            } else {
+                IDLE_TIMEOUT
+            };
             let of_idle = idle.saturating_sub(now().saturating_duration_since(progress.last));
-            let of_first = FIRST_BYTES_TIMEOUT.saturating_sub(now().saturating_duration_since(started));
-            (if is_begun { of_idle } else { of_idle.min(of_first) }, is_begun)
+            let of_first =
+                FIRST_BYTES_TIMEOUT.saturating_sub(now().saturating_duration_since(started));
+            (
+                if is_begun {
+                    of_idle
+                } else {
+                    of_idle.min(of_first)
+                },
+                is_begun,
+            )
         };
         if rest.is_zero() {
             return;
         }
         // a direction may break off meanwhile, after which less time is left
-        sleep(rest.min(if is_begun { BROKEN_IDLE_TIMEOUT } else { FIRST_BYTES_TIMEOUT })).await;
+        sleep(rest.min(if is_begun {
+            BROKEN_IDLE_TIMEOUT
+        } else {
+            FIRST_BYTES_TIMEOUT
+        }))
+        .await;
     }
 }
 
@@ -149,7 +183,14 @@ async fn copy(from: &mut RecvStream, to: &mut Writer, copied: impl Fn(usize)) ->
             Ok(Some(chunk)) => {
                 let size = chunk.bytes.len();
                 if let Err(error) = to.stream.write_chunk(chunk.bytes).await {
-                    stop(from, if let WriteError::Stopped(code) = error { Some(code) } else { None });
+                    stop(
+                        from,
+                        if let WriteError::Stopped(code) = error {
+                            Some(code)
+                        } else {
+                            None
+                        },
+                    );
                     return false;
                 }
                 copied(size);
@@ -159,7 +200,11 @@ async fn copy(from: &mut RecvStream, to: &mut Writer, copied: impl Fn(usize)) ->
                 return true;
             }
             Err(error) => {
-                to.reset(if let ReadError::Reset(code) = error { code } else { BROKEN });
+                to.reset(if let ReadError::Reset(code) = error {
+                    code
+                } else {
+                    BROKEN
+                });
                 return false;
             }
         }

@@ -140,7 +140,10 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut nodes = self.relays.0.nodes.lock();
-        if nodes.get(&self.node).is_some_and(|peer| peer.number == self.number) {
+        if nodes
+            .get(&self.node)
+            .is_some_and(|peer| peer.number == self.number)
+        {
             nodes.remove(&self.node);
         }
     }
@@ -154,7 +157,10 @@ impl Relays {
         let peer = Peer {
             number,
             connection: connection.clone(),
-            stream_limit: Shares::new(ShareLimits { all, each: all / NODE_FRACTION }),
+            stream_limit: Shares::new(ShareLimits {
+                all,
+                each: all / NODE_FRACTION,
+            }),
             since: Timestamp::now(),
             paths: Arc::clone(&paths),
         };
@@ -163,9 +169,16 @@ impl Relays {
             return None;
         }
         if let Some(older) = nodes.insert(node.to_owned(), peer) {
-            older.connection.close(ENDED, b"the node has a newer connection");
+            older
+                .connection
+                .close(ENDED, b"the node has a newer connection");
         }
-        Some(Entry { node: node.to_owned(), number, relays: self.clone(), paths })
+        Some(Entry {
+            node: node.to_owned(),
+            number,
+            relays: self.clone(),
+            paths,
+        })
     }
 
     /// Returns the connection of a node, if it is connected.
@@ -183,7 +196,10 @@ impl Relays {
         pair.open.fetch_add(1, Ordering::Relaxed);
         pair.connections.fetch_add(1, Ordering::Relaxed);
         self.0.metrics.joined();
-        JoinedStreams { pair, metrics: self.0.metrics.clone() }
+        JoinedStreams {
+            pair,
+            metrics: self.0.metrics.clone(),
+        }
     }
 
     /// Ends the node's connection, for this reason; whether it may connect again is checked when it does.
@@ -195,7 +211,11 @@ impl Relays {
 
     /// Ends every connection; the nodes may connect again.
     pub(super) fn end_all(&self, why: &str) {
-        self.0.nodes.lock().values().for_each(|peer| peer.connection.close(ENDED, why.as_bytes()));
+        self.0
+            .nodes
+            .lock()
+            .values()
+            .for_each(|peer| peer.connection.close(ENDED, why.as_bytes()));
     }
 
     /// Reports whether the node is connected.
@@ -205,7 +225,13 @@ impl Relays {
 
     /// Returns the numbers of connected nodes and of open streams.
     pub(crate) fn count(&self) -> (usize, u64) {
-        let open = self.0.pairs.lock().values().map(|pair| pair.open.load(Ordering::Relaxed)).sum();
+        let open = self
+            .0
+            .pairs
+            .lock()
+            .values()
+            .map(|pair| pair.open.load(Ordering::Relaxed))
+            .sum();
         (self.0.nodes.lock().len(), open)
     }
 

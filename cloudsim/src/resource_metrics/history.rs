@@ -28,9 +28,17 @@ impl Usage {
     /// Returns `None` if a counter has decreased, or no time has passed.
     fn between(before: Point, last: Point) -> Option<Self> {
         let used = last.cpu.checked_sub(before.cpu)?;
-        let window = last.at.checked_sub(before.at).filter(|window| *window > 0)?;
+        let window = last
+            .at
+            .checked_sub(before.at)
+            .filter(|window| *window > 0)?;
         let cpu = u128::from(used) * 1000 / u128::try_from(window).ok()?;
-        Some(Self { cpu: u64::try_from(cpu).ok()?, memory: last.memory, at: last.at, window })
+        Some(Self {
+            cpu: u64::try_from(cpu).ok()?,
+            memory: last.memory,
+            at: last.at,
+            window,
+        })
     }
 }
 
@@ -48,23 +56,42 @@ impl History {
     pub(super) fn take(&mut self, page: Page) {
         let older = |last: Option<Point>, before: Option<Point>, new: Point| {
             // the same sample again: the one before it is kept
-            let older = if last.is_some_and(|last| last.at < new.at) { last } else { before };
+            let older = if last.is_some_and(|last| last.at < new.at) {
+                last
+            } else {
+                before
+            };
             older.filter(|older| older.at < new.at)
         };
-        self.node_before = page.node.and_then(|new| older(self.last.node, self.node_before, new));
+        self.node_before = page
+            .node
+            .and_then(|new| older(self.last.node, self.node_before, new));
         let of_pod = |(name, containers): (&PodName, &BTreeMap<String, Point>)| {
             let of_container = |(container, new): (&String, &Point)| {
                 let age = new.at.saturating_sub(new.start);
                 if (MIN_START_AGE_MS..MAX_START_AGE_MS).contains(&age) {
-                    return Some((container.clone(), Point { at: new.start, cpu: 0, ..*new }));
+                    return Some((
+                        container.clone(),
+                        Point {
+                            at: new.start,
+                            cpu: 0,
+                            ..*new
+                        },
+                    ));
                 }
                 let point = |pods: &BTreeMap<PodName, BTreeMap<String, Point>>| {
-                    pods.get(name).and_then(|containers| containers.get(container)).copied()
+                    pods.get(name)
+                        .and_then(|containers| containers.get(container))
+                        .copied()
                 };
                 let last = point(&self.last.pods).filter(|last| new.start < last.at)?;
-                older(Some(last), point(&self.pods_before), *new).map(|older| (container.clone(), older))
+                older(Some(last), point(&self.pods_before), *new)
+                    .map(|older| (container.clone(), older))
             };
-            (name.clone(), containers.iter().filter_map(of_container).collect())
+            (
+                name.clone(),
+                containers.iter().filter_map(of_container).collect(),
+            )
         };
         self.pods_before = page.pods.iter().map(of_pod).collect();
         self.last = page;
@@ -83,10 +110,14 @@ impl History {
     /// Returns the usage of each container of a pod; of all containers or of none.
     pub(super) fn pod(&self, name: &PodName) -> Option<Vec<(&str, Usage)>> {
         let before = self.pods_before.get(name)?;
-        let of_container =
-            |(container, last): (&'_ String, &Point)| Usage::between(*before.get(container)?, *last);
+        let of_container = |(container, last): (&'_ String, &Point)| {
+            Usage::between(*before.get(container)?, *last)
+        };
         let containers = self.last.pods.get(name)?;
-        containers.iter().map(|one| Some((one.0.as_str(), of_container(one)?))).collect()
+        containers
+            .iter()
+            .map(|one| Some((one.0.as_str(), of_container(one)?)))
+            .collect()
     }
 }
 
@@ -99,18 +130,34 @@ mod tests {
     }
 
     fn point(at: i64, cpu: u64, start: i64) -> Point {
-        Point { at, cpu, memory: 4096, start }
+        Point {
+            at,
+            cpu,
+            memory: 4096,
+            start,
+        }
     }
 
     fn page(node: Option<Point>, containers: &[(&str, Point)]) -> Page {
-        let containers: BTreeMap<_, _> =
-            containers.iter().map(|(name, point)| ((*name).to_owned(), *point)).collect();
-        let pods = if containers.is_empty() { BTreeMap::new() } else { [(name(), containers)].into() };
+        let containers: BTreeMap<_, _> = containers
+            .iter()
+            .map(|(name, point)| ((*name).to_owned(), *point))
+            .collect();
+        let pods = if containers.is_empty() {
+            BTreeMap::new()
+        } else {
+            [(name(), containers)].into()
+        };
         Page { node, pods }
     }
 
     fn usage(cpu: u64, at: i64, window: i64) -> Usage {
-        Usage { cpu, memory: 4096, at, window }
+        Usage {
+            cpu,
+            memory: 4096,
+            at,
+            window,
+        }
     }
 
     #[test]
@@ -123,8 +170,14 @@ mod tests {
         assert_eq!(take(1_000, 5_000), (None, true));
         // the same point again says nothing
         assert_eq!(take(1_000, 5_000), (None, true));
-        assert_eq!(take(3_000, 7_000), (Some(usage(1_000, 3_000, 2_000)), false));
-        assert_eq!(take(3_000, 7_000), (Some(usage(1_000, 3_000, 2_000)), false));
+        assert_eq!(
+            take(3_000, 7_000),
+            (Some(usage(1_000, 3_000, 2_000)), false)
+        );
+        assert_eq!(
+            take(3_000, 7_000),
+            (Some(usage(1_000, 3_000, 2_000)), false)
+        );
         // started anew
         assert_eq!(take(5_000, 10), (None, false));
         assert_eq!(take(6_000, 20), (Some(usage(10, 6_000, 1_000)), false));
@@ -137,13 +190,31 @@ mod tests {
     #[test]
     fn a_pod_has_all_of_its_containers_or_none() {
         let mut history = History::default();
-        history.take(page(None, &[("a", point(50_000, 100, 1_000)), ("b", point(50_000, 100, 1_000))]));
+        history.take(page(
+            None,
+            &[
+                ("a", point(50_000, 100, 1_000)),
+                ("b", point(50_000, 100, 1_000)),
+            ],
+        ));
         assert_eq!(history.pod(&name()), None);
-        history.take(page(None, &[("a", point(60_000, 200, 1_000)), ("b", point(61_000, 320, 1_000))]));
-        let used = vec![("a", usage(10, 60_000, 10_000)), ("b", usage(20, 61_000, 11_000))];
+        history.take(page(
+            None,
+            &[
+                ("a", point(60_000, 200, 1_000)),
+                ("b", point(61_000, 320, 1_000)),
+            ],
+        ));
+        let used = vec![
+            ("a", usage(10, 60_000, 10_000)),
+            ("b", usage(20, 61_000, 11_000)),
+        ];
         assert_eq!(history.pod(&name()), Some(used));
         // one is new
-        let [a, b] = [("a", point(70_000, 300, 1_000)), ("b", point(71_000, 420, 1_000))];
+        let [a, b] = [
+            ("a", point(70_000, 300, 1_000)),
+            ("b", point(71_000, 420, 1_000)),
+        ];
         history.take(page(None, &[a, b, ("c", point(70_000, 1, 68_000))]));
         assert_eq!(history.pod(&name()), None);
         history.take(page(None, &[]));
@@ -161,11 +232,17 @@ mod tests {
         assert_eq!(take(point(50_000, 100, 1_000)), None);
         // with more than before it, too
         assert_eq!(take(point(60_000, 200, 55_000)), None);
-        assert_eq!(take(point(64_000, 204, 55_000)), Some(usage(1, 64_000, 4_000)));
+        assert_eq!(
+            take(point(64_000, 204, 55_000)),
+            Some(usage(1, 64_000, 4_000))
+        );
         // a counter that falls
         assert_eq!(take(point(90_000, 10, 55_000)), None);
         // a young one is measured from its start, if it is not too young
         assert_eq!(take(point(109_000, 90, 100_000)), None);
-        assert_eq!(take(point(110_000, 100, 100_000)), Some(usage(10, 110_000, 10_000)));
+        assert_eq!(
+            take(point(110_000, 100, 100_000)),
+            Some(usage(10, 110_000, 10_000))
+        );
     }
 }

@@ -34,7 +34,10 @@ pub(crate) struct ResourceMetrics {
 impl ResourceMetrics {
     /// Creates it for the nodes and pods in `store`; `streams` reaches their kubelets.
     pub(crate) fn new(store: Arc<dyn Store>, streams: Arc<dyn NodeStreams>) -> Self {
-        Self { scraper: Arc::new(Scraper::new(Arc::clone(&store), streams)), store }
+        Self {
+            scraper: Arc::new(Scraper::new(Arc::clone(&store), streams)),
+            store,
+        }
     }
 
     /// Scrapes nodes while somebody asks, until `stop`. Without it no request is answered.
@@ -43,13 +46,33 @@ impl ResourceMetrics {
     }
 
     /// Returns the stored objects of the core group that the request concerns.
-    async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Result<Vec<Object>, BoxError> {
+    async fn stored(
+        &self,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<Object>, BoxError> {
         let resource = Resource::new("", plural);
         if !name.is_empty() {
-            return Ok(self.store.get(&Key::new(resource, namespace, name)).await?.into_iter().collect());
+            return Ok(self
+                .store
+                .get(&Key::new(resource, namespace, name))
+                .await?
+                .into_iter()
+                .collect());
         }
         let namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
-        Ok(self.store.list(&Scope { resource, namespace }, &Page::default()).await?.items)
+        Ok(self
+            .store
+            .list(
+                &Scope {
+                    resource,
+                    namespace,
+                },
+                &Page::default(),
+            )
+            .await?
+            .items)
     }
 }
 
@@ -61,15 +84,25 @@ impl ComputedObjects for ResourceMetrics {
 
     async fn list(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Vec<Value>, BoxError> {
         self.scraper.wanted().await;
-        let (stored, now) = (self.stored(&kind.plural, namespace, name).await?, Timestamp::now());
+        let (stored, now) = (
+            self.stored(&kind.plural, namespace, name).await?,
+            Timestamp::now(),
+        );
         let mut found = Vec::new();
         for object in stored {
             let measured: Measured = serde_json::from_slice(&object.json)?;
             found.extend(if kind.kind == objects::NODE {
-                self.scraper.node(&measured.metadata.name).map(|usage| objects::node(&measured, usage, now))
+                self.scraper
+                    .node(&measured.metadata.name)
+                    .map(|usage| objects::node(&measured, usage, now))
             } else if measured.status.phase == "Running" {
-                let pod = (measured.metadata.namespace.clone(), measured.metadata.name.clone());
-                self.scraper.pod(&measured.spec.node_name, &pod, |used| objects::pod(&measured, used, now))
+                let pod = (
+                    measured.metadata.namespace.clone(),
+                    measured.metadata.name.clone(),
+                );
+                self.scraper.pod(&measured.spec.node_name, &pod, |used| {
+                    objects::pod(&measured, used, now)
+                })
             } else {
                 None
             });

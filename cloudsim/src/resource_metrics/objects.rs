@@ -52,7 +52,8 @@ pub(super) struct Status {
 /// Returns both kinds, as metrics-server serves them.
 pub(super) fn kinds() -> Vec<ComputedKind> {
     let text = |description: &str| json!({"type": "string", "description": description});
-    let quantity = json!({"type": "string", "description": "A quantity, such as 11546n or 11612Ki."});
+    let quantity =
+        json!({"type": "string", "description": "A quantity, such as 11546n or 11612Ki."});
     let usage = json!({"type": "object", "additionalProperties": quantity,
         "description": "What was used: the processors on average, the memory at the end of the window."});
     let schema = |description: &str, field: &str, what: &Value| {
@@ -62,10 +63,8 @@ pub(super) fn kinds() -> Vec<ComputedKind> {
             field: what,
         }})
     };
-    let container =
-        json!({"type": "object", "properties": {"name": text("The container's name."), "usage": usage}});
-    let containers =
-        json!({"type": "array", "items": container, "description": "The usage of all containers that run."});
+    let container = json!({"type": "object", "properties": {"name": text("The container's name."), "usage": usage}});
+    let containers = json!({"type": "array", "items": container, "description": "The usage of all containers that run."});
     let kind = |kind, plural, schema, columns| ComputedKind {
         group: GROUP,
         version: VERSION,
@@ -82,7 +81,11 @@ pub(super) fn kinds() -> Vec<ComputedKind> {
             NODE,
             "nodes",
             schema("What a node uses.", "usage", &usage),
-            &[("cpu", ".usage.cpu"), ("memory", ".usage.memory"), ("Window", ".window")],
+            &[
+                ("cpu", ".usage.cpu"),
+                ("memory", ".usage.memory"),
+                ("Window", ".window"),
+            ],
         ),
         kind(
             "PodMetrics",
@@ -150,7 +153,11 @@ fn duration(milliseconds: i64) -> String {
         return format!("{milliseconds}ms");
     }
     let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
-    let fraction = if rest == 0 { String::new() } else { format!(".{rest:03}") };
+    let fraction = if rest == 0 {
+        String::new()
+    } else {
+        format!(".{rest:03}")
+    };
     let seconds_text = format!("{}{}s", seconds % 60, fraction.trim_end_matches('0'));
     match (seconds / 3600, seconds / 60 % 60) {
         (0, 0) => seconds_text,
@@ -165,17 +172,44 @@ mod tests {
 
     #[test]
     fn quantities_and_durations_are_written_as_in_go() {
-        let cpus = [0, 11_546, 10_000_000, 2_000_000_000, 5000, 7_000_000_000_000].map(used_cpu);
+        let cpus = [
+            0,
+            11_546,
+            10_000_000,
+            2_000_000_000,
+            5000,
+            7_000_000_000_000,
+        ]
+        .map(used_cpu);
         assert_eq!(cpus, ["0", "11546n", "10m", "2", "5u", "7000"]);
         let memories = [11_612 << 10, 4 << 20, 4097, 1 << 30].map(|bytes| {
-            used(Usage { cpu: 1, memory: bytes, at: 0, window: 1 })["memory"].as_str().unwrap().to_owned()
+            used(Usage {
+                cpu: 1,
+                memory: bytes,
+                at: 0,
+                window: 1,
+            })["memory"]
+                .as_str()
+                .unwrap()
+                .to_owned()
         });
         assert_eq!(memories, ["11612Ki", "4Mi", "4097", "1Gi"]);
         let durations = [850, 1000, 15_030, 60_000, 75_500, 3_600_001].map(duration);
-        assert_eq!(durations, ["850ms", "1s", "15.03s", "1m0s", "1m15.5s", "1h0m0.001s"]);
+        assert_eq!(
+            durations,
+            ["850ms", "1s", "15.03s", "1m0s", "1m15.5s", "1h0m0.001s"]
+        );
     }
 
     fn used_cpu(number: u64) -> String {
-        used(Usage { cpu: number, memory: 1, at: 0, window: 1 })["cpu"].as_str().unwrap().to_owned()
+        used(Usage {
+            cpu: number,
+            memory: 1,
+            at: 0,
+            window: 1,
+        })["cpu"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 }

@@ -39,19 +39,28 @@ pub(super) struct ParsePageError(usize);
 
 /// Parses a page that was received at `now` (milliseconds since 1970), the time of samples without a timestamp.
 pub(super) fn read(text: &str, now: i64) -> Result<Page, ParsePageError> {
-    let (mut node, mut pods) = (Point::default(), BTreeMap::<PodName, BTreeMap<String, Point>>::new());
+    let (mut node, mut pods) = (
+        Point::default(),
+        BTreeMap::<PodName, BTreeMap<String, Point>>::new(),
+    );
     for (index, line) in text.lines().map(str::trim).enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let sample = sample(line).ok_or(ParsePageError(index + 1))?;
-        let at = sample.at.filter(|at| now.abs_diff(*at) < MAX_CLOCK_SKEW_MS).unwrap_or(now);
+        let at = sample
+            .at
+            .filter(|at| now.abs_diff(*at) < MAX_CLOCK_SKEW_MS)
+            .unwrap_or(now);
         let (of, what) = sample.name.split_once('_').unwrap_or_default();
         let point = match of {
             "node" => &mut node,
             "container" if is_known(what) => {
                 let pod = (sample.label("namespace"), sample.label("pod"));
-                pods.entry(pod).or_default().entry(sample.label("container")).or_default()
+                pods.entry(pod)
+                    .or_default()
+                    .entry(sample.label("container"))
+                    .or_default()
             }
             _ => continue,
         };
@@ -59,22 +68,34 @@ pub(super) fn read(text: &str, now: i64) -> Result<Page, ParsePageError> {
             "cpu_usage_seconds_total" => (point.cpu, point.at) = (whole(sample.value * 1e9), at),
             "memory_working_set_bytes" => (point.memory, point.at) = (whole(sample.value), at),
             "start_time_seconds" => {
-                point.start = i64::try_from(whole(sample.value * 1e3)).unwrap_or(now).min(now)
+                point.start = i64::try_from(whole(sample.value * 1e3))
+                    .unwrap_or(now)
+                    .min(now)
             }
             _ => {}
         }
     }
     let is_whole = |point: &Point| point.cpu > 0 && point.memory > 0;
     pods.retain(|_, containers| containers.values().all(is_whole));
-    Ok(Page { node: Some(node).filter(is_whole), pods })
+    Ok(Page {
+        node: Some(node).filter(is_whole),
+        pods,
+    })
 }
 
 fn is_known(what: &str) -> bool {
-    matches!(what, "cpu_usage_seconds_total" | "memory_working_set_bytes" | "start_time_seconds")
+    matches!(
+        what,
+        "cpu_usage_seconds_total" | "memory_working_set_bytes" | "start_time_seconds"
+    )
 }
 
 /// Rounds to a whole number; NaN and negative values become 0.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast keeps to the bounds")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast keeps to the bounds"
+)]
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }
@@ -90,7 +111,10 @@ struct Sample<'a> {
 impl Sample<'_> {
     fn label(&self, name: &str) -> String {
         let mut labels = self.labels.iter();
-        labels.find(|(own, _)| *own == name).map(|(_, value)| value.to_string()).unwrap_or_default()
+        labels
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value.to_string())
+            .unwrap_or_default()
     }
 }
 
@@ -114,7 +138,12 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     let mut words = rest.split_ascii_whitespace();
     let value = words.next()?.parse().ok()?;
     let at = words.next().map(str::parse).transpose().ok()?;
-    words.next().is_none().then_some(Sample { name, labels, value, at })
+    words.next().is_none().then_some(Sample {
+        name,
+        labels,
+        value,
+        at,
+    })
 }
 
 /// Splits a quoted text from what follows its closing quote.
@@ -157,18 +186,46 @@ container_swap_usage_bytes{container=\"x\",namespace=\"n\",pod=\"swap\"} 0
 pod_cpu_usage_seconds_total{namespace=\"n\",pod=\"p\"} 0.25 1700000000456
 resource_scrape_error 0
 ";
-        let node = Point { at: 1_700_000_000_123, cpu: 12_500_000_000, memory: 1 << 20, start: 0 };
-        let container =
-            Point { at: 1_700_000_000_456, cpu: 250_000_000, memory: 4096, start: 1_699_999_999_500 };
-        let pods = [(("n".to_owned(), "p".to_owned()), [("a\"}".to_owned(), container)].into())].into();
-        assert_eq!(read(text, 1_700_000_001_000), Ok(Page { node: Some(node), pods }));
+        let node = Point {
+            at: 1_700_000_000_123,
+            cpu: 12_500_000_000,
+            memory: 1 << 20,
+            start: 0,
+        };
+        let container = Point {
+            at: 1_700_000_000_456,
+            cpu: 250_000_000,
+            memory: 4096,
+            start: 1_699_999_999_500,
+        };
+        let pods = [(
+            ("n".to_owned(), "p".to_owned()),
+            [("a\"}".to_owned(), container)].into(),
+        )]
+        .into();
+        assert_eq!(
+            read(text, 1_700_000_001_000),
+            Ok(Page {
+                node: Some(node),
+                pods
+            })
+        );
         // a clock that is far from the cloud's says nothing, and nothing has started later than now
         let text = "node_cpu_usage_seconds_total 1 -9223372036854775808\nnode_memory_working_set_bytes 1 9223372036854775807\n\
                     container_start_time_seconds 1e300\ncontainer_cpu_usage_seconds_total 1\ncontainer_memory_working_set_bytes 1\n";
         let page = read(text, 7).unwrap();
         assert_eq!(page.node.unwrap().at, 7);
-        assert!(page.pods.values().flat_map(BTreeMap::values).all(|point| point.start == 7));
-        let untimed = read("node_cpu_usage_seconds_total 1\nnode_memory_working_set_bytes 1\n", 7).unwrap();
+        assert!(
+            page.pods
+                .values()
+                .flat_map(BTreeMap::values)
+                .all(|point| point.start == 7)
+        );
+        let untimed = read(
+            "node_cpu_usage_seconds_total 1\nnode_memory_working_set_bytes 1\n",
+            7,
+        )
+        .unwrap();
         assert_eq!(untimed.node.unwrap().at, 7);
     }
 
@@ -184,7 +241,10 @@ resource_scrape_error 0
                  container_memory_working_set_bytes{{container=\"b\",namespace=\"n\",pod=\"p\"}} {memory}\n"
             );
             let page = read(&text, 7).unwrap();
-            (page.node.is_some(), page.pods.values().map(BTreeMap::len).collect::<Vec<_>>())
+            (
+                page.node.is_some(),
+                page.pods.values().map(BTreeMap::len).collect::<Vec<_>>(),
+            )
         };
         assert_eq!(page([1, 1, 1, 1]), (true, vec![2]));
         assert_eq!(page([0, 1, 1, 1]), (false, vec![2]));

@@ -12,9 +12,18 @@ use super::objects::GROUP;
 
 /// Creates metrics-server's role, which is aggregated to `view`, `edit` and `admin`, unless it exists.
 pub(crate) async fn ensure(client: &Client) -> Result<(), kube::Error> {
-    let labels = ["view", "edit", "admin"]
-        .map(|role| (format!("rbac.authorization.k8s.io/aggregate-to-{role}"), "true".to_owned()));
-    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let labels = ["view", "edit", "admin"].map(|role| {
+        (
+            format!("rbac.authorization.k8s.io/aggregate-to-{role}"),
+            "true".to_owned(),
+        )
+    });
+    let texts = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|text| (*text).to_owned())
+            .collect::<Vec<_>>()
+    };
     let rule = PolicyRule {
         api_groups: Some(texts(&[GROUP])),
         resources: Some(texts(&["pods", "nodes"])),
@@ -30,7 +39,10 @@ pub(crate) async fn ensure(client: &Client) -> Result<(), kube::Error> {
         rules: Some(vec![rule]),
         ..ClusterRole::default()
     };
-    match Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await {
+    match Api::<ClusterRole>::all(client.clone())
+        .create(&PostParams::default(), &role)
+        .await
+    {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         made => made.map(drop),
     }

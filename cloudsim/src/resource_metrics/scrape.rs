@@ -86,7 +86,13 @@ pub(super) struct Scraper {
 impl Scraper {
     pub(super) fn new(store: Arc<dyn Store>, streams: Arc<dyn NodeStreams>) -> Self {
         let (asked, ready) = (watch::Sender::new(None), watch::Sender::new(false));
-        Self { store, streams, known: Mutex::default(), asked, ready }
+        Self {
+            store,
+            streams,
+            known: Mutex::default(),
+            asked,
+            ready,
+        }
     }
 
     /// Records a request, and waits until there is an answer, at most [`FIRST_ANSWER_TIMEOUT`].
@@ -98,7 +104,12 @@ impl Scraper {
 
     /// Returns the usage of the node, if it answers.
     pub(super) fn node(&self, name: &str) -> Option<Usage> {
-        self.known.lock().get(name).filter(|known| known.answers)?.history.node()
+        self.known
+            .lock()
+            .get(name)
+            .filter(|known| known.answers)?
+            .history
+            .node()
     }
 
     /// Passes the usage of a pod's containers on `node` to `made`, if the node answers.
@@ -109,7 +120,13 @@ impl Scraper {
         made: impl FnOnce(&[(&str, Usage)]) -> Option<T>,
     ) -> Option<T> {
         let known = self.known.lock();
-        made(&known.get(node).filter(|known| known.answers)?.history.pod(pod)?)
+        made(
+            &known
+                .get(node)
+                .filter(|known| known.answers)?
+                .history
+                .pod(pod)?,
+        )
     }
 
     /// Scrapes nodes while somebody asks.
@@ -122,7 +139,10 @@ impl Scraper {
             }
             let began = Instant::now();
             if let Err(error) = self.scrape_all().await {
-                warn!(error = &error as &dyn std::error::Error, "failed to list nodes to scrape; retrying");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to list nodes to scrape; retrying"
+                );
             }
             self.ready.send_replace(true);
             sleep(SCRAPE_INTERVAL.saturating_sub(began.elapsed())).await;
@@ -138,20 +158,32 @@ impl Scraper {
 
     /// Scrapes every node, and soon again those without an earlier sample.
     async fn scrape_all(self: &Arc<Self>) -> Result<(), StoreError> {
-        let scope = Scope { resource: Resource::new("", "nodes"), namespace: None };
+        let scope = Scope {
+            resource: Resource::new("", "nodes"),
+            namespace: None,
+        };
         let nodes = self.store.list(&scope, &ListPage::default()).await?.items;
         // in the order of their names
         let mut names: Vec<String> = nodes.into_iter().map(|node| node.key.name).collect();
-        self.known.lock().retain(|name, _| names.binary_search(name).is_ok());
+        self.known
+            .lock()
+            .retain(|name, _| names.binary_search(name).is_ok());
         for look in 0..FAST_SCRAPES {
             if look > 0 {
                 sleep(FAST_SCRAPE_INTERVAL).await;
             }
-            let looks: Vec<_> = names.iter().map(|name| Arc::clone(self).scrape_node(name.clone())).collect();
-            stream::iter(looks).for_each_concurrent(CONCURRENT_SCRAPES, |look| look).await;
+            let looks: Vec<_> = names
+                .iter()
+                .map(|name| Arc::clone(self).scrape_node(name.clone()))
+                .collect();
+            stream::iter(looks)
+                .for_each_concurrent(CONCURRENT_SCRAPES, |look| look)
+                .await;
             let known = self.known.lock();
             names.retain(|name| {
-                known.get(name).is_some_and(|known| known.answers && known.history.needs_another())
+                known
+                    .get(name)
+                    .is_some_and(|known| known.answers && known.history.needs_another())
             });
             if names.is_empty() {
                 break;
@@ -162,7 +194,9 @@ impl Scraper {
 
     fn scrape_node(self: Arc<Self>, name: String) -> BoxFuture<'static, ()> {
         let look = async move {
-            let page = timeout(NODE_TIMEOUT, self.page(&name)).await.unwrap_or(Err(ScrapeError::Late));
+            let page = timeout(NODE_TIMEOUT, self.page(&name))
+                .await
+                .unwrap_or(Err(ScrapeError::Late));
             if let Err(error) = &page {
                 debug!(node = %name, error = error as &dyn std::error::Error, "a node cannot be measured");
             }
@@ -178,7 +212,11 @@ impl Scraper {
 
     async fn page(&self, node: &str) -> Result<page::Page, ScrapeError> {
         let path_and_query = "/metrics/resource".to_owned();
-        let request = NodeRequest { method: Method::GET, path_and_query, headers: HeaderMap::new() };
+        let request = NodeRequest {
+            method: Method::GET,
+            path_and_query,
+            headers: HeaderMap::new(),
+        };
         let response = match self.streams.ask(node, request).await? {
             NodeAnswer::Response(response) => response,
             NodeAnswer::Upgraded(head, _) => return Err(ScrapeError::Refused(head.status)),
@@ -189,12 +227,17 @@ impl Scraper {
         }
         let (mut body, mut page) = (response.into_body(), BytesMut::new());
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(ScrapeError::Broken)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(ScrapeError::Broken)?.into_data() else {
+                continue;
+            };
             if page.len() + data.len() > MAX_PAGE_BYTES {
                 return Err(ScrapeError::TooLarge);
             }
             page.extend_from_slice(&data);
         }
-        Ok(page::read(std::str::from_utf8(&page)?, Timestamp::now().as_millisecond())?)
+        Ok(page::read(
+            std::str::from_utf8(&page)?,
+            Timestamp::now().as_millisecond(),
+        )?)
     }
 }

@@ -20,9 +20,22 @@ const NODES: &str = "/apis/metrics.k8s.io/v1beta1/nodes";
 const PODS: &str = "/apis/metrics.k8s.io/v1beta1/pods";
 
 /// Returns the answer to a user.
-async fn answer(world: &World, method: Method, path: &str, caller: Identity) -> (StatusCode, Value) {
-    let request = Request::builder().method(method).uri(path).extension(caller);
-    let answer = world.api.service().oneshot(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+async fn answer(
+    world: &World,
+    method: Method,
+    path: &str,
+    caller: Identity,
+) -> (StatusCode, Value) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .extension(caller);
+    let answer = world
+        .api
+        .service()
+        .oneshot(request.body(Full::<Bytes>::default()).unwrap())
+        .await
+        .unwrap();
     let code = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&body).unwrap())
@@ -37,7 +50,12 @@ async fn names(world: &World, path: &str) -> Vec<String> {
     let (code, list) = get(world, path).await;
     assert_eq!(code, StatusCode::OK, "{list}");
     let name = |item: &Value| {
-        let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| {
+            item["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         format!("{}/{}", text("namespace"), text("name"))
     };
     list["items"].as_array().unwrap().iter().map(name).collect()
@@ -57,14 +75,31 @@ async fn the_first_question_is_answered_and_says_what_is_used() {
     assert_eq!(node["usage"], json!({"cpu": "500m", "memory": "512Mi"}));
     assert_eq!(node["metadata"]["labels"], json!({"zone": "edge-1"}));
     assert_eq!(node["window"], "1.2s");
-    let at = node["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
-    assert!(at.duration_since(jiff::Timestamp::now()).abs() < jiff::SignedDuration::from_mins(5), "{node}");
-    let (_, pod) = get(&world, "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/web").await;
-    assert_eq!((&pod["kind"], &pod["metadata"]["namespace"]), (&json!("PodMetrics"), &json!("default")));
+    let at = node["timestamp"]
+        .as_str()
+        .unwrap()
+        .parse::<jiff::Timestamp>()
+        .unwrap();
+    assert!(
+        at.duration_since(jiff::Timestamp::now()).abs() < jiff::SignedDuration::from_mins(5),
+        "{node}"
+    );
+    let (_, pod) = get(
+        &world,
+        "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/web",
+    )
+    .await;
+    assert_eq!(
+        (&pod["kind"], &pod["metadata"]["namespace"]),
+        (&json!("PodMetrics"), &json!("default"))
+    );
     let usage = json!({"cpu": "250m", "memory": "64Mi"});
     let containers = json!([{"name": "main", "usage": usage}, {"name": "side", "usage": usage}]);
     assert_eq!(pod["containers"], containers);
-    assert_eq!(get(&world, &format!("{NODES}/edge-1")).await.1["usage"], node["usage"]);
+    assert_eq!(
+        get(&world, &format!("{NODES}/edge-1")).await.1["usage"],
+        node["usage"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,11 +118,18 @@ async fn nodes_that_do_not_answer_are_missing_and_keep_nobody_waiting() {
     world.pod("lost", "absent", &["main"]).await;
     let began = tokio::time::Instant::now();
     assert_eq!(names(&world, NODES).await, ["/good"]);
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
     assert_eq!(names(&world, PODS).await, ["default/web"]);
     let (code, refusal) = get(&world, &format!("{NODES}/absent")).await;
     assert_eq!(code, StatusCode::NOT_FOUND);
-    assert_eq!(refusal["message"], "nodes.metrics.k8s.io \"absent\" not found");
+    assert_eq!(
+        refusal["message"],
+        "nodes.metrics.k8s.io \"absent\" not found"
+    );
     // one that comes back, and one that goes
     world.set("absent", Answers::Well);
     world.set("good", Answers::NotConnected);
@@ -106,7 +148,12 @@ async fn a_pod_is_measured_on_its_own_node_and_while_it_runs() {
     world.claim("edge-2", "web", &["main", "other"]);
     world.claim("edge-2", "not-there", &["main"]);
     let (_, list) = get(&world, PODS).await;
-    let containers: Vec<_> = list["items"].as_array().unwrap().iter().map(|pod| &pod["containers"]).collect();
+    let containers: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pod| &pod["containers"])
+        .collect();
     assert_eq!(containers.len(), 1, "{list}");
     assert_eq!(containers[0].as_array().unwrap().len(), 1, "{list}");
 }
@@ -123,13 +170,27 @@ async fn selectors_select() {
         ("fieldSelector=metadata.name%3Db", "default/b"),
         ("fieldSelector=metadata.namespace%3Dother", ""),
     ] {
-        let expected: Vec<_> = Some(expected).filter(|name| !name.is_empty()).into_iter().collect();
-        assert_eq!(names(&world, &format!("{PODS}?{query}")).await, expected, "{query}");
+        let expected: Vec<_> = Some(expected)
+            .filter(|name| !name.is_empty())
+            .into_iter()
+            .collect();
+        assert_eq!(
+            names(&world, &format!("{PODS}?{query}")).await,
+            expected,
+            "{query}"
+        );
     }
     let own = "/apis/metrics.k8s.io/v1beta1/namespaces/other/pods";
     assert!(names(&world, own).await.is_empty());
-    assert_eq!(names(&world, &format!("{NODES}?labelSelector=zone%3Dedge-2")).await, ["/edge-2"]);
-    let (code, _) = get(&world, &format!("{PODS}?fieldSelector=spec.nodeName%3Dedge-1")).await;
+    assert_eq!(
+        names(&world, &format!("{NODES}?labelSelector=zone%3Dedge-2")).await,
+        ["/edge-2"]
+    );
+    let (code, _) = get(
+        &world,
+        &format!("{PODS}?fieldSelector=spec.nodeName%3Dedge-1"),
+    )
+    .await;
     assert_eq!(code, StatusCode::BAD_REQUEST);
 }
 
@@ -164,8 +225,14 @@ async fn roles_say_who_may_read_and_nobody_writes() {
          \"metrics.k8s.io\" in the namespace \"default\""
     );
     world.bind("ann", "view").await;
-    assert_eq!(answer(&world, Method::GET, own, ann()).await.0, StatusCode::OK);
-    assert_eq!(answer(&world, Method::GET, NODES, ann()).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(
+        answer(&world, Method::GET, own, ann()).await.0,
+        StatusCode::OK
+    );
+    assert_eq!(
+        answer(&world, Method::GET, NODES, ann()).await.0,
+        StatusCode::FORBIDDEN
+    );
     for method in [Method::POST, Method::DELETE] {
         let (code, _) = answer(&world, method, own, Identity::master()).await;
         assert_eq!(code, StatusCode::METHOD_NOT_ALLOWED);

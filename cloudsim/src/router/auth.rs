@@ -35,9 +35,13 @@ impl Auth {
         rule: Option<&str>,
     ) -> Result<(), CallError> {
         let unknown = |why: &str| CallError::new(StatusCode::UNAUTHORIZED, "Unauthorized", why);
-        let value =
-            headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let token = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let value = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let token = value
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let token = token
             .map(|(_, token)| token.trim())
             .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN);
@@ -45,12 +49,19 @@ impl Auth {
             unknown("show a token: Authorization: Bearer TOKEN, as kubectl create token gives one")
         })?;
         let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
             ..TokenReview::default()
         };
-        let review =
-            Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &review).await;
-        let status = review.map_err(|error| unasked(&error))?.status.unwrap_or_default();
+        let review = Api::<TokenReview>::all(self.client.clone())
+            .create(&PostParams::default(), &review)
+            .await;
+        let status = review
+            .map_err(|error| unasked(&error))?
+            .status
+            .unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true));
         let user = user.ok_or_else(|| unknown("the token is none that this cloud knows"))?;
         if !self.rbac || self.is_granted(&user, namespace, rule).await? {
@@ -90,7 +101,10 @@ impl Auth {
         let answer = Api::<SubjectAccessReview>::all(self.client.clone())
             .create(&PostParams::default(), &question)
             .await;
-        Ok(answer.map_err(|error| unasked(&error))?.status.is_some_and(|status| status.allowed))
+        Ok(answer
+            .map_err(|error| unasked(&error))?
+            .status
+            .is_some_and(|status| status.allowed))
     }
 }
 

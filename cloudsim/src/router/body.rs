@@ -75,7 +75,11 @@ pub(super) struct BodyPermit {
 
 impl BodyMemory {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, all: Arc::new(Semaphore::new(limits.all / 1024)), clients: Arc::default() }
+        Self {
+            limits,
+            all: Arc::new(Semaphore::new(limits.all / 1024)),
+            clients: Arc::default(),
+        }
     }
 
     /// Reads a whole body, whose announced length may be known.
@@ -114,7 +118,13 @@ impl BodyMemory {
         let own = || (0, Arc::new(Semaphore::new(self.limits.of_client / 1024)));
         let (calls, share) = clients.entry(client).or_insert_with(own);
         *calls += 1;
-        BodyPermit { memory: self.clone(), client, share: share.clone(), bytes: 0, held: Vec::new() }
+        BodyPermit {
+            memory: self.clone(),
+            client,
+            share: share.clone(),
+            bytes: 0,
+            held: Vec::new(),
+        }
     }
 }
 
@@ -125,7 +135,11 @@ impl BodyPermit {
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let Limits { step: patience, arrival, .. } = self.memory.limits;
+        let Limits {
+            step: patience,
+            arrival,
+            ..
+        } = self.memory.limits;
         let (mut bytes, mut next) = (BytesMut::new(), READ_CHUNK);
         let (late, mut due) = (Instant::now() + arrival, Instant::now() + patience);
         loop {
@@ -135,10 +149,18 @@ impl BodyPermit {
                 );
                 return Err(unread(StatusCode::REQUEST_TIMEOUT, why));
             };
-            let Some(frame) = frame else { return Ok(bytes.freeze()) };
-            let broken =
-                |error: B::Error| unread(StatusCode::BAD_REQUEST, format!("the body broke off: {error}"));
-            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            let Some(frame) = frame else {
+                return Ok(bytes.freeze());
+            };
+            let broken = |error: B::Error| {
+                unread(
+                    StatusCode::BAD_REQUEST,
+                    format!("the body broke off: {error}"),
+                )
+            };
+            let Ok(data) = frame.map_err(broken)?.into_data() else {
+                continue;
+            };
             let length = bytes.len() + data.len();
             if length > MAX_BODY {
                 return Err(too_large());
@@ -162,8 +184,13 @@ impl BodyPermit {
             match timeout(self.memory.limits.room, room.acquire_many_owned(more)).await {
                 Ok(Ok(room)) => self.held.push(room),
                 Ok(Err(_)) | Err(_) => {
-                    let why = "the calls that are under way take all the room there is; try again later";
-                    return Err(CallError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyCalls", why));
+                    let why =
+                        "the calls that are under way take all the room there is; try again later";
+                    return Err(CallError::new(
+                        StatusCode::TOO_MANY_REQUESTS,
+                        "TooManyCalls",
+                        why,
+                    ));
                 }
             }
         }
@@ -194,7 +221,9 @@ where
     tokio::spawn(timeout(DISCARD_TIMEOUT, async move {
         let mut read = 0;
         while read < MAX_DISCARDED {
-            let Ok(Some(Ok(frame))) = timeout(IDLE_TIMEOUT, body.frame()).await else { return };
+            let Ok(Some(Ok(frame))) = timeout(IDLE_TIMEOUT, body.frame()).await else {
+                return;
+            };
             read += frame.data_ref().map_or(0, Bytes::len);
         }
     }));
@@ -202,10 +231,17 @@ where
 
 /// The refusal of a body that is too large.
 pub(super) fn too_large() -> CallError {
-    unread(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {MAX_BODY} bytes"))
+    unread(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!("the body is larger than {MAX_BODY} bytes"),
+    )
 }
 
 fn unread(status: StatusCode, why: String) -> CallError {
-    let reason = if status == StatusCode::PAYLOAD_TOO_LARGE { "BodyTooLarge" } else { "BodyUnread" };
+    let reason = if status == StatusCode::PAYLOAD_TOO_LARGE {
+        "BodyTooLarge"
+    } else {
+        "BodyUnread"
+    };
     CallError::new(status, reason, why)
 }

@@ -69,17 +69,31 @@ impl Router {
     ) -> Result<Server<HandlerService<Self>>, RouterError> {
         let is_local = address.ip().is_loopback();
         let auth = Some(auth).filter(|_| !is_local && !anonymous);
-        let tls = if is_local { None } else { Some(pki::api_tls(identity)?) };
+        let tls = if is_local {
+            None
+        } else {
+            Some(pki::api_tls(identity)?)
+        };
         let hosts = is_local.then(|| Hosts::new(Vec::new(), Scheme::Http));
         let memory = BodyMemory::new(Limits::default());
-        let router = Self { rules, auth, memory, hosts };
+        let router = Self {
+            rules,
+            auth,
+            memory,
+            hosts,
+        };
         Ok(Server::bind(address, tls, HandlerService(router)).await?)
     }
 
     /// Creates a service that anybody may call.
     #[cfg(test)]
     pub(crate) fn anonymous(rules: Rules) -> Self {
-        Self { rules, auth: None, memory: BodyMemory::new(Limits::default()), hosts: None }
+        Self {
+            rules,
+            auth: None,
+            memory: BodyMemory::new(Limits::default()),
+            hosts: None,
+        }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<CallAnswer, CallError> {
@@ -90,12 +104,17 @@ impl Router {
         }
         if self.rules.via().is_in(&head.headers) {
             let why = "a rule of this cloud has sent this; rules may not lead to the router, where they would go round without an end";
-            return Err(CallError::new(StatusCode::LOOP_DETECTED, "LoopDetected", why));
+            return Err(CallError::new(
+                StatusCode::LOOP_DETECTED,
+                "LoopDetected",
+                why,
+            ));
         }
         let place = RequestPath::parse(head.uri.path())?;
         if let Some(auth) = &self.auth {
             let rule = self.rules.rule_for(place.namespace, place.path);
-            auth.permit(&head.headers, place.namespace, rule.as_deref()).await?;
+            auth.permit(&head.headers, place.namespace, rule.as_deref())
+                .await?;
             // the token is for the cloud, and must not reach a service on a node
             head.headers.remove(header::AUTHORIZATION);
         }
@@ -110,7 +129,9 @@ impl Router {
             return Err(body::too_large());
         }
         let client = head.extensions.get::<PeerAddress>();
-        let client = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(address)| *address);
+        let client = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(address)| {
+            *address
+        });
         // kept until the call has ended
         let (body, _room) = self.memory.read(client, body, length).await?;
         let call = Call {
@@ -143,7 +164,11 @@ impl<'a> RequestPath<'a> {
             parts.next().unwrap_or_default(),
         );
         if is_node_name(node) && !namespace.is_empty() && !path.is_empty() {
-            return Ok(Self { node, namespace, path });
+            return Ok(Self {
+                node,
+                namespace,
+                path,
+            });
         }
         let why = "a request goes to /NODE/NAMESPACE/PATH, where PATH is that of a rule";
         Err(CallError::new(StatusCode::NOT_FOUND, "RuleNotFound", why))
@@ -164,12 +189,19 @@ fn response(answer: CallAnswer) -> Response<Body> {
 }
 
 fn refusal(error: CallError) -> Response<Body> {
-    let CallError { status, reason, why } = error;
+    let CallError {
+        status,
+        reason,
+        why,
+    } = error;
     let text = json!({"code": status.as_u16(), "reason": reason, "message": why});
     let mut response = Response::new(body(text.to_string().into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -177,7 +209,9 @@ fn refusal(error: CallError) -> Response<Body> {
 }
 
 fn body(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 #[cfg(test)]

@@ -17,8 +17,15 @@ use crate::{controllers::rules::Via, kinds};
 
 #[test]
 fn a_request_names_node_namespace_and_path() {
-    let place = |path| RequestPath::parse(path).ok().map(|place| (place.node, place.namespace, place.path));
-    assert_eq!(place("/edge-1/default/hello/a"), Some(("edge-1", "default", "hello/a")));
+    let place = |path| {
+        RequestPath::parse(path)
+            .ok()
+            .map(|place| (place.node, place.namespace, place.path))
+    };
+    assert_eq!(
+        place("/edge-1/default/hello/a"),
+        Some(("edge-1", "default", "hello/a"))
+    );
     for path in [
         "/",
         "/edge-1",
@@ -39,10 +46,17 @@ async fn listener() -> (SocketAddr, DropGuard) {
 
 /// No rules, and what ends their task.
 async fn rules() -> (Rules, CancellationToken) {
-    let client =
-        kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
+    let client = kubeapi::Api::builder(MemoryStore::new())
+        .registry(kinds::registry())
+        .build()
+        .client("default");
     let (rules, stop) = (
-        Rules::new(client, Via::of_authority(b"an authority"), |_| false, WAIT_TIMEOUT),
+        Rules::new(
+            client,
+            Via::of_authority(b"an authority"),
+            |_| false,
+            WAIT_TIMEOUT,
+        ),
         CancellationToken::new(),
     );
     tokio::spawn(rules.clone().run(stop.clone()));
@@ -52,8 +66,13 @@ async fn rules() -> (Rules, CancellationToken) {
 
 async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     let (rules, stop) = rules().await;
-    let router = Router { memory, ..Router::anonymous(rules) };
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router)).await.unwrap();
+    let router = Router {
+        memory,
+        ..Router::anonymous(rules)
+    };
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router))
+        .await
+        .unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
     (address, stop.drop_guard())
@@ -68,7 +87,10 @@ async fn ask(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
 async fn exchange(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
     let asking = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         // a refused body is not read to its end
         let _ = stream.write_all(body).await;
         let mut answer = Vec::new();
@@ -85,8 +107,13 @@ async fn exchange(address: SocketAddr, head: &str, body: &[u8]) -> (String, Valu
 async fn router_on_loopback_rejects_reads_that_web_pages_have_browsers_send() {
     let (rules, stop) = rules().await;
     let hosts = Some(Hosts::new(Vec::new(), Scheme::Http));
-    let router = Router { hosts, ..Router::anonymous(rules) };
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router)).await.unwrap();
+    let router = Router {
+        hosts,
+        ..Router::anonymous(rules)
+    };
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router))
+        .await
+        .unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
     let _stop = stop.drop_guard();
@@ -96,7 +123,8 @@ async fn router_on_loopback_rejects_reads_that_web_pages_have_browsers_send() {
         ("same-origin", "RuleNotFound"),
         ("none", "RuleNotFound"),
     ] {
-        let head = format!("GET /edge-1/default/a HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: {site}");
+        let head =
+            format!("GET /edge-1/default/a HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: {site}");
         let (_, body) = exchange(address, &head, b"").await;
         assert_eq!(body["reason"], reason, "{site}: {body}");
     }
@@ -106,19 +134,38 @@ async fn router_on_loopback_rejects_reads_that_web_pages_have_browsers_send() {
 #[tokio::test]
 async fn a_refusal_names_its_cause() {
     let (address, _stop) = listener().await;
-    let (head, told) = ask(address, "POST /edge-1/default/a HTTP/1.1\r\nContent-Length: 2", b"{}").await;
-    assert!(head.starts_with("HTTP/1.1 404") && head.contains("content-type: application/json"), "{head}");
-    assert_eq!((&told["code"], &told["reason"]), (&404.into(), &"RuleNotFound".into()));
+    let (head, told) = ask(
+        address,
+        "POST /edge-1/default/a HTTP/1.1\r\nContent-Length: 2",
+        b"{}",
+    )
+    .await;
+    assert!(
+        head.starts_with("HTTP/1.1 404") && head.contains("content-type: application/json"),
+        "{head}"
+    );
+    assert_eq!(
+        (&told["code"], &told["reason"]),
+        (&404.into(), &"RuleNotFound".into())
+    );
     assert!(told["message"].as_str().unwrap().contains("/default/a"));
-    let (head, told) =
-        ask(address, "POST /edge-1/default/a HTTP/1.1\r\nContent-Length: 99999999", b"x").await;
+    let (head, told) = ask(
+        address,
+        "POST /edge-1/default/a HTTP/1.1\r\nContent-Length: 99999999",
+        b"x",
+    )
+    .await;
     assert!(head.starts_with("HTTP/1.1 413"), "{head}");
     assert_eq!(told["reason"], "BodyTooLarge");
     // one byte too many, and no end: nothing is left unread when the answer comes
     let mut endless = format!("{:x}\r\n", usize::MAX >> 8).into_bytes();
     endless.resize(endless.len() + MAX_BODY + 1, b'x');
-    let (head, _) =
-        ask(address, "POST /edge-1/default/a HTTP/1.1\r\nTransfer-Encoding: chunked", &endless).await;
+    let (head, _) = ask(
+        address,
+        "POST /edge-1/default/a HTTP/1.1\r\nTransfer-Encoding: chunked",
+        &endless,
+    )
+    .await;
     assert!(head.starts_with("HTTP/1.1 413"), "{head}");
 }
 
@@ -132,10 +179,17 @@ async fn a_body_that_is_too_large_is_answered_on_http2() {
         let (mut sender, connection) = shake.await.unwrap();
         tokio::spawn(connection);
         let body = Full::new(Bytes::from(vec![b'x'; size]));
-        let request = Request::post(format!("http://{address}/edge-1/default/a")).body(body).unwrap();
-        let answer = within("the head of an answer", sender.send_request(request)).await.unwrap();
+        let request = Request::post(format!("http://{address}/edge-1/default/a"))
+            .body(body)
+            .unwrap();
+        let answer = within("the head of an answer", sender.send_request(request))
+            .await
+            .unwrap();
         assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{size}");
-        let told = within("the body of an answer", answer.into_body().collect()).await.unwrap().to_bytes();
+        let told = within("the body of an answer", answer.into_body().collect())
+            .await
+            .unwrap()
+            .to_bytes();
         let told: Value = serde_json::from_slice(&told).unwrap();
         assert_eq!(told["reason"], "BodyTooLarge", "{size}");
     }
@@ -148,13 +202,17 @@ async fn stalls(from: [u8; 4], to: SocketAddr, bytes: usize) -> TcpStream {
     let mut stream = socket.connect(to).await.unwrap();
     let head = "POST /edge-1/default/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     // a refused client's body may not be read to its end
-    let _ = stream.write_all(format!("{head}{bytes:x}\r\n{}\r\n", "x".repeat(bytes)).as_bytes()).await;
+    let _ = stream
+        .write_all(format!("{head}{bytes:x}\r\n{}\r\n", "x".repeat(bytes)).as_bytes())
+        .await;
     stream
 }
 
 async fn status_of(mut stream: TcpStream) -> String {
     let mut answer = [0; 12];
-    within("an answer", stream.read_exact(&mut answer)).await.unwrap();
+    within("an answer", stream.read_exact(&mut answer))
+        .await
+        .unwrap();
     String::from_utf8_lossy(&answer[9..]).into_owned()
 }
 
@@ -191,5 +249,9 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
     for stream in slow {
         assert_eq!(status_of(stream).await, "408");
     }
-    assert_eq!(whole(one, address, 150 * KIB).await, "404", "the room is there again");
+    assert_eq!(
+        whole(one, address, 150 * KIB).await,
+        "404",
+        "the room is there again"
+    );
 }

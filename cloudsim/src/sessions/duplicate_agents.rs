@@ -42,16 +42,33 @@ impl DuplicateAgents {
 
     /// Reports whether this run has had the session before.
     pub(super) fn had_session(&self, node: &str, run: &Instance) -> bool {
-        self.0.get(node).is_some_and(|known| known.runs.iter().any(|id| id == run.id()))
+        self.0
+            .get(node)
+            .is_some_and(|known| known.runs.iter().any(|id| id == run.id()))
     }
 
     /// Records that this run was refused.
-    pub(super) fn refused(&mut self, node: &str, run: &Instance, address: SocketAddr, now: Timestamp) {
-        let Some(known) = self.0.get_mut(node) else { return };
-        let before =
-            known.rival.as_ref().filter(|(id, _)| id == run.id()).map_or(0, |(_, rival)| rival.refused);
-        let rival =
-            DuplicateAgent { address, started: run.started().to_owned(), refused: before + 1, last: now };
+    pub(super) fn refused(
+        &mut self,
+        node: &str,
+        run: &Instance,
+        address: SocketAddr,
+        now: Timestamp,
+    ) {
+        let Some(known) = self.0.get_mut(node) else {
+            return;
+        };
+        let before = known
+            .rival
+            .as_ref()
+            .filter(|(id, _)| id == run.id())
+            .map_or(0, |(_, rival)| rival.refused);
+        let rival = DuplicateAgent {
+            address,
+            started: run.started().to_owned(),
+            refused: before + 1,
+            last: now,
+        };
         known.rival = Some((run.id().to_owned(), rival));
     }
 

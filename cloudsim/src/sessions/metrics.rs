@@ -21,12 +21,18 @@ pub(crate) enum RefusalReason {
 }
 
 impl RefusalReason {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Connection, "connection"), (Self::TooMany, "too_many"), (Self::Superseded, "overtaken")];
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Connection, "connection"),
+        (Self::TooMany, "too_many"),
+        (Self::Superseded, "overtaken"),
+    ];
 }
 
 /// The transports and their labels.
-const TRANSPORTS: [(Transport, &str); 2] = [(Transport::WebSocket, "websocket"), (Transport::Quic, "quic")];
+const TRANSPORTS: [(Transport, &str); 2] = [
+    (Transport::WebSocket, "websocket"),
+    (Transport::Quic, "quic"),
+];
 /// The labels of directions.
 const DIRECTIONS: [&str; 2] = ["down", "up"];
 
@@ -76,38 +82,70 @@ impl HubMetrics {
     /// Writes the metrics; `running` has the present sessions.
     pub(crate) fn write(&self, running: &[NodeSession], text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
-        text.gauge("KubeEdge_CloudHub_connected_nodes", "Nodes that are connected to CloudHub.")
-            .sample(&[], number(running.len() as u64));
-        let mut sessions = text.gauge("cloudhub_sessions", "Sessions of nodes, by what carries them.");
+        text.gauge(
+            "KubeEdge_CloudHub_connected_nodes",
+            "Nodes that are connected to CloudHub.",
+        )
+        .sample(&[], number(running.len() as u64));
+        let mut sessions = text.gauge(
+            "cloudhub_sessions",
+            "Sessions of nodes, by what carries them.",
+        );
         for (transport, name) in TRANSPORTS {
-            let of_carrier = running.iter().filter(|session| session.transport == transport).count();
+            let of_carrier = running
+                .iter()
+                .filter(|session| session.transport == transport)
+                .count();
             sessions.sample(&[("transport", name)], number(of_carrier as u64));
         }
         let mut begun = text.counter("cloudhub_sessions_total", "Sessions that have begun.");
         for ((_, name), count) in TRANSPORTS.iter().zip(&self.0.begun) {
             begun.sample(&[("transport", name)], read(count));
         }
-        let mut refused =
-            text.counter("cloudhub_refused_total", "Connections and sessions that were refused, by why.");
+        let mut refused = text.counter(
+            "cloudhub_refused_total",
+            "Connections and sessions that were refused, by why.",
+        );
         for ((_, name), count) in RefusalReason::ALL.iter().zip(&self.0.refused) {
             refused.sample(&[("reason", name)], read(count));
         }
-        let mut messages =
-            text.counter("cloudhub_messages_total", "Messages to nodes (down) and from them (up).");
+        let mut messages = text.counter(
+            "cloudhub_messages_total",
+            "Messages to nodes (down) and from them (up).",
+        );
         for (direction, count) in DIRECTIONS.into_iter().zip(&self.0.messages) {
             messages.sample(&[("direction", direction)], read(count));
         }
-        let mut bytes =
-            text.counter("cloudhub_message_bytes_total", "Their bytes as encoded, without TLS and framing.");
+        let mut bytes = text.counter(
+            "cloudhub_message_bytes_total",
+            "Their bytes as encoded, without TLS and framing.",
+        );
         for (direction, count) in DIRECTIONS.into_iter().zip(&self.0.bytes) {
             bytes.sample(&[("direction", direction)], read(count));
         }
         let queued = || running.iter().map(|session| session.queue);
-        text.gauge("cloudhub_queue_depth", "Objects and messages that wait to go down, of all nodes.")
-            .sample(&[], number(queued().sum()));
-        text.gauge("cloudhub_queue_depth_max", "Those of the node for which most wait.")
-            .sample(&[], number(queued().max().unwrap_or_default()));
-        text.gauge("cloudhub_rivals", "Nodes of whose name a second agent was refused.")
-            .sample(&[], number(running.iter().filter(|session| session.rival.is_some()).count() as u64));
+        text.gauge(
+            "cloudhub_queue_depth",
+            "Objects and messages that wait to go down, of all nodes.",
+        )
+        .sample(&[], number(queued().sum()));
+        text.gauge(
+            "cloudhub_queue_depth_max",
+            "Those of the node for which most wait.",
+        )
+        .sample(&[], number(queued().max().unwrap_or_default()));
+        text.gauge(
+            "cloudhub_rivals",
+            "Nodes of whose name a second agent was refused.",
+        )
+        .sample(
+            &[],
+            number(
+                running
+                    .iter()
+                    .filter(|session| session.rival.is_some())
+                    .count() as u64,
+            ),
+        );
     }
 }

@@ -26,7 +26,10 @@ impl Reenrolled {
 
     /// Reports whether `node` has re-enrolled and shows this certificate for the first time.
     pub(crate) fn is_one(&self, node: &str, certificate: &[u8]) -> bool {
-        self.0.lock().get(node).is_some_and(|given| given == certificate)
+        self.0
+            .lock()
+            .get(node)
+            .is_some_and(|given| given == certificate)
     }
 
     /// Forgets the node: from now on its acknowledgements count.
@@ -47,10 +50,15 @@ mod tests {
         let all = Reenrolled::default();
         all.add("edge-1", b"new");
         assert!(
-            all.is_one("edge-1", b"new") && !all.is_one("edge-1", b"old") && !all.is_one("edge-2", b"new")
+            all.is_one("edge-1", b"new")
+                && !all.is_one("edge-1", b"old")
+                && !all.is_one("edge-2", b"new")
         );
         all.remove("edge-1", b"old");
-        assert!(all.is_one("edge-1", b"new"), "another one has come meanwhile");
+        assert!(
+            all.is_one("edge-1", b"new"),
+            "another one has come meanwhile"
+        );
         all.remove("edge-1", b"new");
         assert!(!all.is_one("edge-1", b"new"));
     }

@@ -36,11 +36,17 @@ impl RemoteSessions {
     pub(super) fn new(sessions: Vec<RemoteSession>) -> Self {
         let mut nodes: HashMap<String, RemoteSession> = HashMap::new();
         for session in sessions {
-            if nodes.get(&session.node).is_none_or(|known| known.since < session.since) {
+            if nodes
+                .get(&session.node)
+                .is_none_or(|known| known.since < session.since)
+            {
                 nodes.insert(session.node.clone(), session);
             }
         }
-        Self { nodes, updated: Some(Instant::now()) }
+        Self {
+            nodes,
+            updated: Some(Instant::now()),
+        }
     }
 
     /// Iterates over the newest session of each node.
@@ -52,6 +58,10 @@ impl RemoteSessions {
     pub(super) fn has_another(&self, node: &str, run: &Instance) -> Option<&str> {
         self.updated.filter(|updated| updated.elapsed() < MAX_AGE)?;
         let other = self.nodes.get(node)?;
-        other.run.as_ref().is_some_and(|other| other != run).then_some(&*other.replica)
+        other
+            .run
+            .as_ref()
+            .is_some_and(|other| other != run)
+            .then_some(&*other.replica)
     }
 }

@@ -34,7 +34,10 @@ pub(crate) struct SessionRequest {
 impl SessionRequest {
     /// Describes the address and run of the agent in messages.
     pub(super) fn describe(&self) -> String {
-        let started = self.instance.as_ref().map(|instance| format!(", started {}", instance.started()));
+        let started = self
+            .instance
+            .as_ref()
+            .map(|instance| format!(", started {}", instance.started()));
         format!("{}{}", self.address, started.unwrap_or_default())
     }
 }

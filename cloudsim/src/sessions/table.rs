@@ -76,8 +76,14 @@ impl Sessions {
     }
 
     /// Returns the certificate with which `node` connects for the first time after it has re-enrolled.
-    pub(crate) fn new_certificate(&self, node: &str, certificate: Option<&[u8]>) -> Option<Vec<u8>> {
-        certificate.filter(|shown| self.reenrolled.is_one(node, shown)).map(<[u8]>::to_owned)
+    pub(crate) fn new_certificate(
+        &self,
+        node: &str,
+        certificate: Option<&[u8]>,
+    ) -> Option<Vec<u8>> {
+        certificate
+            .filter(|shown| self.reenrolled.is_one(node, shown))
+            .map(<[u8]>::to_owned)
     }
 
     /// Returns the sequence number of a request for a session that arrives now.
@@ -101,12 +107,21 @@ impl Sessions {
         address: SocketAddr,
     ) -> Result<(), String> {
         let mut table = self.table.lock();
-        let SessionTable { nodes, duplicate_agents, remote, .. } = &mut *table;
-        let Some(instance) = instance else { return Ok(()) };
+        let SessionTable {
+            nodes,
+            duplicate_agents,
+            remote,
+            ..
+        } = &mut *table;
+        let Some(instance) = instance else {
+            return Ok(());
+        };
         let taken = match nodes.get(node) {
             Some(entry) if entry.session_request.instance.as_ref() == Some(instance) => None,
             Some(entry) => Some(format!("from {}", entry.session_request.describe())),
-            None => remote.has_another(node, instance).map(|replica| format!("to replica {replica}")),
+            None => remote
+                .has_another(node, instance)
+                .map(|replica| format!("to replica {replica}")),
         };
         let Some(taken) = taken.filter(|_| duplicate_agents.had_session(node, instance)) else {
             return Ok(());
@@ -118,7 +133,8 @@ impl Sessions {
     /// Reports whether the node's agent is `edge-agent`: it sends its run, or speaks standard QUIC (RFC 9000), which EdgeCore does not.
     pub fn is_own_agent(&self, node: &str) -> bool {
         self.table.lock().nodes.get(node).is_some_and(|entry| {
-            entry.session_request.instance.is_some() || entry.session_request.transport == Transport::Quic
+            entry.session_request.instance.is_some()
+                || entry.session_request.transport == Transport::Quic
         })
     }
 
@@ -143,7 +159,10 @@ impl Sessions {
             _ => {}
         }
         self.metrics.begun(session_request.transport);
-        let traffic = Arc::new(Traffic { all: self.metrics.clone(), ..Traffic::default() });
+        let traffic = Arc::new(Traffic {
+            all: self.metrics.clone(),
+            ..Traffic::default()
+        });
         let token = parent.child_token();
         let taken_over = Arc::new(OnceLock::new());
         let session = Session {
@@ -159,7 +178,13 @@ impl Sessions {
             table.duplicate_agents.has_session(&node, instance);
         }
         let place = session_request.describe();
-        let entry = Entry { session_request, since: Timestamp::now(), token, taken_over, traffic };
+        let entry = Entry {
+            session_request,
+            since: Timestamp::now(),
+            token,
+            taken_over,
+            traffic,
+        };
         let is_other = |older: &Entry, newer: &Option<Instance>| matches!((&older.session_request.instance, newer), (Some(older), Some(newer)) if older != newer);
         let newer = entry.session_request.instance.clone();
         if let Some(older) = table.nodes.insert(node, entry) {
@@ -172,7 +197,9 @@ impl Sessions {
                     "session taken over by a newly started agent of the same name; if both run, rename one"
                 );
                 // set only here, when the entry is replaced
-                let _ = older.taken_over.set(format!("an agent of this name at {place} has taken over"));
+                let _ = older
+                    .taken_over
+                    .set(format!("an agent of this name at {place} has taken over"));
             }
             older.token.cancel();
         }
@@ -191,12 +218,22 @@ impl Sessions {
 
     /// Returns the certificate that the connected node shows, DER; `None` if it was authenticated elsewhere.
     pub fn certificate(&self, node: &str) -> Option<Vec<u8>> {
-        self.table.lock().nodes.get(node)?.session_request.certificate.clone()
+        self.table
+            .lock()
+            .nodes
+            .get(node)?
+            .session_request
+            .certificate
+            .clone()
     }
 
     /// Returns the address from which the node is connected.
     pub fn address(&self, node: &str) -> Option<IpAddr> {
-        self.table.lock().nodes.get(node).map(|entry| entry.session_request.address.ip())
+        self.table
+            .lock()
+            .nodes
+            .get(node)
+            .map(|entry| entry.session_request.address.ip())
     }
 
     /// Reports whether another node is connected from this address.
@@ -210,7 +247,11 @@ impl Sessions {
 
     /// Ends every session; nodes may come back.
     pub(crate) fn end_all(&self) {
-        self.table.lock().nodes.values().for_each(|entry| entry.token.cancel());
+        self.table
+            .lock()
+            .nodes
+            .values()
+            .for_each(|entry| entry.token.cancel());
     }
 
     /// Returns the running sessions, sorted by node.
@@ -219,18 +260,30 @@ impl Sessions {
         let mut all: Vec<NodeSession> = table
             .nodes
             .values()
-            .map(|Entry { session_request, since, traffic, .. }| NodeSession {
-                started: session_request.instance.as_ref().map(|instance| instance.started().to_owned()),
-                rival: table.duplicate_agents.of(&session_request.node, Timestamp::now()),
-                node: session_request.node.clone(),
-                since: *since,
-                address: session_request.address,
-                transport: session_request.transport,
-                replica: session_request.replica + 1,
-                queue: traffic.queue.load(Ordering::Relaxed),
-                sent: read(&traffic.sent),
-                received: read(&traffic.received),
-            })
+            .map(
+                |Entry {
+                     session_request,
+                     since,
+                     traffic,
+                     ..
+                 }| NodeSession {
+                    started: session_request
+                        .instance
+                        .as_ref()
+                        .map(|instance| instance.started().to_owned()),
+                    rival: table
+                        .duplicate_agents
+                        .of(&session_request.node, Timestamp::now()),
+                    node: session_request.node.clone(),
+                    since: *since,
+                    address: session_request.address,
+                    transport: session_request.transport,
+                    replica: session_request.replica + 1,
+                    queue: traffic.queue.load(Ordering::Relaxed),
+                    sent: read(&traffic.sent),
+                    received: read(&traffic.received),
+                },
+            )
             .collect();
         all.sort_by(|one, other| one.node.cmp(&other.node));
         all
@@ -239,8 +292,18 @@ impl Sessions {
     /// Returns the run of the agent that has each node's session, in the form of [`Instance`].
     pub(crate) fn runs(&self) -> HashMap<String, String> {
         let table = self.table.lock();
-        let run = |entry: &Entry| entry.session_request.instance.as_ref().map(ToString::to_string);
-        table.nodes.iter().filter_map(|(node, entry)| Some((node.clone(), run(entry)?))).collect()
+        let run = |entry: &Entry| {
+            entry
+                .session_request
+                .instance
+                .as_ref()
+                .map(ToString::to_string)
+        };
+        table
+            .nodes
+            .iter()
+            .filter_map(|(node, entry)| Some((node.clone(), run(entry)?)))
+            .collect()
     }
 
     /// Replaces the sessions that other replicas report. A session here ends if another replica has a newer one of the node.
@@ -252,7 +315,9 @@ impl Sessions {
             if let Some(run) = &other.run {
                 table.duplicate_agents.has_session(node, run);
             }
-            let Some(entry) = table.nodes.get(node) else { continue };
+            let Some(entry) = table.nodes.get(node) else {
+                continue;
+            };
             if entry.since >= other.since {
                 continue;
             }
@@ -266,9 +331,10 @@ impl Sessions {
                     "session taken over by a same-named agent on another replica; if both run, rename one"
                 );
                 // set only once: the session then leaves the table
-                let _ = entry
-                    .taken_over
-                    .set(format!("an agent of this name at replica {} has taken over", other.replica));
+                let _ = entry.taken_over.set(format!(
+                    "an agent of this name at replica {} has taken over",
+                    other.replica
+                ));
             }
             entry.token.cancel();
         }
@@ -297,7 +363,10 @@ impl Session {
     pub(crate) fn close_reason(&self) -> (CloseCode, &str) {
         match self.taken_over.get() {
             Some(by) => (CloseCode::from(TAKEN_OVER), by),
-            None => (CloseCode::Away, "the cloud stops, or this node has connected anew"),
+            None => (
+                CloseCode::Away,
+                "the cloud stops, or this node has connected anew",
+            ),
         }
     }
 }
@@ -306,7 +375,11 @@ impl Drop for Session {
     fn drop(&mut self) {
         let mut table = self.sessions.table.lock();
         // a newer session of the node stays
-        if table.nodes.get(&self.node).is_some_and(|entry| entry.session_request.sequence == self.sequence) {
+        if table
+            .nodes
+            .get(&self.node)
+            .is_some_and(|entry| entry.session_request.sequence == self.sequence)
+        {
             table.nodes.remove(&self.node);
         }
     }

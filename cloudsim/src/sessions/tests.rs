@@ -29,8 +29,9 @@ fn two_agents_of_one_name_do_not_take_turns() {
         address: ([10, 0, 0, 7], port).into(),
         ..session_request(&sessions, "edge-1", 0)
     };
-    let admit =
-        |id: &str, port: u16| sessions.admit("edge-1", run(id).as_ref(), ([10, 0, 0, 7], port).into());
+    let admit = |id: &str, port: u16| {
+        sessions.admit("edge-1", run(id).as_ref(), ([10, 0, 0, 7], port).into())
+    };
     admit("a", 1).unwrap();
     let first = sessions.begin(from("a", 1), 9, &parent).unwrap();
     admit("a", 1).unwrap();
@@ -39,10 +40,16 @@ fn two_agents_of_one_name_do_not_take_turns() {
     assert!(first.token.is_cancelled());
     let (code, words) = first.close_reason();
     assert_eq!(u16::from(code), TAKEN_OVER);
-    assert!(words.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z") && words.len() < 120, "{words}");
+    assert!(
+        words.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z") && words.len() < 120,
+        "{words}"
+    );
     for _ in 0..2 {
         let refused = admit("a", 3).unwrap_err();
-        assert!(refused.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z"), "{refused}");
+        assert!(
+            refused.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z"),
+            "{refused}"
+        );
     }
     assert!(!second.token.is_cancelled());
     let listed = sessions.list();
@@ -55,7 +62,9 @@ fn two_agents_of_one_name_do_not_take_turns() {
     let again = sessions.begin(from("a", 3), 9, &parent).unwrap();
     assert!(sessions.list()[0].rival.is_none());
     // EdgeCore does not send its run
-    sessions.admit("edge-1", None, ([10, 0, 0, 7], 4).into()).unwrap();
+    sessions
+        .admit("edge-1", None, ([10, 0, 0, 7], 4).into())
+        .unwrap();
     drop(again);
 }
 
@@ -83,14 +92,27 @@ fn the_session_asked_for_last_stays_in_whatever_order_they_begin_and_end() {
         let mut running: [Option<Session>; 2] = [None, None];
         for step in order {
             match *step {
-                Begin(which) => running[which] = sessions.begin(asked[which].clone(), 1, &parent).ok(),
+                Begin(which) => {
+                    running[which] = sessions.begin(asked[which].clone(), 1, &parent).ok()
+                }
                 End(which) => running[which] = None,
             }
         }
-        let newer = running[1].as_ref().expect("the newer one was never refused");
+        let newer = running[1]
+            .as_ref()
+            .expect("the newer one was never refused");
         assert!(!newer.token.is_cancelled(), "order {number}");
-        assert!(running[0].as_ref().is_none_or(|older| older.token.is_cancelled()), "order {number}");
-        let listed: Vec<usize> = sessions.list().iter().map(|session| session.replica).collect();
+        assert!(
+            running[0]
+                .as_ref()
+                .is_none_or(|older| older.token.is_cancelled()),
+            "order {number}"
+        );
+        let listed: Vec<usize> = sessions
+            .list()
+            .iter()
+            .map(|session| session.replica)
+            .collect();
         assert_eq!(listed, [2], "order {number}");
     }
 }
@@ -98,23 +120,37 @@ fn the_session_asked_for_last_stays_in_whatever_order_they_begin_and_end() {
 #[test]
 fn an_older_session_that_comes_late_is_refused() {
     let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-    let (older, newer) = (session_request(&sessions, "edge-1", 0), session_request(&sessions, "edge-1", 0));
+    let (older, newer) = (
+        session_request(&sessions, "edge-1", 0),
+        session_request(&sessions, "edge-1", 0),
+    );
     let newer = sessions.begin(newer, 9, &parent).unwrap();
-    assert_eq!(sessions.begin(older, 9, &parent).map(drop), Err(SessionRefusal::Superseded));
+    assert_eq!(
+        sessions.begin(older, 9, &parent).map(drop),
+        Err(SessionRefusal::Superseded)
+    );
     assert!(!newer.token.is_cancelled());
 }
 
 #[test]
 fn a_full_hub_takes_the_nodes_that_it_has() {
     let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-    let first = sessions.begin(session_request(&sessions, "edge-1", 0), 1, &parent).unwrap();
+    let first = sessions
+        .begin(session_request(&sessions, "edge-1", 0), 1, &parent)
+        .unwrap();
     let full = sessions.begin(session_request(&sessions, "edge-2", 0), 1, &parent);
     assert_eq!(full.map(drop), Err(SessionRefusal::TooMany));
-    let again = sessions.begin(session_request(&sessions, "edge-1", 0), 1, &parent).unwrap();
+    let again = sessions
+        .begin(session_request(&sessions, "edge-1", 0), 1, &parent)
+        .unwrap();
     assert!(first.token.is_cancelled());
     drop(again);
     assert!(!sessions.has("edge-1"));
-    assert!(sessions.begin(session_request(&sessions, "edge-2", 0), 1, &parent).is_ok());
+    assert!(
+        sessions
+            .begin(session_request(&sessions, "edge-2", 0), 1, &parent)
+            .is_ok()
+    );
 }
 
 fn run(id: &str) -> Option<Instance> {
@@ -136,7 +172,9 @@ fn begin(sessions: &Sessions, id: &str) -> Session {
         new_certificate: None,
         certificate: None,
     };
-    sessions.begin(session_request, 9, &CancellationToken::new()).unwrap()
+    sessions
+        .begin(session_request, 9, &CancellationToken::new())
+        .unwrap()
 }
 
 /// The record of a replica.
@@ -165,9 +203,17 @@ fn two_agents_of_one_name_at_two_replicas_do_not_take_turns() {
     third.set_remote([told(&one, "one"), told(&other, "other")].concat());
     assert!(first.token.is_cancelled() && !second.token.is_cancelled());
     let (code, words) = first.close_reason();
-    assert_eq!((u16::from(code), words.contains("replica other")), (TAKEN_OVER, true), "{words}");
+    assert_eq!(
+        (u16::from(code), words.contains("replica other")),
+        (TAKEN_OVER, true),
+        "{words}"
+    );
     drop(first);
-    for (sessions, place) in [(&one, "replica other"), (&other, "10.0.0.7"), (&third, "replica other")] {
+    for (sessions, place) in [
+        (&one, "replica other"),
+        (&other, "10.0.0.7"),
+        (&third, "replica other"),
+    ] {
         let refused = admit(sessions, "a").unwrap_err();
         assert!(refused.contains(place), "{refused}");
         admit(sessions, "b").unwrap();

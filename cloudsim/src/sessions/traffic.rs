@@ -40,5 +40,8 @@ fn add([messages, sum]: &[AtomicU64; 2], bytes: usize) {
 
 /// Returns the present values.
 pub(super) fn read([messages, bytes]: &[AtomicU64; 2]) -> Count {
-    Count { messages: messages.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
+    Count {
+        messages: messages.load(Ordering::Relaxed),
+        bytes: bytes.load(Ordering::Relaxed),
+    }
 }

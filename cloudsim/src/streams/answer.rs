@@ -28,7 +28,11 @@ const MAX_HEAD: usize = 64 * 1024;
 
 /// Waits for the head of the answer to a request with this method. Dropping this future, or what it returns, ends the stream.
 pub(super) async fn read(stream: NodeStream, method: Method) -> Result<NodeAnswer, BoxError> {
-    let gate = ResponseOnlyIo { inner: stream, asked: false, reader: None };
+    let gate = ResponseOnlyIo {
+        inner: stream,
+        asked: false,
+        reader: None,
+    };
     let mut builder = Builder::new();
     builder.max_buf_size(MAX_HEAD);
     let (mut sender, connection) = builder.handshake(TokioIo::new(gate)).await?;
@@ -41,27 +45,42 @@ pub(super) async fn read(stream: NodeStream, method: Method) -> Result<NodeAnswe
             _ = connection.with_upgrades() => {}
         }
     });
-    let request = Request::builder().method(method).uri("/").body(Empty::<Bytes>::new())?;
+    let request = Request::builder()
+        .method(method)
+        .uri("/")
+        .body(Empty::<Bytes>::new())?;
     let mut response = sender.send_request(request).await.map_err(reason)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         connect_request::strip(response.headers_mut());
-        let held = |body| ConnectionBody { body, _sender: sender, _guard: guard };
-        return Ok(NodeAnswer::Response(response.map(|body| held(body).boxed_unsync())));
+        let held = |body| ConnectionBody {
+            body,
+            _sender: sender,
+            _guard: guard,
+        };
+        return Ok(NodeAnswer::Response(
+            response.map(|body| held(body).boxed_unsync()),
+        ));
     }
     let upgraded = hyper::upgrade::on(&mut response).await?;
-    let parts =
-        upgraded.downcast::<TokioIo<ResponseOnlyIo>>().map_err(|_| "the connection is another one")?;
+    let parts = upgraded
+        .downcast::<TokioIo<ResponseOnlyIo>>()
+        .map_err(|_| "the connection is another one")?;
     let (reader, writer) = tokio::io::split(parts.io.into_inner().inner);
     // bytes behind the head are the first ones of the connection
     let reader = Cursor::new(parts.read_buf).chain(reader);
-    Ok(NodeAnswer::Upgraded(response.into_parts().0, Box::new(tokio::io::join(reader, writer))))
+    Ok(NodeAnswer::Upgraded(
+        response.into_parts().0,
+        Box::new(tokio::io::join(reader, writer)),
+    ))
 }
 
 /// Returns the cause of hyper's error, if it says more.
 fn reason(error: hyper::Error) -> BoxError {
     match error.source() {
         Some(cause) => cause.to_string().into(),
-        None if error.is_incomplete_message() => "the stream ended before an answer was complete".into(),
+        None if error.is_incomplete_message() => {
+            "the stream ended before an answer was complete".into()
+        }
         None => error.into(),
     }
 }
@@ -88,7 +107,11 @@ impl AsyncRead for ResponseOnlyIo {
 }
 
 impl AsyncWrite for ResponseOnlyIo {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.asked = true;
         if let Some(reader) = self.reader.take() {
             reader.wake();

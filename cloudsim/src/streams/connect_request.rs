@@ -8,8 +8,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use wire::{headers::canonical_name, tunnel::Connect};
 
 /// Hop-by-hop headers. Those of an upgrade are part of the request.
-const HOP_BY_HOP_HEADERS: [HeaderName; 5] =
-    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::TE, header::TRAILER];
+const HOP_BY_HOP_HEADERS: [HeaderName; 5] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::TE,
+    header::TRAILER,
+];
 
 /// The characters that Go escapes in a path.
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC
@@ -29,7 +34,10 @@ const ESCAPED: AsciiSet = NON_ALPHANUMERIC
 
 /// Returns the connect frame of stream `id` for a request.
 pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
-    let (written, query) = request.path_and_query.split_once('?').unwrap_or((&request.path_and_query, ""));
+    let (written, query) = request
+        .path_and_query
+        .split_once('?')
+        .unwrap_or((&request.path_and_query, ""));
     let path = unescape(written);
     let mut connect = Connect::new(id, path.clone(), query).method(request.method.as_str());
     if escape(&path) != written {
@@ -38,7 +46,8 @@ pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
     let is_upgrade = request.headers.contains_key(header::UPGRADE);
     for (name, value) in &request.headers {
         let Ok(value) = value.to_str() else { continue };
-        let is_own = HOP_BY_HOP_HEADERS.contains(name) || (name == header::CONNECTION && !is_upgrade);
+        let is_own =
+            HOP_BY_HOP_HEADERS.contains(name) || (name == header::CONNECTION && !is_upgrade);
         if !is_own {
             connect = connect.header(canonical_name(name.as_str()), value);
         }
@@ -56,8 +65,13 @@ pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
 
 /// Removes the hop-by-hop headers of an answer.
 pub(super) fn strip(headers: &mut HeaderMap) {
-    for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::TE, header::TRAILER, header::UPGRADE]
-    {
+    for name in [
+        header::CONNECTION,
+        header::TRANSFER_ENCODING,
+        header::TE,
+        header::TRAILER,
+        header::UPGRADE,
+    ] {
         headers.remove(name);
     }
     headers.remove("keep-alive");
@@ -65,7 +79,9 @@ pub(super) fn strip(headers: &mut HeaderMap) {
 
 /// Percent-decodes a path; what is not UTF-8 then stays encoded.
 fn unescape(path: &str) -> String {
-    percent_decode_str(path).decode_utf8().map_or_else(|_| path.to_owned(), Cow::into_owned)
+    percent_decode_str(path)
+        .decode_utf8()
+        .map_or_else(|_| path.to_owned(), Cow::into_owned)
 }
 
 /// Escapes a path as Go's `url.URL.EscapedPath` does by default.
@@ -77,10 +93,19 @@ fn escape(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn request(method: Method, path_and_query: &str, headers: &[(&'static str, &str)]) -> NodeRequest {
-        let headers =
-            headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
-        NodeRequest { method, path_and_query: path_and_query.to_owned(), headers: headers.collect() }
+    fn request(
+        method: Method,
+        path_and_query: &str,
+        headers: &[(&'static str, &str)],
+    ) -> NodeRequest {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+        NodeRequest {
+            method,
+            path_and_query: path_and_query.to_owned(),
+            headers: headers.collect(),
+        }
     }
 
     #[test]
@@ -108,10 +133,16 @@ mod tests {
 
     #[test]
     fn a_page_asks_the_node_to_end_its_connection() {
-        let asked =
-            request(Method::GET, "/metrics", &[("connection", "keep-alive"), ("accept", "text/plain")]);
+        let asked = request(
+            Method::GET,
+            "/metrics",
+            &[("connection", "keep-alive"), ("accept", "text/plain")],
+        );
         let page = connect(1, &asked);
-        assert_eq!(page.header.get("Connection"), Some(&vec!["close".to_owned()]));
+        assert_eq!(
+            page.header.get("Connection"),
+            Some(&vec!["close".to_owned()])
+        );
         assert_eq!((page.header.len(), page.url.raw_query.as_str()), (2, ""));
     }
 
@@ -122,7 +153,10 @@ mod tests {
             (url.path, url.raw_path)
         };
         assert_eq!(path("/logs/a%20b"), ("/logs/a b".into(), String::new()));
-        assert_eq!(path("/logs/a%2Fb"), ("/logs/a/b".into(), "/logs/a%2Fb".into()));
+        assert_eq!(
+            path("/logs/a%2Fb"),
+            ("/logs/a/b".into(), "/logs/a%2Fb".into())
+        );
         assert_eq!(path("/logs/%zz"), ("/logs/%zz".into(), "/logs/%zz".into()));
         assert_eq!(path("/logs/%ff").0, "/logs/%ff");
     }

@@ -53,7 +53,11 @@ struct State {
 
 impl State {
     fn wake(&mut self) {
-        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+        self.reader
+            .take()
+            .into_iter()
+            .chain(self.writer.take())
+            .for_each(Waker::wake);
     }
 }
 
@@ -78,9 +82,16 @@ pub(super) struct Inbox {
 impl Inbox {
     /// Creates the buffer for a node with this window.
     pub(super) fn new(window: Option<usize>) -> Self {
-        let state = State { credit: window.map(Credit::new), ..State::default() };
+        let state = State {
+            credit: window.map(Credit::new),
+            ..State::default()
+        };
         let bound = if window.is_some() { WINDOW } else { BUFFER };
-        Self { bound, state: Mutex::new(state), room: Notify::new() }
+        Self {
+            bound,
+            state: Mutex::new(state),
+            room: Notify::new(),
+        }
     }
 
     /// Takes as many bytes as fit.
@@ -89,13 +100,19 @@ impl Inbox {
         if state.dropped || state.end.is_some() {
             return PutResult::Done;
         }
-        let part = bytes.len().min(self.bound.saturating_sub(state.bytes.len()));
+        let part = bytes
+            .len()
+            .min(self.bound.saturating_sub(state.bytes.len()));
         state.bytes.extend_from_slice(&bytes[..part]);
         *bytes = &bytes[part..];
         if let Some(reader) = state.reader.take() {
             reader.wake();
         }
-        if bytes.is_empty() { PutResult::Done } else { PutResult::Full }
+        if bytes.is_empty() {
+            PutResult::Done
+        } else {
+            PutResult::Full
+        }
     }
 
     /// Waits for room, or for the end of the reader.
@@ -128,7 +145,10 @@ impl Inbox {
     /// Takes the number of bytes to acknowledge to the node.
     pub(super) fn due(&self) -> Option<usize> {
         let mut state = self.state.lock();
-        let due = state.taken.due().filter(|_| state.credit.is_some() && state.end.is_none())?;
+        let due = state
+            .taken
+            .due()
+            .filter(|_| state.credit.is_some() && state.end.is_none())?;
         state.taken.given();
         Some(due)
     }
@@ -136,7 +156,9 @@ impl Inbox {
     /// Takes credit for up to `bytes` bytes. Returns `None` if there is none; `waker` is then called later.
     pub(super) fn write(&self, bytes: usize, waker: &Waker) -> Option<usize> {
         let mut state = self.state.lock();
-        let Some(credit) = &mut state.credit else { return Some(bytes) };
+        let Some(credit) = &mut state.credit else {
+            return Some(bytes);
+        };
         let part = credit.take(bytes);
         if part == 0 && bytes > 0 {
             state.writer = Some(waker.clone());

@@ -65,12 +65,17 @@ pub(crate) fn tls(
     identity: &ServerIdentity,
 ) -> Result<ServerConfig, ClientCaError> {
     let path = || options.client_ca.clone();
-    let text = fs::read(&options.client_ca).map_err(|source| ClientCaError::File { path: path(), source })?;
+    let text = fs::read(&options.client_ca).map_err(|source| ClientCaError::File {
+        path: path(),
+        source,
+    })?;
     let bad = |why: String| ClientCaError::Certificate { path: path(), why };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-        roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| bad(error.to_string()))?;
     }
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
     let verifier = verifier.map_err(|error| bad(error.to_string()))?;
@@ -94,14 +99,24 @@ type Refusal = (StatusCode, String);
 impl Kubelets {
     /// Creates the service; pods are looked up through `client`.
     pub(crate) fn new(client: Client, tunnels: Tunnels, names: &[String]) -> Self {
-        Self { client, tunnels, names: names.into() }
+        Self {
+            client,
+            tunnels,
+            names: names.into(),
+        }
     }
 
     async fn answer(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
         self.permit(request.extensions().get::<Identity>())?;
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let path = request
+            .uri()
+            .path_and_query()
+            .map_or("/", |path| path.as_str())
+            .to_owned();
         let host = request.uri().host().map(str::to_owned);
-        let node = self.node(request.uri().path(), host.as_deref(), request.headers()).await?;
+        let node = self
+            .node(request.uri().path(), host.as_deref(), request.headers())
+            .await?;
         let asked = NodeRequest {
             method: request.method().clone(),
             path_and_query: path,
@@ -129,22 +144,38 @@ impl Kubelets {
         if is_master || self.names.contains(&identity.user) {
             return Ok(());
         }
-        let why =
-            format!("{} is not among the names of --stream-client-name, and not in {MASTERS}", identity.user);
+        let why = format!(
+            "{} is not among the names of --stream-client-name, and not in {MASTERS}",
+            identity.user
+        );
         Err((StatusCode::FORBIDDEN, why))
     }
 
     /// Returns the node whose kubelet is meant: that of the pod, or the node by whose name the server was reached.
-    async fn node(&self, path: &str, host: Option<&str>, headers: &HeaderMap) -> Result<String, Refusal> {
+    async fn node(
+        &self,
+        path: &str,
+        host: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<String, Refusal> {
         let parts: Vec<&str> = path.split('/').collect();
-        if let ["", "containerLogs" | "exec" | "attach" | "portForward", namespace, pod, ..] = parts[..] {
+        if let [
+            "",
+            "containerLogs" | "exec" | "attach" | "portForward",
+            namespace,
+            pod,
+            ..,
+        ] = parts[..]
+        {
             return self.node_of(namespace, pod).await;
         }
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if let Some(node) = header(FORWARDED_URI).and_then(named) {
             return Ok(node.to_owned());
         }
-        let host = host.or_else(|| header(header::HOST.as_str()).map(without_port)).unwrap_or_default();
+        let host = host
+            .or_else(|| header(header::HOST.as_str()).map(without_port))
+            .unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if self.tunnels.has(host) {
             return Ok(host.to_owned());
@@ -158,13 +189,23 @@ impl Kubelets {
     async fn node_of(&self, namespace: &str, name: &str) -> Result<String, Refusal> {
         // parts of the API's URL, which nothing encodes
         if !is_dns_label(namespace) || !is_path_segment(name) {
-            return Err((StatusCode::BAD_REQUEST, "the path names no pod that can be".to_owned()));
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "the path names no pod that can be".to_owned(),
+            ));
         }
-        let found = Api::<Pod>::namespaced(self.client.clone(), namespace).get_opt(name).await;
+        let found = Api::<Pod>::namespaced(self.client.clone(), namespace)
+            .get_opt(name)
+            .await;
         let found = found.map_err(|error| (StatusCode::BAD_GATEWAY, error.to_string()))?;
-        let node = found.and_then(|pod| pod.spec?.node_name).filter(|node| !node.is_empty());
+        let node = found
+            .and_then(|pod| pod.spec?.node_name)
+            .filter(|node| !node.is_empty());
         node.ok_or_else(|| {
-            (StatusCode::NOT_FOUND, format!("pod {namespace}/{name} does not exist, or is on no node"))
+            (
+                StatusCode::NOT_FOUND,
+                format!("pod {namespace}/{name} does not exist, or is on no node"),
+            )
         })
     }
 }
@@ -172,7 +213,10 @@ impl Kubelets {
 /// Returns the node in `/api/v1/nodes/NODE/proxy/…`.
 fn named(uri: &str) -> Option<&str> {
     let (_, rest) = uri.split_once("/api/v1/nodes/")?;
-    rest.split('/').next().map(|node| node.split(':').next().unwrap_or(node)).filter(|node| !node.is_empty())
+    rest.split('/')
+        .next()
+        .map(|node| node.split(':').next().unwrap_or(node))
+        .filter(|node| !node.is_empty())
 }
 
 fn without_port(host: &str) -> &str {
@@ -199,7 +243,9 @@ async fn relay(client: impl NodeIo, node: Box<dyn NodeIo>) {
 }
 
 fn empty() -> Body {
-    Full::default().map_err(|never| match never {}).boxed_unsync()
+    Full::default()
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 impl Handler for Kubelets {
@@ -220,10 +266,16 @@ mod tests {
     #[test]
     fn a_node_is_found_in_what_was_forwarded_and_in_a_host() {
         assert_eq!(named("/api/v1/nodes/edge-1/proxy/metrics"), Some("edge-1"));
-        assert_eq!(named("https://cloud/api/v1/nodes/edge-1:10350/proxy/stats"), Some("edge-1"));
+        assert_eq!(
+            named("https://cloud/api/v1/nodes/edge-1:10350/proxy/stats"),
+            Some("edge-1")
+        );
         assert_eq!(named("/metrics"), None);
         assert_eq!(named("/api/v1/nodes//proxy"), None);
-        assert_eq!((without_port("192.0.2.1:10350"), without_port("edge-1")), ("192.0.2.1", "edge-1"));
+        assert_eq!(
+            (without_port("192.0.2.1:10350"), without_port("edge-1")),
+            ("192.0.2.1", "edge-1")
+        );
         assert_eq!(without_port("[2001:db8::7]:10350"), "[2001:db8::7]");
     }
 }

@@ -76,10 +76,21 @@ impl StreamServer {
         faults: &Faults,
     ) -> Result<Self, StreamServerError> {
         let (faults, refusals) = (faults.clone(), Refusals::default());
-        let listener =
-            LimitedListener::bind("stream server", address, limits.connections, refusals.clone()).await;
+        let listener = LimitedListener::bind(
+            "stream server",
+            address,
+            limits.connections,
+            refusals.clone(),
+        )
+        .await;
         let listener = listener.map_err(|source| StreamServerError { address, source })?;
-        let shared = Shared { tunnels, trust, faults, refusals, nodes: limits.nodes };
+        let shared = Shared {
+            tunnels,
+            trust,
+            faults,
+            refusals,
+            nodes: limits.nodes,
+        };
         Ok(Self { listener, shared })
     }
 
@@ -102,7 +113,12 @@ impl StreamServer {
                 }
                 accepted = self.listener.accept() => accepted,
             };
-            tasks.spawn(serve(stream, (peer, slot), self.shared.clone(), shutdown.clone()));
+            tasks.spawn(serve(
+                stream,
+                (peer, slot),
+                self.shared.clone(),
+                shutdown.clone(),
+            ));
         }
         tasks.close();
         tasks.wait().await;
@@ -123,7 +139,12 @@ async fn serve(
         () = slot.evicted() => return debug!(%peer, "a connection without a tunnel made room for others"),
         accepted = timeout(HANDSHAKE_TIMEOUT, accept(stream, &shared)) => accepted,
     };
-    let Accepted { node, dial_headers, certificate, io } = match accepted {
+    let Accepted {
+        node,
+        dial_headers,
+        certificate,
+        io,
+    } = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(TunnelError::Tls(error))) if is_probe(&error) => {
             return debug!(%peer, "connection without a certificate closed");
@@ -138,9 +159,18 @@ async fn serve(
         Err(_) => return debug!(%peer, "a connection made no stream tunnel in time"),
     };
     // from here on there is one for each node
-    let Ok(_active) = slot.begin(false) else { return };
-    let Some(entry) = shared.tunnels.begin(&node, dial_headers, shared.nodes, &shutdown) else {
-        return warn!(node, limit = shared.nodes, "stream tunnel rejected: node limit reached");
+    let Ok(_active) = slot.begin(false) else {
+        return;
+    };
+    let Some(entry) = shared
+        .tunnels
+        .begin(&node, dial_headers, shared.nodes, &shutdown)
+    else {
+        return warn!(
+            node,
+            limit = shared.nodes,
+            "stream tunnel rejected: node limit reached"
+        );
     };
     // registered first, so that a change from now on ends it as all others
     if shared.trust.shown() != shown {
@@ -167,8 +197,14 @@ struct Accepted {
 }
 
 async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelError> {
-    stream.set_nodelay(true).and_then(|()| limits::set_keepalive(&stream)).map_err(TunnelError::Tls)?;
-    let stream = TlsAcceptor::from(shared.trust.hub()).accept(stream).await.map_err(TunnelError::Tls)?;
+    stream
+        .set_nodelay(true)
+        .and_then(|()| limits::set_keepalive(&stream))
+        .map_err(TunnelError::Tls)?;
+    let stream = TlsAcceptor::from(shared.trust.hub())
+        .accept(stream)
+        .await
+        .map_err(TunnelError::Tls)?;
     let shown = tls_certificate(&stream).map(AsRef::as_ref);
     let mut identity = node_name(shown);
     let certificate = shown.unwrap_or_default().to_owned();
@@ -179,9 +215,18 @@ async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelEr
             wait_for_link(&shared.faults, node).await?;
         }
     }
-    let (dial_headers, io) =
-        upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE_TIMEOUT).await?;
+    let (dial_headers, io) = upgrade(
+        stream,
+        identity.as_deref().map_err(String::as_str),
+        HANDSHAKE_TIMEOUT,
+    )
+    .await?;
     // only nodes with a name were upgraded
     let node = identity.map_err(UpgradeError::Refused)?;
-    Ok(Accepted { node, dial_headers, certificate, io })
+    Ok(Accepted {
+        node,
+        dial_headers,
+        certificate,
+        io,
+    })
 }

@@ -41,7 +41,11 @@ pub(super) struct Streams {
 impl Streams {
     /// Creates an empty set for a node with this window.
     pub(super) fn new(window: Option<usize>) -> Self {
-        Self { all: Arc::default(), window, windows: Arc::default() }
+        Self {
+            all: Arc::default(),
+            window,
+            windows: Arc::default(),
+        }
     }
 
     /// Returns the next acknowledgement of read bytes for the node.
@@ -64,7 +68,12 @@ impl Streams {
             inbox,
             windows: self.windows.clone(),
             frames: PollSender::new(frames),
-            closer: Some(StreamCloser { streams, frames: closer_frames, runtime: Handle::current(), permit }),
+            closer: Some(StreamCloser {
+                streams,
+                frames: closer_frames,
+                runtime: Handle::current(),
+                permit,
+            }),
         }
     }
 
@@ -84,7 +93,9 @@ impl Streams {
 
     /// Adds credit of bytes that the node has read; `None` if the number is invalid. Returns false if the stream was ended for that.
     pub(super) fn window_update(&self, id: u64, bytes: Option<usize>) -> bool {
-        let Some(inbox) = self.all.lock().get(&id).cloned() else { return true };
+        let Some(inbox) = self.all.lock().get(&id).cloned() else {
+            return true;
+        };
         let is_possible = bytes.is_some_and(|bytes| inbox.taken(bytes));
         if !is_possible {
             self.end(id, End::Lost("the node takes more of it than can be"));
@@ -139,7 +150,15 @@ pub(super) struct NodeStream {
 impl Drop for NodeStream {
     fn drop(&mut self) {
         self.inbox.forget();
-        let Some(StreamCloser { streams, frames, runtime, permit }) = self.closer.take() else { return };
+        let Some(StreamCloser {
+            streams,
+            frames,
+            runtime,
+            permit,
+        }) = self.closer.take()
+        else {
+            return;
+        };
         // a stream that is not in the table was ended by the node or with the tunnel, or its end was sent already
         if streams.all.lock().remove(&self.id).is_none() {
             return;

@@ -104,12 +104,16 @@ impl Drop for Entry {
     fn drop(&mut self) {
         {
             let mut nodes = self.tunnels.0.nodes.lock();
-            if nodes.get(&self.node).is_some_and(|tunnel| tunnel.number == self.number) {
+            if nodes
+                .get(&self.node)
+                .is_some_and(|tunnel| tunnel.number == self.number)
+            {
                 nodes.remove(&self.node);
             }
         }
         self.stop.cancel();
-        self.streams.end_all("the stream tunnel of the node has ended");
+        self.streams
+            .end_all("the stream tunnel of the node has ended");
     }
 }
 
@@ -167,7 +171,11 @@ impl Tunnels {
 
     /// Ends every tunnel; nodes may come back.
     pub(super) fn end_all(&self) {
-        self.0.nodes.lock().values().for_each(|tunnel| tunnel.stop.cancel());
+        self.0
+            .nodes
+            .lock()
+            .values()
+            .for_each(|tunnel| tunnel.stop.cancel());
     }
 
     /// Reports whether the node has a tunnel.
@@ -178,7 +186,9 @@ impl Tunnels {
     /// Returns the node that reports this address, if there is exactly one.
     pub(super) fn at(&self, address: &str) -> Option<String> {
         let nodes = self.0.nodes.lock();
-        let mut found = nodes.iter().filter(|(_, tunnel)| tunnel.address == address && !address.is_empty());
+        let mut found = nodes
+            .iter()
+            .filter(|(_, tunnel)| tunnel.address == address && !address.is_empty());
         let node = found.next()?.0.clone();
         found.next().is_none().then_some(node)
     }
@@ -186,7 +196,10 @@ impl Tunnels {
     /// Returns the numbers of tunnels and of open streams.
     pub(crate) fn count(&self) -> (usize, usize) {
         let nodes = self.0.nodes.lock();
-        (nodes.len(), nodes.values().map(|tunnel| tunnel.streams.len()).sum())
+        (
+            nodes.len(),
+            nodes.values().map(|tunnel| tunnel.streams.len()).sum(),
+        )
     }
 
     /// Returns the metrics of tunnels.
@@ -197,17 +210,34 @@ impl Tunnels {
     async fn ask_now(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
         let broken = |why: &dyn ToString| NodeError::Broken(node.to_owned(), why.to_string());
         let not_connected = || NodeError::NotConnected(node.to_owned());
-        let tunnel = self.0.nodes.lock().get(node).cloned().ok_or_else(not_connected)?;
+        let tunnel = self
+            .0
+            .nodes
+            .lock()
+            .get(node)
+            .cloned()
+            .ok_or_else(not_connected)?;
         let id = self.0.streams.fetch_add(1, Ordering::Relaxed) + 1;
-        let connect =
-            connect_request::connect(id, &request).frame(Kind::Exec).map_err(|error| broken(&error))?;
+        let connect = connect_request::connect(id, &request)
+            .frame(Kind::Exec)
+            .map_err(|error| broken(&error))?;
         if connect.data.len() > MAX_DATA {
-            return Err(broken(&format!("the request is larger than {MAX_DATA} bytes")));
+            return Err(broken(&format!(
+                "the request is larger than {MAX_DATA} bytes"
+            )));
         }
-        let stream = tunnel.open(id).ok_or_else(|| NodeError::Full(node.to_owned()))?;
+        let stream = tunnel
+            .open(id)
+            .ok_or_else(|| NodeError::Full(node.to_owned()))?;
         self.0.metrics.opened();
-        tunnel.frames.send(connect).await.map_err(|_| not_connected())?;
-        answer::read(stream, request.method).await.map_err(|error| broken(&error))
+        tunnel
+            .frames
+            .send(connect)
+            .await
+            .map_err(|_| not_connected())?;
+        answer::read(stream, request.method)
+            .await
+            .map_err(|error| broken(&error))
     }
 }
 
@@ -221,5 +251,9 @@ impl NodeStreams for Tunnels {
 
 /// Returns a frame that closes the tunnel, as CloudCore sends it.
 pub(super) fn close(why: &str) -> Frame {
-    Frame::new(0, Kind::CloseConnect, Bytes::copy_from_slice(why.as_bytes()))
+    Frame::new(
+        0,
+        Kind::CloseConnect,
+        Bytes::copy_from_slice(why.as_bytes()),
+    )
 }

@@ -41,7 +41,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let timing = Timing { ping: WAIT_TIMEOUT, read: 2 * WAIT_TIMEOUT, write: WAIT_TIMEOUT };
+        let timing = Timing {
+            ping: WAIT_TIMEOUT,
+            read: 2 * WAIT_TIMEOUT,
+            write: WAIT_TIMEOUT,
+        };
         Self {
             tunnels: Tunnels::default(),
             faults: Faults::new(1),
@@ -57,17 +61,33 @@ impl World {
 
     /// Opens a tunnel of a node with this window.
     fn dial_with(&self, window: Option<usize>) -> Node {
-        let dial_headers = DialHeaders { address: "192.0.2.1".to_owned(), window };
+        let dial_headers = DialHeaders {
+            address: "192.0.2.1".to_owned(),
+            window,
+        };
         let (io, theirs) = duplex(64 * 1024);
-        let entry = self.tunnels.begin(NODE, dial_headers, 1, &self.shutdown).unwrap();
+        let entry = self
+            .tunnels
+            .begin(NODE, dial_headers, 1, &self.shutdown)
+            .unwrap();
         let (faults, timing) = (self.faults.clone(), self.timing);
-        let run = tokio::spawn(async move { tunnel::run(theirs, NODE, entry, &faults, timing).await });
-        Node { io, decoder: Decoder::new(Role::Client, MAX_FRAME), input: BytesMut::new(), run }
+        let run =
+            tokio::spawn(async move { tunnel::run(theirs, NODE, entry, &faults, timing).await });
+        Node {
+            io,
+            decoder: Decoder::new(Role::Client, MAX_FRAME),
+            input: BytesMut::new(),
+            run,
+        }
     }
 
     /// Makes a request, in a task.
     fn ask(&self, method: Method, path: &str, headers: HeaderMap) -> Asked {
-        let request = NodeRequest { method, path_and_query: path.to_owned(), headers };
+        let request = NodeRequest {
+            method,
+            path_and_query: path.to_owned(),
+            headers,
+        };
         let tunnels = self.tunnels.clone();
         tokio::spawn(async move { tunnels.ask(NODE, request).await })
     }
@@ -109,7 +129,8 @@ type Asked = JoinHandle<Result<NodeAnswer, NodeError>>;
 
 const SWITCHING: &str =
     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n";
-const CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n";
+const CHUNKED: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n";
 const UNTIL_CLOSE: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
 
 /// The node's end of a tunnel.
@@ -154,7 +175,9 @@ impl Node {
     }
 
     async fn next_frame(&mut self) -> Frame {
-        let Some(Message::Text(payload)) = self.next().await else { panic!("no frame") };
+        let Some(Message::Text(payload)) = self.next().await else {
+            panic!("no frame")
+        };
         Frame::decode(payload).unwrap()
     }
 
@@ -174,8 +197,12 @@ impl Node {
 
     /// Checks that the tunnel works: a pong comes, and nothing before it.
     async fn is_alive(&mut self) {
-        self.message(&Message::Ping(Bytes::from_static(b"ping you"))).await;
-        assert_eq!(self.next().await, Some(Message::Pong(Bytes::from_static(b"ping you"))));
+        self.message(&Message::Ping(Bytes::from_static(b"ping you")))
+            .await;
+        assert_eq!(
+            self.next().await,
+            Some(Message::Pong(Bytes::from_static(b"ping you")))
+        );
     }
 
     async fn ended(self) -> TunnelEnd {
@@ -194,12 +221,17 @@ async fn answer(asked: Asked) -> http::Response<Body> {
 
 /// Reads a whole body, or why it is incomplete.
 async fn whole(body: Body) -> Result<String, String> {
-    let collected = within("the end of the body", body.collect()).await.map_err(|error| error.to_string())?;
+    let collected = within("the end of the body", body.collect())
+        .await
+        .map_err(|error| error.to_string())?;
     Ok(String::from_utf8(collected.to_bytes().to_vec()).unwrap())
 }
 
 /// Reads the next piece of a body.
 async fn piece(body: &mut Body) -> String {
-    let frame = within("a piece of the body", body.frame()).await.unwrap().unwrap();
+    let frame = within("a piece of the body", body.frame())
+        .await
+        .unwrap()
+        .unwrap();
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }

@@ -50,7 +50,11 @@ pub(super) struct Timing {
 impl Default for Timing {
     /// EdgeCore pings every 5 s and closes its end after 15 s of silence.
     fn default() -> Self {
-        Self { ping: Duration::from_secs(10), read: Duration::from_secs(30), write: Duration::from_secs(15) }
+        Self {
+            ping: Duration::from_secs(10),
+            read: Duration::from_secs(30),
+            write: Duration::from_secs(15),
+        }
     }
 }
 
@@ -84,9 +88,18 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     let (late, told) = mpsc::channel(MAX_PENDING_ENDS);
     let (stop, metrics) = (entry.stop.clone(), entry.metrics().clone());
     let ended = {
-        let inbound = Inbound { streams: &entry.streams, metrics: &metrics, pongs, late };
-        let queues =
-            Queues { frames: &mut entry.outbound, streams: &entry.streams, pongs: asked, late: told };
+        let inbound = Inbound {
+            streams: &entry.streams,
+            metrics: &metrics,
+            pongs,
+            late,
+        };
+        let queues = Queues {
+            frames: &mut entry.outbound,
+            streams: &entry.streams,
+            pongs: asked,
+            late: told,
+        };
         let work = async {
             tokio::select! {
                 // when one of them has ended, none may go on
@@ -149,7 +162,11 @@ async fn send_close(writer: &mut (impl AsyncWrite + Unpin), why: Option<&str>) -
         encode(&mut out, &Message::Text(close(why).encode().into()), None);
     }
     // going away
-    encode(&mut out, &Message::Close(Bytes::from_static(&[0x03, 0xe9])), None);
+    encode(
+        &mut out,
+        &Message::Close(Bytes::from_static(&[0x03, 0xe9])),
+        None,
+    );
     writer.write_all(&out).await?;
     writer.shutdown().await
 }
@@ -197,7 +214,9 @@ impl Inbound<'_> {
         match message {
             Message::Text(payload) | Message::Binary(payload) => match Frame::decode(payload) {
                 Ok(frame) => self.frame(frame).await,
-                Err(FrameError::Kind(number)) => debug!(number, "a frame of an unknown type is ignored"),
+                Err(FrameError::Kind(number)) => {
+                    debug!(number, "a frame of an unknown type is ignored")
+                }
                 Err(error) => debug!(%error, "a message that is no frame is ignored"),
             },
             // a node that pings faster than it can be answered is not answered each time
@@ -219,13 +238,20 @@ impl Inbound<'_> {
             }
             Kind::Window => {
                 if !self.streams.window_update(id, taken) {
-                    debug!(id, "a node takes more of a stream than can be, which is ended");
+                    debug!(
+                        id,
+                        "a node takes more of a stream than can be, which is ended"
+                    );
                     self.queue_end(id);
                 }
             }
             Kind::RemoveConnect => self.streams.end(id, End::Closed),
             Kind::Logs | Kind::Exec | Kind::Metrics | Kind::Attach | Kind::CloseConnect => {
-                debug!(id, kind = kind.number(), "a node has nothing to ask for in a tunnel");
+                debug!(
+                    id,
+                    kind = kind.number(),
+                    "a node has nothing to ask for in a tunnel"
+                );
             }
         }
     }
@@ -251,7 +277,12 @@ async fn write(
     metrics: &StreamMetrics,
     timing: Timing,
 ) -> io::Error {
-    let Queues { frames, streams, mut pongs, mut late } = queues;
+    let Queues {
+        frames,
+        streams,
+        mut pongs,
+        mut late,
+    } = queues;
     let mut pings = interval(timing.ping);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -52,7 +52,10 @@ where
         let (answer, outcome) = match check(&request, identity.as_deref().map_err(String::as_str)) {
             Ok(key) => {
                 let dial_headers = dial_headers(&request);
-                (switching(&key, dial_headers.window), Ok((dial_headers, hyper::upgrade::on(&mut request))))
+                (
+                    switching(&key, dial_headers.window),
+                    Ok((dial_headers, hyper::upgrade::on(&mut request))),
+                )
             }
             Err((status, why)) => (refusal(status, &why), Err(why)),
         };
@@ -60,26 +63,45 @@ where
         async move { Ok::<_, Infallible>(answer) }
     });
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(MAX_HEAD).timer(TokioTimer::new()).header_read_timeout(within);
-    let served = builder.serve_connection(TokioIo::new(io), service).with_upgrades().await;
+    builder
+        .max_buf_size(MAX_HEAD)
+        .timer(TokioTimer::new())
+        .header_read_timeout(within);
+    let served = builder
+        .serve_connection(TokioIo::new(io), service)
+        .with_upgrades()
+        .await;
     let outcome = decided.lock().take();
     match outcome {
         Some(Err(why)) => Err(UpgradeError::Refused(why)),
-        Some(Ok((dial_headers, upgrade))) => {
-            Ok((dial_headers, TokioIo::new(upgrade.await.map_err(UpgradeError::Http)?)))
-        }
-        None => Err(served
-            .err()
-            .map_or_else(|| UpgradeError::Refused("it asked for nothing".to_owned()), UpgradeError::Http)),
+        Some(Ok((dial_headers, upgrade))) => Ok((
+            dial_headers,
+            TokioIo::new(upgrade.await.map_err(UpgradeError::Http)?),
+        )),
+        None => Err(served.err().map_or_else(
+            || UpgradeError::Refused("it asked for nothing".to_owned()),
+            UpgradeError::Http,
+        )),
     }
 }
 
 /// Returns the WebSocket key of a valid request; otherwise status and reason.
-fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<String, (StatusCode, String)> {
-    let header =
-        |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let has =
-        |name: &str, token: &str| header(name).split(',').any(|part| part.trim().eq_ignore_ascii_case(token));
+fn check(
+    request: &Request<Incoming>,
+    identity: Result<&str, &str>,
+) -> Result<String, (StatusCode, String)> {
+    let header = |name: &str| {
+        request
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let has = |name: &str, token: &str| {
+        header(name)
+            .split(',')
+            .any(|part| part.trim().eq_ignore_ascii_case(token))
+    };
     let node = identity.map_err(|why| (StatusCode::FORBIDDEN, why.to_owned()))?;
     if request.method() != Method::GET || request.uri().path() != PATH {
         let why = format!("there is nothing but GET {PATH} here, the stream tunnel of nodes");
@@ -97,7 +119,10 @@ fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<St
         && has(header::CONNECTION.as_str(), "upgrade")
         && header(header::SEC_WEBSOCKET_VERSION.as_str()) == "13";
     if !is_websocket || key.is_empty() {
-        return Err((StatusCode::BAD_REQUEST, "it is no upgrade to a WebSocket of version 13".to_owned()));
+        return Err((
+            StatusCode::BAD_REQUEST,
+            "it is no upgrade to a WebSocket of version 13".to_owned(),
+        ));
     }
     Ok(key.to_owned())
 }
@@ -105,7 +130,9 @@ fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<St
 /// Reads the node's headers; an invalid address is ignored.
 fn dial_headers(request: &Request<Incoming>) -> DialHeaders {
     let headers = request.headers();
-    let address = headers.get(ADDRESS_HEADER).and_then(|value| value.to_str().ok());
+    let address = headers
+        .get(ADDRESS_HEADER)
+        .and_then(|value| value.to_str().ok());
     let address = address.and_then(|dial_headers| dial_headers.parse::<IpAddr>().ok());
     DialHeaders {
         address: address.map(|ip| ip.to_string()).unwrap_or_default(),
@@ -118,7 +145,10 @@ fn switching(key: &str, window: Option<usize>) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = answer.headers_mut();
-    headers.insert(header::CONNECTION, http::HeaderValue::from_static("Upgrade"));
+    headers.insert(
+        header::CONNECTION,
+        http::HeaderValue::from_static("Upgrade"),
+    );
     headers.insert(header::UPGRADE, http::HeaderValue::from_static("websocket"));
     if let Ok(accept) = accept_key(key).parse() {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
@@ -132,6 +162,8 @@ fn switching(key: &str, window: Option<usize>) -> Response<Full<Bytes>> {
 fn refusal(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::from(format!("{why}\n")));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONNECTION, http::HeaderValue::from_static("close"));
+    answer
+        .headers_mut()
+        .insert(header::CONNECTION, http::HeaderValue::from_static("close"));
     answer
 }

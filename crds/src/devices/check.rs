@@ -36,12 +36,19 @@ pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> 
             faults.push(fault(format!("{path}.name"), name, why));
             continue;
         };
-        let desired = property.desired.as_ref().map(|desired| desired.value.as_str());
+        let desired = property
+            .desired
+            .as_ref()
+            .map(|desired| desired.value.as_str());
         // Go programs write an empty value for none
         if let Some(desired) = desired.filter(|desired| !desired.is_empty()) {
             let path = format!("{path}.desired.value");
             if of_model.access_mode == Some(AccessMode::ReadOnly) {
-                faults.push(fault(path, desired, "the property is ReadOnly; take desired away"));
+                faults.push(fault(
+                    path,
+                    desired,
+                    "the property is ReadOnly; take desired away",
+                ));
             } else if let Err(why) = of_model.check(desired) {
                 faults.push(fault(path, desired, why));
             }
@@ -51,7 +58,11 @@ pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> 
         for (number, name) in method.property_names.iter().enumerate() {
             if !names.contains(name.as_str()) {
                 let path = format!("spec.methods[{index}].propertyNames[{number}]");
-                faults.push(fault(path, name, "the device has no such property in spec.properties"));
+                faults.push(fault(
+                    path,
+                    name,
+                    "the device has no such property in spec.properties",
+                ));
             }
         }
     }
@@ -71,11 +82,18 @@ pub fn model(spec: &DeviceModelSpec) -> Vec<Fault> {
         if !property.is_number() {
             continue;
         }
-        let limits = [("minimum", &property.minimum), ("maximum", &property.maximum)];
+        let limits = [
+            ("minimum", &property.minimum),
+            ("maximum", &property.maximum),
+        ];
         for (what, limit) in limits {
             let limit = limit.as_deref().unwrap_or_default();
             if !limit.is_empty() && number(limit).is_none() {
-                faults.push(fault(format!("{path}.{what}"), limit, "give a number, as text"));
+                faults.push(fault(
+                    format!("{path}.{what}"),
+                    limit,
+                    "give a number, as text",
+                ));
             }
         }
         if let (Some(least), Some(greatest)) = (property.least(), property.greatest())
@@ -108,17 +126,30 @@ impl ModelProperty {
             };
             return Err(format!("the property takes {kind}"));
         }
-        let Some(number) = number(value).filter(|_| self.is_number()) else { return Ok(()) };
-        let unit = self.unit.as_deref().map(|unit| format!(" {unit}")).unwrap_or_default();
+        let Some(number) = number(value).filter(|_| self.is_number()) else {
+            return Ok(());
+        };
+        let unit = self
+            .unit
+            .as_deref()
+            .map(|unit| format!(" {unit}"))
+            .unwrap_or_default();
         match (self.least(), self.greatest()) {
-            (Some(least), _) if number < least => Err(format!("it is less than the minimum, {least}{unit}")),
-            (_, Some(most)) if number > most => Err(format!("it is greater than the maximum, {most}{unit}")),
+            (Some(least), _) if number < least => {
+                Err(format!("it is less than the minimum, {least}{unit}"))
+            }
+            (_, Some(most)) if number > most => {
+                Err(format!("it is greater than the maximum, {most}{unit}"))
+            }
             _ => Ok(()),
         }
     }
 
     fn is_number(&self) -> bool {
-        matches!(self.kind, Some(PropertyType::Int | PropertyType::Float | PropertyType::Double))
+        matches!(
+            self.kind,
+            Some(PropertyType::Int | PropertyType::Float | PropertyType::Double)
+        )
     }
 
     fn least(&self) -> Option<f64> {
@@ -141,12 +172,23 @@ fn misnamed(name: &str, is_repeated: bool) -> Option<&'static str> {
 }
 
 fn find<'a>(model: &'a DeviceModelSpec, name: &str) -> Option<&'a ModelProperty> {
-    model.properties.iter().find(|property| property.name.as_deref() == Some(name))
+    model
+        .properties
+        .iter()
+        .find(|property| property.name.as_deref() == Some(name))
 }
 
 fn listed(model: &DeviceModelSpec) -> String {
-    let names: Vec<_> = model.properties.iter().filter_map(|property| property.name.as_deref()).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    let names: Vec<_> = model
+        .properties
+        .iter()
+        .filter_map(|property| property.name.as_deref())
+        .collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -154,7 +196,11 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn fault(path: String, value: &str, why: impl Into<String>) -> Fault {
-    Fault { path, value: value.into(), why: why.into() }
+    Fault {
+        path,
+        value: value.into(),
+        why: why.into(),
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +222,8 @@ mod tests {
     }
 
     fn desired(name: &str, value: &str) -> DeviceSpec {
-        serde_json::from_value(json!({"properties": [{"name": name, "desired": {"value": value}}]})).unwrap()
+        serde_json::from_value(json!({"properties": [{"name": name, "desired": {"value": value}}]}))
+            .unwrap()
     }
 
     #[test]
@@ -185,8 +232,16 @@ mod tests {
         for (name, value, why) in [
             ("temperature", "21.5", None),
             ("temperature", "-20", None),
-            ("temperature", "-20.1", Some("less than the minimum, -20 celsius")),
-            ("temperature", "61", Some("greater than the maximum, 60.5 celsius")),
+            (
+                "temperature",
+                "-20.1",
+                Some("less than the minimum, -20 celsius"),
+            ),
+            (
+                "temperature",
+                "61",
+                Some("greater than the maximum, 60.5 celsius"),
+            ),
             ("temperature", "warm", Some("takes a number")),
             ("temperature", "NaN", Some("takes a number")),
             ("count", "7", None),
@@ -199,7 +254,9 @@ mod tests {
             ("serial", "x", Some("ReadOnly")),
         ] {
             let faults = device(&desired(name, value), Some(&model));
-            let found = faults.first().map(|fault| (fault.path.as_str(), fault.why.as_str()));
+            let found = faults
+                .first()
+                .map(|fault| (fault.path.as_str(), fault.why.as_str()));
             match why {
                 None => assert_eq!(found, None, "{name}={value}"),
                 Some(why) => {
@@ -225,8 +282,10 @@ mod tests {
         }))
         .unwrap();
         let faults = device(&spec, Some(&thermometer()));
-        let found: Vec<_> =
-            faults.iter().map(|fault| (fault.path.as_str(), fault.value.as_str().unwrap())).collect();
+        let found: Vec<_> = faults
+            .iter()
+            .map(|fault| (fault.path.as_str(), fault.value.as_str().unwrap()))
+            .collect();
         let expected = [
             ("spec.properties[1].name", "pressure"),
             ("spec.properties[2].name", "count"),
@@ -234,7 +293,13 @@ mod tests {
             ("spec.methods[0].propertyNames[1]", "on"),
         ];
         assert_eq!(found, expected);
-        assert!(faults[0].why.contains("it has temperature, count, on, label, serial"), "{}", faults[0].why);
+        assert!(
+            faults[0]
+                .why
+                .contains("it has temperature, count, on, label, serial"),
+            "{}",
+            faults[0].why
+        );
     }
 
     #[test]
@@ -249,7 +314,11 @@ mod tests {
         let paths: Vec<_> = model(&spec).into_iter().map(|fault| fault.path).collect();
         assert_eq!(
             paths,
-            ["spec.properties[0].minimum", "spec.properties[1].maximum", "spec.properties[2].name"]
+            [
+                "spec.properties[0].minimum",
+                "spec.properties[1].maximum",
+                "spec.properties[2].name"
+            ]
         );
     }
 }

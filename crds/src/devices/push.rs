@@ -68,7 +68,11 @@ pub struct MqttPush {
 #[serde(rename_all = "camelCase")]
 pub struct OtelPush {
     /// Its URL.
-    #[serde(rename = "endpointURL", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "endpointURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub endpoint_url: Option<String>,
 }
 
@@ -93,10 +97,18 @@ pub struct DbMethod {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct InfluxDb {
     /// The server.
-    #[serde(rename = "influxdb2ClientConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "influxdb2ClientConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub client: Option<InfluxClient>,
     /// The point.
-    #[serde(rename = "influxdb2DataConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "influxdb2DataConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub data: Option<InfluxData>,
 }
 
@@ -133,7 +145,11 @@ pub struct InfluxData {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Redis {
     /// The server.
-    #[serde(rename = "redisClientConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "redisClientConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub client: Option<RedisClient>,
 }
 
@@ -159,7 +175,11 @@ pub struct RedisClient {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct TdEngine {
     /// The server.
-    #[serde(rename = "TDEngineClientConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "TDEngineClientConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub client: Option<TdEngineClient>,
 }
 
@@ -179,7 +199,11 @@ pub struct TdEngineClient {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct MySql {
     /// The server.
-    #[serde(rename = "mysqlClientConfig", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "mysqlClientConfig",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub client: Option<MySqlClient>,
 }
 

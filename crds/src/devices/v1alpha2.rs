@@ -34,7 +34,8 @@ fn converted(
     to_beta: fn(&mut Map<String, Value>) -> Map<String, Value>,
     to_alpha: fn(&mut Map<String, Value>, Map<String, Value>),
 ) -> Value {
-    let is_alpha = object.get("apiVersion").and_then(Value::as_str) == Some("devices.kubeedge.io/v1alpha2");
+    let is_alpha =
+        object.get("apiVersion").and_then(Value::as_str) == Some("devices.kubeedge.io/v1alpha2");
     let wants_alpha = version == VERSION;
     if let Value::Object(map) = &mut object {
         map.insert("apiVersion".into(), format!("{GROUP}/{version}").into());
@@ -54,20 +55,33 @@ fn converted(
 
 fn take_kept(map: &mut Map<String, Value>) -> Map<String, Value> {
     let metadata = child(map, "metadata");
-    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return Map::new() };
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+        return Map::new();
+    };
     let kept = annotations.shift_remove(KEPT);
     if annotations.is_empty() {
         metadata.shift_remove("annotations");
     }
-    kept.as_ref().and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    kept.as_ref()
+        .and_then(Value::as_str)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 /// Converts a device, and returns the fields to keep in the annotation.
 fn device_to_beta(device: &mut Map<String, Value>) -> Map<String, Value> {
     let mut kept = Map::new();
-    let twins = device.get_mut("status").and_then(|status| status.get_mut("twins")).map(Value::take);
-    let Some(Value::Object(spec)) = device.get_mut("spec") else { return kept };
-    kept.extend(spec.shift_remove("data").map(|data| ("data".to_owned(), data)));
+    let twins = device
+        .get_mut("status")
+        .and_then(|status| status.get_mut("twins"))
+        .map(Value::take);
+    let Some(Value::Object(spec)) = device.get_mut("spec") else {
+        return kept;
+    };
+    kept.extend(
+        spec.shift_remove("data")
+            .map(|data| ("data".to_owned(), data)),
+    );
     if let Some(selector) = spec.shift_remove("nodeSelector") {
         match node_of(&selector) {
             Some(node) => drop(spec.insert("nodeName".into(), node.into())),
@@ -77,19 +91,26 @@ fn device_to_beta(device: &mut Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Object(protocol)) = spec.shift_remove("protocol") {
         spec.insert("protocol".into(), protocol::to_beta(protocol));
     }
-    let mut properties: Vec<Value> = list(spec.shift_remove("propertyVisitors")).map(property).collect();
+    let mut properties: Vec<Value> = list(spec.shift_remove("propertyVisitors"))
+        .map(property)
+        .collect();
     let mut reported = Vec::new();
     for twin in list(twins) {
         let name = twin.get("propertyName").cloned().unwrap_or_default();
         if let Some(desired) = twin.get("desired").filter(|desired| is_said(desired)) {
-            let known = properties.iter_mut().find(|property| property.get("name") == Some(&name));
+            let known = properties
+                .iter_mut()
+                .find(|property| property.get("name") == Some(&name));
             match known.and_then(Value::as_object_mut) {
                 Some(property) => drop(property.insert("desired".into(), desired.clone())),
                 None => properties.push(json!({"name": name, "desired": desired})),
             }
         }
         let mut shown = Map::from_iter([("propertyName".to_owned(), name)]);
-        shown.extend(twin.get("reported").map(|value| ("reported".to_owned(), value.clone())));
+        shown.extend(
+            twin.get("reported")
+                .map(|value| ("reported".to_owned(), value.clone())),
+        );
         reported.push(Value::Object(shown));
     }
     if !properties.is_empty() {
@@ -105,9 +126,16 @@ fn device_to_beta(device: &mut Map<String, Value>) -> Map<String, Value> {
 }
 
 fn device_to_alpha(device: &mut Map<String, Value>, kept: Map<String, Value>) {
-    let reported: Vec<_> =
-        list(device.get_mut("status").and_then(|status| status.get_mut("twins")).map(Value::take)).collect();
-    let Some(Value::Object(spec)) = device.get_mut("spec") else { return };
+    let reported: Vec<_> = list(
+        device
+            .get_mut("status")
+            .and_then(|status| status.get_mut("twins"))
+            .map(Value::take),
+    )
+    .collect();
+    let Some(Value::Object(spec)) = device.get_mut("spec") else {
+        return;
+    };
     if let Some(node) = spec.shift_remove("nodeName") {
         let expression = json!({"key": "", "operator": "In", "values": [node]});
         let term = json!({"matchExpressions": [expression]});
@@ -129,9 +157,13 @@ fn device_to_alpha(device: &mut Map<String, Value>, kept: Map<String, Value>) {
     }
     spec.extend(kept);
     for twin in reported {
-        let known = twins.iter_mut().find(|known| known.get("propertyName") == twin.get("propertyName"));
+        let known = twins
+            .iter_mut()
+            .find(|known| known.get("propertyName") == twin.get("propertyName"));
         match (known.and_then(Value::as_object_mut), twin.get("reported")) {
-            (Some(known), Some(reported)) => drop(known.insert("reported".into(), reported.clone())),
+            (Some(known), Some(reported)) => {
+                drop(known.insert("reported".into(), reported.clone()))
+            }
             (Some(_), None) => {}
             (None, _) => twins.push(twin),
         }
@@ -143,11 +175,21 @@ fn device_to_alpha(device: &mut Map<String, Value>, kept: Map<String, Value>) {
 
 /// Converts a property's visitor to a property.
 fn property(visitor: Value) -> Value {
-    let Value::Object(mut visitor) = visitor else { return visitor };
+    let Value::Object(mut visitor) = visitor else {
+        return visitor;
+    };
     let mut property = Map::new();
-    property.extend(visitor.shift_remove("propertyName").map(|name| ("name".to_owned(), name)));
+    property.extend(
+        visitor
+            .shift_remove("propertyName")
+            .map(|name| ("name".to_owned(), name)),
+    );
     for field in ["reportCycle", "collectCycle"] {
-        property.extend(visitor.shift_remove(field).map(|cycle| (field.to_owned(), cycle)));
+        property.extend(
+            visitor
+                .shift_remove(field)
+                .map(|cycle| (field.to_owned(), cycle)),
+        );
     }
     if !visitor.is_empty() {
         property.insert("visitors".into(), protocol::to_beta(visitor));
@@ -157,11 +199,21 @@ fn property(visitor: Value) -> Value {
 
 /// Returns a property's visitor; `None` if the property has only a desired value.
 fn visitor(property: Value) -> Option<Value> {
-    let Value::Object(mut property) = property else { return None };
+    let Value::Object(mut property) = property else {
+        return None;
+    };
     let mut visitor = Map::new();
-    visitor.extend(property.shift_remove("name").map(|name| ("propertyName".to_owned(), name)));
+    visitor.extend(
+        property
+            .shift_remove("name")
+            .map(|name| ("propertyName".to_owned(), name)),
+    );
     for field in ["reportCycle", "collectCycle"] {
-        visitor.extend(property.shift_remove(field).map(|cycle| (field.to_owned(), cycle)));
+        visitor.extend(
+            property
+                .shift_remove(field)
+                .map(|cycle| (field.to_owned(), cycle)),
+        );
     }
     let config = property.shift_remove("visitors");
     if let Some(Value::Object(config)) = config
@@ -174,7 +226,10 @@ fn visitor(property: Value) -> Option<Value> {
 
 /// Reports whether there is a desired value other than the empty one that Go writes for none.
 fn is_said(twin: &Value) -> bool {
-    let value = twin.get("value").and_then(Value::as_str).unwrap_or_default();
+    let value = twin
+        .get("value")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     !value.is_empty()
         || twin
             .get("metadata")
@@ -183,7 +238,9 @@ fn is_said(twin: &Value) -> bool {
 
 /// Returns the node that a selector names: the first value of its first expression, as KubeEdge reads it.
 fn node_of(selector: &Value) -> Option<String> {
-    let node = selector.pointer("/nodeSelectorTerms/0/matchExpressions/0/values/0")?.as_str()?;
+    let node = selector
+        .pointer("/nodeSelectorTerms/0/matchExpressions/0/values/0")?
+        .as_str()?;
     (!node.is_empty()).then(|| node.to_owned())
 }
 

@@ -23,7 +23,9 @@ const EVERY: Duration = Duration::from_millis(100);
 async fn main() -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut arguments = std::env::args().skip(1);
-    let file = arguments.next().context("usage: informer FILE [KUBECONFIG]")?;
+    let file = arguments
+        .next()
+        .context("usage: informer FILE [KUBECONFIG]")?;
     let mut config = match arguments.next() {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)?;
@@ -35,7 +37,9 @@ async fn main() -> anyhow::Result<()> {
     config.default_retry = false;
     let maps = Api::<ConfigMap>::default_namespaced(Client::try_from(config)?);
     let (known, writer) = reflector::store();
-    let events = watcher(maps.clone(), watcher::Config::default()).default_backoff().reflect(writer);
+    let events = watcher(maps.clone(), watcher::Config::default())
+        .default_backoff()
+        .reflect(writer);
     let follow = events.for_each(|event| async { event.map_or_else(|error| report(&error), drop) });
     let tell = async {
         let mut ticks = interval(EVERY);
@@ -46,8 +50,7 @@ async fn main() -> anyhow::Result<()> {
                 Err(error) => Value::from(error.to_string()),
             };
             let known = known.state();
-            let seen =
-                json!({"lists": lists, "listed": listed, "watched": values(known.iter().map(AsRef::as_ref))});
+            let seen = json!({"lists": lists, "listed": listed, "watched": values(known.iter().map(AsRef::as_ref))});
             write(Path::new(&file), &seen)?;
         }
         anyhow::Ok(())
@@ -62,7 +65,8 @@ async fn main() -> anyhow::Result<()> {
 /// Returns the value `v` of each ConfigMap by name.
 fn values<'a>(maps: impl Iterator<Item = &'a ConfigMap>) -> Value {
     let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("v")).cloned();
-    maps.filter_map(|map| Some((map.name_any(), Value::from(value(map)?)))).collect()
+    maps.filter_map(|map| Some((map.name_any(), Value::from(value(map)?))))
+        .collect()
 }
 
 /// Replaces the file as a whole, so that a reader never finds half of it.

@@ -27,9 +27,14 @@ pub(super) fn layer(home: &Path) -> anyhow::Result<()> {
     let root = home.join("rootfs");
     root_file_system(&root)?;
     let layer = home.join(LAYER);
-    run(Command::new("tar").args(["--sort=name", "-cf"]).arg(&layer).arg("-C").arg(&root).arg("."))?
-        .success()
-        .map(drop)
+    run(Command::new("tar")
+        .args(["--sort=name", "-cf"])
+        .arg(&layer)
+        .arg("-C")
+        .arg(&root)
+        .arg("."))?
+    .success()
+    .map(drop)
 }
 
 fn root_file_system(root: &Path) -> anyhow::Result<()> {
@@ -43,7 +48,10 @@ fn root_file_system(root: &Path) -> anyhow::Result<()> {
     for program in programs.lines().filter(|name| *name != "busybox") {
         symlink("busybox", root.join("bin").join(program))?;
     }
-    fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n")?;
+    fs::write(
+        root.join("etc/passwd"),
+        "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n",
+    )?;
     fs::write(root.join("etc/group"), "root:x:0:\nuser:x:1000:\n")?;
     Ok(())
 }
@@ -51,9 +59,16 @@ fn root_file_system(root: &Path) -> anyhow::Result<()> {
 /// Writes an image of this name as an archive in the format of `docker save`, with a directory of its own for the parts.
 pub(super) fn archive(home: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let layer = home.join(LAYER);
-    let digest = run(Command::new("sha256sum").arg(&layer))?.success()?.text();
-    let digest = digest.split_whitespace().next().context("sha256sum says nothing")?;
-    let (_, short) = name.rsplit_once('/').context("an image without a repository")?;
+    let digest = run(Command::new("sha256sum").arg(&layer))?
+        .success()?
+        .text();
+    let digest = digest
+        .split_whitespace()
+        .next()
+        .context("sha256sum says nothing")?;
+    let (_, short) = name
+        .rsplit_once('/')
+        .context("an image without a repository")?;
     let parts = home.join(short.replace(':', "-"));
     fs::create_dir_all(&parts)?;
     fs::hard_link(layer, parts.join(LAYER))?;
@@ -68,7 +83,11 @@ pub(super) fn archive(home: &Path, name: &str) -> anyhow::Result<PathBuf> {
     fs::write(parts.join("manifest.json"), manifest.to_string())?;
     let archive = parts.with_extension("tar");
     let mut tar = Command::new("tar");
-    tar.arg("-cf").arg(&archive).arg("-C").arg(&parts).args(["manifest.json", "config.json", LAYER]);
+    tar.arg("-cf").arg(&archive).arg("-C").arg(&parts).args([
+        "manifest.json",
+        "config.json",
+        LAYER,
+    ]);
     run(&mut tar)?.success()?;
     Ok(archive)
 }

@@ -64,13 +64,27 @@ impl Machine {
     /// Boots a machine with this name; what it keeps on disk is below `directory`.
     pub fn boot(name: &str, directory: &Path) -> anyhow::Result<Self> {
         let mut unshare = Command::new("unshare");
-        unshare.args(["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        unshare.args([
+            "--net",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ]);
         unshare.args(["--propagation", "private", "sleep", "infinity"]);
         let holder = Process::start("machine", unshare, directory)?;
-        let children = format!("/proc/{0}/task/{0}/children", holder.id().context("it does not run")?);
+        let children = format!(
+            "/proc/{0}/task/{0}/children",
+            holder.id().context("it does not run")?
+        );
         let pid = until("the machine's first process", || {
             let text = fs::read_to_string(&children)?;
-            let pid: u32 = text.trim().parse().with_context(|| format!("{text:?} is no process"))?;
+            let pid: u32 = text
+                .trim()
+                .parse()
+                .with_context(|| format!("{text:?} is no process"))?;
             // Its program is started in the last step of its creation.
             let program = fs::read_to_string(format!("/proc/{pid}/comm"))?;
             ensure!(program.trim() == "sleep", "it is still {program:?}");
@@ -80,7 +94,10 @@ impl Machine {
         let number = (ports::mine()? * SHARE + made) % SUBNETS;
         let subnet = format!("198.{}.{}", 18 + number / 512, number / 2 % 256);
         let first = number % 2 * 128;
-        let (gateway, address) = (format!("{subnet}.{}", first + 1), format!("{subnet}.{}", first + 2));
+        let (gateway, address) = (
+            format!("{subnet}.{}", first + 1),
+            format!("{subnet}.{}", first + 2),
+        );
         let cable = format!("em{number:x}");
         let machine = Self {
             containerd: None,
@@ -93,11 +110,27 @@ impl Machine {
         };
         machine.run(&["hostname", name])?;
         let peer = pid.to_string();
-        host(&["ip", "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &peer])?;
-        host(&["ip", "address", "add", &format!("{gateway}/25"), "dev", &cable])?;
+        host(&[
+            "ip", "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &peer,
+        ])?;
+        host(&[
+            "ip",
+            "address",
+            "add",
+            &format!("{gateway}/25"),
+            "dev",
+            &cable,
+        ])?;
         host(&["ip", "link", "set", &cable, "up"])?;
         machine.run(&["ip", "link", "set", "lo", "up"])?;
-        machine.run(&["ip", "address", "add", &format!("{address}/25"), "dev", "eth0"])?;
+        machine.run(&[
+            "ip",
+            "address",
+            "add",
+            &format!("{address}/25"),
+            "dev",
+            "eth0",
+        ])?;
         machine.run(&["ip", "link", "set", "eth0", "up"])?;
         machine.run(&["ip", "route", "add", "default", "via", &gateway])?;
         machine.own_disks()?;
@@ -114,7 +147,15 @@ impl Machine {
             let (upper, work) = (format!("{disk}/{name}"), format!("{disk}/{name}.work"));
             self.run(&["mkdir", &upper, &work])?;
             let options = format!("lowerdir=/{name},upperdir={upper},workdir={work}");
-            self.run(&["mount", "-t", "overlay", "overlay", "-o", &options, &format!("/{name}")])?;
+            self.run(&[
+                "mount",
+                "-t",
+                "overlay",
+                "overlay",
+                "-o",
+                &options,
+                &format!("/{name}"),
+            ])?;
         }
         self.run(&["mount", "-t", "tmpfs", "tmpfs", "/run"])?;
         for place in FRESH {
@@ -139,9 +180,15 @@ impl Machine {
         fs::write(self.path("etc/containerd/config.toml"), config)?;
         let network = json!({"cniVersion": "0.4.0", "name": "edge", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
             "ipam": {"type": "host-local", "ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}]}}]});
-        fs::write(self.path("etc/cni/net.d/10-edge.conflist"), network.to_string())?;
-        let mut containerd = Process::start("containerd", self.command("containerd"), &self.directory)?;
-        containerd.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
+        fs::write(
+            self.path("etc/cni/net.d/10-edge.conflist"),
+            network.to_string(),
+        )?;
+        let mut containerd =
+            Process::start("containerd", self.command("containerd"), &self.directory)?;
+        containerd
+            .wait_for(BOOTED)
+            .context("is containerd installed? `make needs` does it")?;
         self.containerd = Some(containerd);
         let home = self.directory.join("images");
         fs::create_dir_all(&home)?;
@@ -160,14 +207,25 @@ impl Machine {
 
     /// Returns where this machine sees a path of that one, which is given without the leading slash.
     pub fn path(&self, path: &str) -> PathBuf {
-        Path::new("/proc").join(self.pid.to_string()).join("root").join(path)
+        Path::new("/proc")
+            .join(self.pid.to_string())
+            .join("root")
+            .join(path)
     }
 
     /// Returns a command on that machine, with the built programs in its `PATH`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command
-            .args(["--target", &self.pid.to_string(), "--net", "--mount", "--uts", "--pid", "--"])
+            .args([
+                "--target",
+                &self.pid.to_string(),
+                "--net",
+                "--mount",
+                "--uts",
+                "--pid",
+                "--",
+            ])
             .arg(program);
         command.env("PATH", self.programs());
         command
@@ -175,8 +233,14 @@ impl Machine {
 
     /// Returns its `PATH`: the built programs, then this machine's.
     pub fn programs(&self) -> String {
-        let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
-        format!("{}:{}", own.unwrap_or_default(), std::env::var("PATH").unwrap_or_default())
+        let own = binary(AGENT)
+            .ok()
+            .and_then(|agent| Some(agent.parent()?.display().to_string()));
+        format!(
+            "{}:{}",
+            own.unwrap_or_default(),
+            std::env::var("PATH").unwrap_or_default()
+        )
     }
 
     /// Returns a line, words separated by spaces, as the command that a person pastes.
@@ -190,7 +254,9 @@ impl Machine {
     /// Runs a program on it, which must not fail, and returns its output.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
         let (program, arguments) = words.split_first().context("no program")?;
-        Ok(run(self.command(program).args(arguments))?.success()?.text())
+        Ok(run(self.command(program).args(arguments))?
+            .success()?
+            .text())
     }
 }
 
@@ -205,5 +271,7 @@ impl Drop for Machine {
 
 fn host(words: &[&str]) -> anyhow::Result<()> {
     let (program, arguments) = words.split_first().context("no program")?;
-    run(Command::new(program).args(arguments))?.success().map(drop)
+    run(Command::new(program).args(arguments))?
+        .success()
+        .map(drop)
 }

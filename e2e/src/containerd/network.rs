@@ -40,9 +40,15 @@ impl Network {
         // The share is used instead of the process id, which is soon reused on a machine that runs many tests.
         let first = u32::from(ports::mine()?) * SHARE + made;
         let routes = read("/proc/net/route")?;
-        let subnet = (first..SUBNETS).step_by(STEP).map(subnet).find(|subnet| !leads_to(&routes, *subnet));
+        let subnet = (first..SUBNETS)
+            .step_by(STEP)
+            .map(subnet)
+            .find(|subnet| !leads_to(&routes, *subnet));
         let [_, high, low, _] = subnet.context("all subnets of the test are taken")?;
-        Ok(Self { bridge: format!("oe{number:x}"), subnet: format!("10.{high}.{low}.0/24") })
+        Ok(Self {
+            bridge: format!("oe{number:x}"),
+            subnet: format!("10.{high}.{low}.0/24"),
+        })
     }
 
     pub(super) fn bridge(&self) -> &str {
@@ -57,7 +63,8 @@ impl Network {
             "ranges": [[{"subnet": self.subnet}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         });
-        let bridge = json!({"type": "bridge", "bridge": self.bridge, "isGateway": true, "ipam": addresses});
+        let bridge =
+            json!({"type": "bridge", "bridge": self.bridge, "isGateway": true, "ipam": addresses});
         let ports = json!({"type": "portmap", "capabilities": {"portMappings": true}});
         json!({"cniVersion": "0.4.0", "name": self.bridge, "plugins": [bridge, ports]}).to_string()
     }
@@ -85,5 +92,7 @@ fn subnet(index: u32) -> [u8; 4] {
 /// Reports whether a route of the machine, in the text of `/proc/net/route`, leads to exactly this subnet.
 fn leads_to(routes: &str, subnet: [u8; 4]) -> bool {
     let shown = format!("{:08X}", u32::from_ne_bytes(subnet));
-    routes.lines().any(|line| line.split_whitespace().nth(1) == Some(&shown))
+    routes
+        .lines()
+        .any(|line| line.split_whitespace().nth(1) == Some(&shown))
 }

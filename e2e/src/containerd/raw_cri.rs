@@ -27,7 +27,10 @@ pub struct RawCri {
 impl RawCri {
     /// Returns a client of the runtime at `socket`.
     pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
         let channel = runtime.block_on(async { channel(socket) });
         Ok(Self { channel, runtime })
     }
@@ -38,7 +41,9 @@ impl RawCri {
         call: impl AsyncFnOnce(RuntimeServiceClient<Channel>) -> Result<Response<T>, Status>,
     ) -> Result<T, Status> {
         let client = RuntimeServiceClient::new(self.channel.clone());
-        self.runtime.block_on(call(client)).map(Response::into_inner)
+        self.runtime
+            .block_on(call(client))
+            .map(Response::into_inner)
     }
 
     /// Makes one or more calls of the image service.
@@ -47,13 +52,20 @@ impl RawCri {
         call: impl AsyncFnOnce(ImageServiceClient<Channel>) -> Result<Response<T>, Status>,
     ) -> Result<T, Status> {
         let client = ImageServiceClient::new(self.channel.clone());
-        self.runtime.block_on(call(client)).map(Response::into_inner)
+        self.runtime
+            .block_on(call(client))
+            .map(Response::into_inner)
     }
 
     /// Creates a sandbox and returns its id.
     pub fn run_sandbox(&self, config: cri::PodSandboxConfig) -> Result<String, Status> {
-        let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
-        Ok(self.runtime(async |mut client| client.run_pod_sandbox(request).await)?.pod_sandbox_id)
+        let request = cri::RunPodSandboxRequest {
+            config: Some(config),
+            ..Default::default()
+        };
+        Ok(self
+            .runtime(async |mut client| client.run_pod_sandbox(request).await)?
+            .pod_sandbox_id)
     }
 
     /// Creates a container in a sandbox and returns its id.
@@ -68,63 +80,101 @@ impl RawCri {
             config: Some(config),
             sandbox_config: Some(sandbox),
         };
-        Ok(self.runtime(async |mut client| client.create_container(request).await)?.container_id)
+        Ok(self
+            .runtime(async |mut client| client.create_container(request).await)?
+            .container_id)
     }
 
     /// Starts a container.
     pub fn start(&self, id: &str) -> Result<(), Status> {
-        let request = cri::StartContainerRequest { container_id: id.to_owned() };
-        self.runtime(async |mut client| client.start_container(request).await).map(drop)
+        let request = cri::StartContainerRequest {
+            container_id: id.to_owned(),
+        };
+        self.runtime(async |mut client| client.start_container(request).await)
+            .map(drop)
     }
 
     /// Asks a container to end, and kills it after this many seconds.
     pub fn stop(&self, id: &str, seconds: i64) -> Result<(), Status> {
-        let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
-        self.runtime(async |mut client| client.stop_container(request).await).map(drop)
+        let request = cri::StopContainerRequest {
+            container_id: id.to_owned(),
+            timeout: seconds,
+        };
+        self.runtime(async |mut client| client.stop_container(request).await)
+            .map(drop)
     }
 
     /// Removes a container.
     pub fn remove(&self, id: &str) -> Result<(), Status> {
-        let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        self.runtime(async |mut client| client.remove_container(request).await).map(drop)
+        let request = cri::RemoveContainerRequest {
+            container_id: id.to_owned(),
+        };
+        self.runtime(async |mut client| client.remove_container(request).await)
+            .map(drop)
     }
 
     /// Frees the sandbox's network and kills what runs in it.
     pub fn stop_sandbox(&self, id: &str) -> Result<(), Status> {
-        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        self.runtime(async |mut client| client.stop_pod_sandbox(request).await).map(drop)
+        let request = cri::StopPodSandboxRequest {
+            pod_sandbox_id: id.to_owned(),
+        };
+        self.runtime(async |mut client| client.stop_pod_sandbox(request).await)
+            .map(drop)
     }
 
     /// Removes the sandbox and its containers.
     pub fn remove_sandbox(&self, id: &str) -> Result<(), Status> {
-        let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        self.runtime(async |mut client| client.remove_pod_sandbox(request).await).map(drop)
+        let request = cri::RemovePodSandboxRequest {
+            pod_sandbox_id: id.to_owned(),
+        };
+        self.runtime(async |mut client| client.remove_pod_sandbox(request).await)
+            .map(drop)
     }
 
     /// Returns the status of a container.
     pub fn status(&self, id: &str) -> Result<cri::ContainerStatus, Status> {
-        let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
+        let request = cri::ContainerStatusRequest {
+            container_id: id.to_owned(),
+            verbose: false,
+        };
         let answer = self.runtime(async |mut client| client.container_status(request).await)?;
-        answer.status.ok_or_else(|| Status::internal("a status without a status"))
+        answer
+            .status
+            .ok_or_else(|| Status::internal("a status without a status"))
     }
 
     /// Returns the status of a sandbox.
     pub fn sandbox_status(&self, id: &str) -> Result<cri::PodSandboxStatus, Status> {
-        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        let request = cri::PodSandboxStatusRequest {
+            pod_sandbox_id: id.to_owned(),
+            verbose: false,
+        };
         let answer = self.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
-        answer.status.ok_or_else(|| Status::internal("a status without a status"))
+        answer
+            .status
+            .ok_or_else(|| Status::internal("a status without a status"))
     }
 
     /// Returns the containers that match a filter.
-    pub fn list(&self, filter: Option<cri::ContainerFilter>) -> Result<Vec<cri::Container>, Status> {
+    pub fn list(
+        &self,
+        filter: Option<cri::ContainerFilter>,
+    ) -> Result<Vec<cri::Container>, Status> {
         let request = cri::ListContainersRequest { filter };
-        Ok(self.runtime(async |mut client| client.list_containers(request).await)?.containers)
+        Ok(self
+            .runtime(async |mut client| client.list_containers(request).await)?
+            .containers)
     }
 
     /// Returns the sandboxes that match a filter.
-    pub fn sandboxes(&self, filter: Option<cri::PodSandboxFilter>) -> Result<Vec<cri::PodSandbox>, Status> {
+    pub fn sandboxes(
+        &self,
+        filter: Option<cri::PodSandboxFilter>,
+    ) -> Result<Vec<cri::PodSandbox>, Status> {
         let request = cri::ListPodSandboxRequest { filter };
-        Ok(self.runtime(async |mut client| client.list_pod_sandbox(request).await)?.items)
+        Ok(self
+            .runtime(async |mut client| client.list_pod_sandbox(request).await)?
+            .items)
     }
 
     /// Returns a minimal sandbox configuration with a unique name.
@@ -146,7 +196,10 @@ impl RawCri {
     /// Returns a minimal container configuration: a command in [`IMAGE`].
     pub fn container_config(name: &str, command: &[&str]) -> cri::ContainerConfig {
         cri::ContainerConfig {
-            metadata: Some(cri::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
+            metadata: Some(cri::ContainerMetadata {
+                name: name.to_owned(),
+                attempt: 0,
+            }),
             image: Some(cri::ImageSpec {
                 image: IMAGE.to_owned(),
                 user_specified_image: IMAGE.to_owned(),

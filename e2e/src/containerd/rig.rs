@@ -47,13 +47,22 @@ impl RealRig {
     /// Starts all three with one small disk for all that agent and runtime keep.
     pub fn start_on_one_small_disk(options: &str) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let (node, containerd) = (directory.path().join("node"), directory.path().join("containerd"));
+        let (node, containerd) = (
+            directory.path().join("node"),
+            directory.path().join("containerd"),
+        );
         small_disk(&node, options)?;
         let part = node.join("containerd");
         for place in [&part, &containerd] {
             fs::create_dir(place)?;
         }
-        mount(Some(&part), &containerd, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+        mount(
+            Some(&part),
+            &containerd,
+            None::<&str>,
+            MsFlags::MS_BIND,
+            None::<&str>,
+        )?;
         Self::start_in(directory, &[])
     }
 
@@ -66,7 +75,9 @@ impl RealRig {
 
     /// Restarts the agent with more lines in its configuration, each given with the line that it follows.
     pub fn restart_with_lines(&mut self, lines: &[(&str, &str)]) -> anyhow::Result<()> {
-        lines.iter().try_for_each(|(after, new)| self.node.add_after(after, new))?;
+        lines
+            .iter()
+            .try_for_each(|(after, new)| self.node.add_after(after, new))?;
         self.node.process.start_again()?;
         self.node.process.wait_for("edge-agent runs")
     }
@@ -76,7 +87,12 @@ impl RealRig {
         let containerd = Containerd::start(directory.path())?;
         let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;
         cloud.wait_node("Ready")?;
-        Ok(Self { node, containerd, cloud, directory })
+        Ok(Self {
+            node,
+            containerd,
+            cloud,
+            directory,
+        })
     }
 
     /// Returns the directory of container logs.
@@ -112,7 +128,9 @@ impl RealRig {
                 until(&format!("trap in {name}"), || {
                     // one that has ended has a successor
                     let pod = self.pod(name)?.context("the pod is not there")?;
-                    self.containerd.cri.handles_termination(&Self::container_id(&pod, container)?)
+                    self.containerd
+                        .cri
+                        .handles_termination(&Self::container_id(&pod, container)?)
                 })?;
             }
         }
@@ -126,17 +144,30 @@ impl RealRig {
 
     /// Returns the id of the pod's container of this name, as its status shows it.
     pub fn container_id(pod: &Value, name: &str) -> anyhow::Result<String> {
-        let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-        let inits = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
+        let statuses = pod["status"]["containerStatuses"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let inits = pod["status"]["initContainerStatuses"]
+            .as_array()
+            .into_iter()
+            .flatten();
         let status = statuses.chain(inits).find(|status| status["name"] == name);
-        let id = status.and_then(|status| status["containerID"].as_str()).context("no container id")?;
-        Ok(id.split_once("://").map_or(id, |(_runtime, id)| id).to_owned())
+        let id = status
+            .and_then(|status| status["containerID"].as_str())
+            .context("no container id")?;
+        Ok(id
+            .split_once("://")
+            .map_or(id, |(_runtime, id)| id)
+            .to_owned())
     }
 
     /// Returns what a shell command prints in the pod's first container.
     pub fn inside(&self, pod: &str, words: &str) -> anyhow::Result<String> {
         let seen = self.pod(pod)?.context("the pod is not there")?;
-        let name = seen["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
+        let name = seen["spec"]["containers"][0]["name"]
+            .as_str()
+            .unwrap_or_default();
         let id = Self::container_id(&seen, name)?;
         self.containerd.cri.exec(&id, &["sh", "-c", words])
     }
@@ -151,6 +182,12 @@ impl AsRef<Cloud> for RealRig {
 /// Mounts a disk in memory. It is unmounted with all other mounts of the test when the runtime is dropped.
 fn small_disk(place: &Path, options: &str) -> anyhow::Result<()> {
     fs::create_dir(place)?;
-    mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some(options))
-        .context("a small disk needs root")
+    mount(
+        Some("tmpfs"),
+        place,
+        Some("tmpfs"),
+        MsFlags::empty(),
+        Some(options),
+    )
+    .context("a small disk needs root")
 }

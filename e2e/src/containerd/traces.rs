@@ -60,7 +60,10 @@ impl Traces {
             mounts: mounts(directory)?.into_iter().collect(),
             interfaces,
             groups: bundles.iter().filter_map(|id| group(id)).collect(),
-            inhabited: pod_groups.iter().flat_map(|group| inhabited(group)).collect(),
+            inhabited: pod_groups
+                .iter()
+                .flat_map(|group| inhabited(group))
+                .collect(),
             pod_groups,
             bundles,
             shims: shims(directory).into_iter().map(Pid::as_raw).collect(),
@@ -81,14 +84,19 @@ impl Traces {
         let running = self.running();
         let (left, tasks) = (self.bundles.clone(), self.tasks.clone());
         let dead = |path: &Path| {
-            let id = path.strip_prefix(&tasks).ok().and_then(|below| below.components().next());
+            let id = path
+                .strip_prefix(&tasks)
+                .ok()
+                .and_then(|below| below.components().next());
             let id = id.map(|id| id.as_os_str().to_string_lossy().into_owned());
             id.is_some_and(|id| left.contains(&id) && !running.contains_key(&id))
         };
         self.mounts.retain(|mount| !dead(mount));
-        self.groups.retain(|group| running.contains_key(id_of(group)));
+        self.groups
+            .retain(|group| running.contains_key(id_of(group)));
         self.bundles.retain(|id| running.contains_key(id));
-        self.shims.retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
+        self.shims
+            .retain(|pid| !children(&[Pid::from_raw(*pid)]).is_empty());
         self
     }
 
@@ -96,13 +104,21 @@ impl Traces {
     /// at that moment, such as networks, control groups and processes that wait to become a container's.
     #[must_use]
     pub fn alive(mut self) -> Self {
-        let containerd = self.tasks.ancestors().nth(3).unwrap_or(&self.tasks).to_path_buf();
+        let containerd = self
+            .tasks
+            .ancestors()
+            .nth(3)
+            .unwrap_or(&self.tasks)
+            .to_path_buf();
         let running = self.running();
         self.mounts.retain(|mount| !mount.starts_with(&containerd));
-        self.groups.retain(|group| running.contains_key(id_of(group)));
+        self.groups
+            .retain(|group| running.contains_key(id_of(group)));
         self.shims.retain(|shim| {
             let children = children(&[Pid::from_raw(*shim)]);
-            children.iter().any(|child| running.values().any(|first| *first == child.as_raw()))
+            children
+                .iter()
+                .any(|child| running.values().any(|first| *first == child.as_raw()))
         });
         self.bundles.retain(|id| running.contains_key(id));
         self.interfaces.clear();
@@ -114,12 +130,20 @@ impl Traces {
     /// Returns the first process of each running container. Its group distinguishes it from a process that has reused its number.
     fn running(&self) -> BTreeMap<String, i32> {
         let first = |id: &str| {
-            let pid = fs::read_to_string(self.tasks.join(id).join("init.pid")).ok()?.trim().parse().ok()?;
+            let pid = fs::read_to_string(self.tasks.join(id).join("init.pid"))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()?;
             let process = Path::new("/proc").join(i32::to_string(&pid));
-            let is_its = fs::read_to_string(process.join("cgroup")).is_ok_and(|groups| groups.contains(id));
+            let is_its =
+                fs::read_to_string(process.join("cgroup")).is_ok_and(|groups| groups.contains(id));
             (is_its && process.join("exe").exists()).then_some(pid)
         };
-        self.bundles.iter().filter_map(|id| Some((id.clone(), first(id)?))).collect()
+        self.bundles
+            .iter()
+            .filter_map(|id| Some((id.clone(), first(id)?)))
+            .collect()
     }
 
     /// Returns how many there are of each, for people.
@@ -128,7 +152,10 @@ impl Traces {
             ("mounts", self.mounts.len()),
             ("bundles", self.bundles.len()),
             ("control groups", self.groups.len()),
-            ("control groups of pods with processes", self.inhabited.len()),
+            (
+                "control groups of pods with processes",
+                self.inhabited.len(),
+            ),
             ("shims", self.shims.len()),
             ("interfaces", self.interfaces.len()),
             ("network namespaces", self.namespaces.len()),
@@ -147,21 +174,34 @@ impl Traces {
 fn roots(directory: &Path) -> Vec<PathBuf> {
     let pods = PathBuf::from(pod_group(&group_root(directory), "", ""));
     let root = pods.iter().nth(1).unwrap_or_default();
-    let roots = hierarchies().into_iter().map(|hierarchy| hierarchy.join(root));
+    let roots = hierarchies()
+        .into_iter()
+        .map(|hierarchy| hierarchy.join(root));
     roots.filter(|root| root.is_dir()).collect()
 }
 
 fn pod_groups(directory: &Path) -> BTreeSet<PathBuf> {
-    let all = roots(directory).into_iter().flat_map(|root| below(root, &mut |_| false).1);
-    all.filter(|path| path.file_name().is_some_and(|name| is_pods(&name.to_string_lossy()))).collect()
+    let all = roots(directory)
+        .into_iter()
+        .flat_map(|root| below(root, &mut |_| false).1);
+    all.filter(|path| {
+        path.file_name()
+            .is_some_and(|name| is_pods(&name.to_string_lossy()))
+    })
+    .collect()
 }
 
 /// Returns the ids of the groups directly below `group` that list a process.
 fn inhabited(group: &Path) -> BTreeSet<String> {
     let lists = |name: &String| {
-        fs::read_to_string(group.join(name).join("cgroup.procs")).is_ok_and(|listed| !listed.is_empty())
+        fs::read_to_string(group.join(name).join("cgroup.procs"))
+            .is_ok_and(|listed| !listed.is_empty())
     };
-    names(group).into_iter().filter(lists).map(|name| id(&name).to_owned()).collect()
+    names(group)
+        .into_iter()
+        .filter(lists)
+        .map(|name| id(&name).to_owned())
+        .collect()
 }
 
 /// Returns `root` and the directories below it, each after its parent, up to the first one that is `wanted`.
@@ -185,19 +225,30 @@ fn group(id: &str) -> Option<PathBuf> {
 }
 
 fn id_of(group: &Path) -> &str {
-    group.file_name().and_then(|name| name.to_str()).map(id).unwrap_or_default()
+    group
+        .file_name()
+        .and_then(|name| name.to_str())
+        .map(id)
+        .unwrap_or_default()
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Returns the mounts below a directory, the newest first.
 fn mounts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let text = read("/proc/self/mountinfo")?;
-    let points = text.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
-    let mut below: Vec<_> = points.filter(|point| point.starts_with(directory)).collect();
+    let points = text
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(PathBuf::from);
+    let mut below: Vec<_> = points
+        .filter(|point| point.starts_with(directory))
+        .collect();
     below.reverse();
     Ok(below)
 }
@@ -207,8 +258,13 @@ fn shims(directory: &Path) -> Vec<Pid> {
     let directory = directory.to_string_lossy();
     processes(|pid| {
         let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.split('\0').next().is_some_and(|name| name.contains("containerd-shim"))
-            && arguments.split('\0').any(|argument| argument.starts_with(&*directory))
+        arguments
+            .split('\0')
+            .next()
+            .is_some_and(|name| name.contains("containerd-shim"))
+            && arguments
+                .split('\0')
+                .any(|argument| argument.starts_with(&*directory))
     })
 }
 
@@ -216,13 +272,17 @@ fn children(parents: &[Pid]) -> Vec<Pid> {
     processes(|pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // The name in parentheses may contain anything: state and parent follow its end.
-        let after = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
+        let after = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
         after.is_some_and(|parent| parents.contains(&Pid::from_raw(parent)))
     })
 }
 
 fn processes(wanted: impl Fn(i32) -> bool) -> Vec<Pid> {
-    let all = names(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+    let all = names(Path::new("/proc"))
+        .into_iter()
+        .filter_map(|name| name.parse().ok());
     all.filter(|pid| wanted(*pid)).map(Pid::from_raw).collect()
 }
 

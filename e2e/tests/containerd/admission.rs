@@ -15,9 +15,15 @@ for_both!(pods_that_do_not_fit_fail_and_others_run);
 fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<()> {
     let requests = |amounts| json!({"containers": [{"resources": {"requests": amounts}}]});
     let sysctl = json!([{"name": "kernel.msgmax", "value": "65536"}]);
-    let elsewhere = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+    let elsewhere =
+        "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
     let cases = [
-        ("cpu", requests(json!({"cpu": "10000"})), "OutOfcpu", "resource: cpu, requested: 10000000, used: "),
+        (
+            "cpu",
+            requests(json!({"cpu": "10000"})),
+            "OutOfcpu",
+            "resource: cpu, requested: 10000000, used: ",
+        ),
         (
             "memory",
             requests(json!({"memory": "100Ti"})),
@@ -30,8 +36,18 @@ fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<
             "OutOfephemeral-storage",
             "storage, requested: ",
         ),
-        ("selector", json!({"nodeSelector": {"disk": "fast"}}), "NodeAffinity", elsewhere),
-        ("affinity", required("kubernetes.io/hostname", "NotIn"), "NodeAffinity", elsewhere),
+        (
+            "selector",
+            json!({"nodeSelector": {"disk": "fast"}}),
+            "NodeAffinity",
+            elsewhere,
+        ),
+        (
+            "affinity",
+            required("kubernetes.io/hostname", "NotIn"),
+            "NodeAffinity",
+            elsewhere,
+        ),
         (
             "system",
             json!({"os": {"name": "windows"}}),
@@ -47,7 +63,10 @@ fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<
     ];
     let mut fits = pod("fits", &requests(json!({"cpu": "10m", "memory": "8Mi"})));
     fits["spec"]["affinity"] = required("kubernetes.io/hostname", "In")["affinity"].clone();
-    let mut items: Vec<_> = cases.iter().map(|(name, spec, ..)| pod(name, spec)).collect();
+    let mut items: Vec<_> = cases
+        .iter()
+        .map(|(name, spec, ..)| pod(name, spec))
+        .collect();
     items.push(fits);
     apply(&rig, &items)?;
     for (name, _, reason, text) in cases {
@@ -55,7 +74,10 @@ fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<
     }
     rig.as_ref().wait_ready("fits")?;
     let listed = rig.cri().containers()?;
-    ensure!(listed.len() == 1, "only the one that fits has a container: {listed:?}");
+    ensure!(
+        listed.len() == 1,
+        "only the one that fits has a container: {listed:?}"
+    );
     a_port_is_one_pods(&rig)?;
     a_node_is_full(&mut rig)?;
     a_critical_pod_makes_room(&rig)?;
@@ -75,7 +97,8 @@ fn a_port_is_one_pods(rig: &Subject) -> anyhow::Result<()> {
     apply(rig, &[pod("first", &on_port)])?;
     rig.as_ref().wait_ready("first")?;
     apply(rig, &[pod("second", &on_port)])?;
-    let taken = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+    let taken =
+        "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
     fails(rig, "second", "NodePorts", taken)
 }
 
@@ -84,21 +107,43 @@ fn a_node_is_full(rig: &mut Subject) -> anyhow::Result<()> {
     rig.node().set_kubelet(&[("maxPods", "2")])?;
     rig.node().process.start_again()?;
     apply(rig, &[pod("third", &json!({}))])?;
-    fails(rig, "third", "OutOfpods", "resource: pods, requested: 1, used: 2, capacity: 2")?;
-    ensure!(rig.cri().running()? == before, "pods that were there do not stay");
+    fails(
+        rig,
+        "third",
+        "OutOfpods",
+        "resource: pods, requested: 1, used: 2, capacity: 2",
+    )?;
+    ensure!(
+        rig.cri().running()? == before,
+        "pods that were there do not stay"
+    );
     Ok(())
 }
 
 /// Of the two that are there, the one that requests nothing goes.
 fn a_critical_pod_makes_room(rig: &Subject) -> anyhow::Result<()> {
-    apply(rig, &[pod("critical", &json!({"priorityClassName": "system-node-critical"}))])?;
+    apply(
+        rig,
+        &[pod(
+            "critical",
+            &json!({"priorityClassName": "system-node-critical"}),
+        )],
+    )?;
     let gone = rig.as_ref().wait_phase("first", "Failed")?;
     let (status, why) = (&gone["status"], "Preempted in order to admit critical pod");
-    ensure!(status["reason"] == "Preempting" && status["message"] == why, "{status}");
+    ensure!(
+        status["reason"] == "Preempting" && status["message"] == why,
+        "{status}"
+    );
     let conditions = status["conditions"].as_array().context("no conditions")?;
-    let disrupted = conditions.iter().find(|one| one["type"] == "DisruptionTarget");
+    let disrupted = conditions
+        .iter()
+        .find(|one| one["type"] == "DisruptionTarget");
     let disrupted = disrupted.context("no DisruptionTarget")?;
-    ensure!(disrupted["status"] == "True" && disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
+    ensure!(
+        disrupted["status"] == "True" && disrupted["reason"] == "TerminationByKubelet",
+        "{disrupted}"
+    );
     wait_event(rig, "first", "Preempting", why)?;
     for name in ["critical", "fits"] {
         rig.as_ref().wait_ready(name)?;
@@ -111,9 +156,17 @@ fn fails(rig: &impl AsRef<Cloud>, name: &str, reason: &str, text: &str) -> anyho
     let failed = rig.as_ref().wait_phase(name, "Failed")?;
     let status = &failed["status"];
     let message = status["message"].as_str().unwrap_or_default();
-    let why = message.strip_prefix("Pod was rejected: ").unwrap_or_default();
-    ensure!(status["reason"] == reason && why.contains(text), "{name}: {status}");
-    ensure!(status["containerStatuses"].is_null(), "{name}: containers are mentioned: {status}");
+    let why = message
+        .strip_prefix("Pod was rejected: ")
+        .unwrap_or_default();
+    ensure!(
+        status["reason"] == reason && why.contains(text),
+        "{name}: {status}"
+    );
+    ensure!(
+        status["containerStatuses"].is_null(),
+        "{name}: containers are mentioned: {status}"
+    );
     wait_event(rig, name, reason, why)
 }
 
@@ -123,15 +176,21 @@ fn who_does_not_tolerate_a_taint_is_not_let_in() -> anyhow::Result<()> {
     let rig = RealRig::start_with(&["--controllers", "*,-taint-eviction"])?;
     apply(&rig, &[pod("before", &json!({}))])?;
     rig.wait_ready("before")?;
-    rig.cloud.kubectl.run(&["taint", "node", NODE, "e2e/out=yes:NoExecute"])?;
-    let tolerates =
-        |value: &str| json!({"tolerations": [{"key": "e2e/out", "value": value, "effect": "NoExecute"}]});
+    rig.cloud
+        .kubectl
+        .run(&["taint", "node", NODE, "e2e/out=yes:NoExecute"])?;
+    let tolerates = |value: &str| json!({"tolerations": [{"key": "e2e/out", "value": value, "effect": "NoExecute"}]});
     apply(
         &rig,
-        &[pod("none", &json!({})), pod("other", &tolerates("no")), pod("tolerates", &tolerates("yes"))],
+        &[
+            pod("none", &json!({})),
+            pod("other", &tolerates("no")),
+            pod("tolerates", &tolerates("yes")),
+        ],
     )?;
     for name in ["none", "other"] {
-        let why = "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
+        let why =
+            "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
         fails(&rig, name, "TaintToleration", why)?;
     }
     for name in ["tolerates", "before"] {

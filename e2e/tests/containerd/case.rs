@@ -64,7 +64,10 @@ pub(crate) fn apply(cloud: &impl AsRef<Cloud>, items: &[Value]) -> anyhow::Resul
 
 /// Applies all pods at once, and looks into each; all that is wrong is told together.
 pub(crate) fn check(rig: &RealRig, cases: &[Case<'_>]) -> anyhow::Result<()> {
-    let items: Vec<_> = cases.iter().map(|case| pod(case.name, &case.spec)).collect();
+    let items: Vec<_> = cases
+        .iter()
+        .map(|case| pod(case.name, &case.spec))
+        .collect();
     apply(rig, &items)?;
     let mut wrong = String::new();
     for case in cases {
@@ -76,8 +79,12 @@ pub(crate) fn check(rig: &RealRig, cases: &[Case<'_>]) -> anyhow::Result<()> {
             match rig.inside(case.name, words) {
                 Ok(found) if found.trim_end() == *expected => {}
                 Ok(found) => {
-                    let _ =
-                        writeln!(wrong, "{}: {words}: {:?}, not {expected:?}", case.name, found.trim_end());
+                    let _ = writeln!(
+                        wrong,
+                        "{}: {words}: {:?}, not {expected:?}",
+                        case.name,
+                        found.trim_end()
+                    );
                 }
                 Err(error) => {
                     let _ = writeln!(wrong, "{}: {words}: {error:#}", case.name);
@@ -100,7 +107,9 @@ pub(crate) fn leaves_nothing_of(
     patience: Duration,
     part: fn(Traces) -> Traces,
 ) -> anyhow::Result<()> {
-    rig.cloud.kubectl.run(&["delete", "pods", "--all", "--wait=false"])?;
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pods", "--all", "--wait=false"])?;
     until_within(patience, "a machine without a trace of pods", || {
         let sandboxes = rig.containerd.raw_cri.sandboxes(None)?;
         ensure!(sandboxes.is_empty(), "sandboxes: {sandboxes:?}");
@@ -108,7 +117,9 @@ pub(crate) fn leaves_nothing_of(
         ensure!(containers.is_empty(), "containers: {containers:?}");
         let traces = part(rig.containerd.traces()?);
         ensure!(traces.is_empty(), "{traces:#?}");
-        let left: Vec<_> = fs::read_dir(&rig.node.pods)?.chain(fs::read_dir(rig.logs())?).collect();
+        let left: Vec<_> = fs::read_dir(&rig.node.pods)?
+            .chain(fs::read_dir(rig.logs())?)
+            .collect();
         ensure!(left.is_empty(), "files of pods are left: {left:?}");
         Ok(())
     })

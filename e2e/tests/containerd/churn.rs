@@ -111,7 +111,9 @@ impl Churn {
 
     /// Makes new pods, with a volume on disk and one in memory.
     fn come(&mut self, rig: &RealRig, count: usize) -> anyhow::Result<()> {
-        let names: Vec<_> = (self.made..self.made + count).map(|number| format!("churn-{number}")).collect();
+        let names: Vec<_> = (self.made..self.made + count)
+            .map(|number| format!("churn-{number}"))
+            .collect();
         self.made += count;
         let spec = json!({
             "containers": [{"volumeMounts": [
@@ -120,7 +122,13 @@ impl Churn {
             ]}],
             "volumes": [{"name": "disk", "emptyDir": {}}, {"name": "memory", "emptyDir": {"medium": "Memory"}}],
         });
-        apply(rig, &names.iter().map(|name| pod(name, &spec)).collect::<Vec<_>>())?;
+        apply(
+            rig,
+            &names
+                .iter()
+                .map(|name| pod(name, &spec))
+                .collect::<Vec<_>>(),
+        )?;
         self.wanted.extend(names);
         Ok(())
     }
@@ -130,7 +138,8 @@ impl Churn {
         let count = 1 + self.random.below(STEP) as usize;
         let gone: Vec<_> = (0..count)
             .map(|_| {
-                let index = STEADY + self.random.below((self.wanted.len() - STEADY) as u64) as usize;
+                let index =
+                    STEADY + self.random.below((self.wanted.len() - STEADY) as u64) as usize;
                 self.wanted.remove(index)
             })
             .collect();
@@ -176,40 +185,77 @@ impl Churn {
 
     fn note_running(&mut self, rig: &RealRig) -> anyhow::Result<()> {
         // its CRI part answers only a moment after the rest
-        self.ran.extend(until("the runtime", || rig.containerd.cri.running())?);
+        self.ran
+            .extend(until("the runtime", || rig.containerd.cri.running())?);
         Ok(())
     }
 
     /// Waits until just the wanted pods run, and nothing of any other is left.
     fn rest(&self, rig: &RealRig) -> anyhow::Result<()> {
-        until_within(LONG_TIMEOUT, "just the wanted pods", || self.compare(rig)).with_context(|| {
-            format!("seed {}, {} pods so far, kills: {:?}", self.seed, self.made, self.kills)
-        })
+        until_within(LONG_TIMEOUT, "just the wanted pods", || self.compare(rig)).with_context(
+            || {
+                format!(
+                    "seed {}, {} pods so far, kills: {:?}",
+                    self.seed, self.made, self.kills
+                )
+            },
+        )
     }
 
     fn compare(&self, rig: &RealRig) -> anyhow::Result<()> {
         // the cheap question first: this is asked often
         let running = rig.containerd.cri.running()?;
-        ensure!(running.len() == self.pods, "{} containers run", running.len());
+        ensure!(
+            running.len() == self.pods,
+            "{} containers run",
+            running.len()
+        );
         let pods = rig.cloud.pods()?;
         let wanted: BTreeSet<_> = self.wanted.iter().collect();
         let names: BTreeSet<_> = pods.keys().collect();
-        ensure!(names == wanted, "too many: {:?}, too few: {:?}", &names - &wanted, &wanted - &names);
+        ensure!(
+            names == wanted,
+            "too many: {:?}, too few: {:?}",
+            &names - &wanted,
+            &wanted - &names
+        );
         for (name, pod) in &pods {
             let status = &pod["status"]["containerStatuses"][0];
-            ensure!(status["ready"] == true, "{name} is not ready: {}", pod["status"]);
+            ensure!(
+                status["ready"] == true,
+                "{name} is not ready: {}",
+                pod["status"]
+            );
         }
         let uids: BTreeSet<_> = pods.values().map(uid).collect();
-        let of_api: BTreeSet<_> =
-            pods.values().map(|pod| RealRig::container_id(pod, "main")).collect::<Result<_, _>>()?;
+        let of_api: BTreeSet<_> = pods
+            .values()
+            .map(|pod| RealRig::container_id(pod, "main"))
+            .collect::<Result<_, _>>()?;
         let of_runtime: BTreeSet<_> = running.iter().map(|one| one.id.clone()).collect();
-        ensure!(of_api == of_runtime, "running in the API {of_api:?}, in the runtime {of_runtime:?}");
-        let lost: Vec<_> = self.ran.difference(&running).filter(|one| uids.contains(&one.pod_uid)).collect();
-        ensure!(lost.is_empty(), "containers of pods that stay were replaced: {lost:?}");
+        ensure!(
+            of_api == of_runtime,
+            "running in the API {of_api:?}, in the runtime {of_runtime:?}"
+        );
+        let lost: Vec<_> = self
+            .ran
+            .difference(&running)
+            .filter(|one| uids.contains(&one.pod_uid))
+            .collect();
+        ensure!(
+            lost.is_empty(),
+            "containers of pods that stay were replaced: {lost:?}"
+        );
         let (ready, dead) = rig.containerd.cri.sandboxes()?;
-        ensure!(ready.iter().eq(&uids), "sandboxes of {ready:?}, pods {uids:?}");
+        ensure!(
+            ready.iter().eq(&uids),
+            "sandboxes of {ready:?}, pods {uids:?}"
+        );
         let strangers: Vec<_> = dead.iter().filter(|uid| !uids.contains(*uid)).collect();
-        ensure!(strangers.is_empty(), "dead sandboxes of other pods: {strangers:?}");
+        ensure!(
+            strangers.is_empty(),
+            "dead sandboxes of other pods: {strangers:?}"
+        );
         let on_disk = entries(&rig.node.pods)?;
         ensure!(on_disk == uids, "volumes of {on_disk:?}, pods {uids:?}");
         let logs: BTreeSet<_> = entries(&rig.logs())?
@@ -223,21 +269,38 @@ impl Churn {
         let ready = sandboxes.filter(|sandbox| sandbox.state() == PodSandboxState::SandboxReady);
         known.extend(ready.map(|sandbox| sandbox.id));
         let lost = (&traces.inhabited - &known, &known - &traces.inhabited);
-        ensure!(traces.inhabited == known, "runs and is not known, or is known and does not run: {lost:?}");
+        ensure!(
+            traces.inhabited == known,
+            "runs and is not known, or is known and does not run: {lost:?}"
+        );
         self.whole(traces)
     }
 
     /// One sandbox and one container for each pod, and what belongs to them.
     fn whole(&self, traces: Traces) -> anyhow::Result<()> {
         let pods = self.pods;
-        let mut right: BTreeMap<_, _> =
-            [("bundles", 2 * pods), ("control groups", 2 * pods), ("shims", pods)].into();
+        let mut right: BTreeMap<_, _> = [
+            ("bundles", 2 * pods),
+            ("control groups", 2 * pods),
+            ("shims", pods),
+        ]
+        .into();
         if self.victims == Victims::Agent {
-            right.extend([("interfaces", pods), ("network namespaces", pods), ("addresses", pods)]);
+            right.extend([
+                ("interfaces", pods),
+                ("network namespaces", pods),
+                ("addresses", pods),
+            ]);
         }
         let counts = self.part()(traces).counts();
-        let wrong: Vec<_> = right.iter().filter(|(what, right)| counts[*what] != **right).collect();
-        ensure!(wrong.is_empty(), "not as many as there should be: {wrong:?}, but {counts:?}");
+        let wrong: Vec<_> = right
+            .iter()
+            .filter(|(what, right)| counts[*what] != **right)
+            .collect();
+        ensure!(
+            wrong.is_empty(),
+            "not as many as there should be: {wrong:?}, but {counts:?}"
+        );
         Ok(())
     }
 
@@ -264,7 +327,10 @@ impl Churn {
             let status = rig.containerd.raw_cri.status(&container.id)?;
             if status.state() != ContainerState::ContainerRunning {
                 let name = &container.labels["io.kubernetes.pod.name"];
-                ensure!(status.started_at == 0, "a container of {name} has ended: {status:?}");
+                ensure!(
+                    status.started_at == 0,
+                    "a container of {name} has ended: {status:?}"
+                );
                 cut_off += 1;
             }
         }
@@ -287,24 +353,33 @@ impl Churn {
 }
 
 fn uid(pod: &Value) -> String {
-    pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+    pod["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn entries(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
     let entries = fs::read_dir(directory).with_context(|| format!("{}", directory.display()))?;
-    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect()
 }
 
 /// What the agent has said since its first start.
 fn logs(rig: &RealRig) -> anyhow::Result<String> {
     let of_agent = |name: &String| name.starts_with(AGENT) && name.ends_with(".log");
     let names = entries(rig.directory.path())?.into_iter().filter(of_agent);
-    names.map(|name| Ok(fs::read_to_string(rig.directory.path().join(name))?)).collect()
+    names
+        .map(|name| Ok(fs::read_to_string(rig.directory.path().join(name))?))
+        .collect()
 }
 
 fn setting(name: &str, default: u64) -> anyhow::Result<u64> {
     match env::var(name) {
-        Ok(text) => text.parse().with_context(|| format!("{name} is {text:?}, not a number")),
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("{name} is {text:?}, not a number")),
         Err(_) => Ok(default),
     }
 }

@@ -46,7 +46,12 @@ fn user(name: &str, claim: &str) -> Value {
 fn bound(rig: &RealRig, claims: &[&str]) -> anyhow::Result<()> {
     for claim in claims {
         let of = format!("pvc/{claim}");
-        rig.cloud.kubectl.run(&["wait", "--for=jsonpath={.status.phase}=Bound", &of, "--timeout=60s"])?;
+        rig.cloud.kubectl.run(&[
+            "wait",
+            "--for=jsonpath={.status.phase}=Bound",
+            &of,
+            "--timeout=60s",
+        ])?;
     }
     Ok(())
 }
@@ -105,8 +110,14 @@ fn claims_are_mounted() -> anyhow::Result<()> {
         }],
     )?;
     leaves_nothing(&rig)?;
-    ensure!(fs::read_to_string(disk.join("a/b/file"))? == "new\n", "a volume went with its pod");
-    ensure!(fs::read_to_string(made.join("file"))? == "x\n", "a hostPath went with its pod");
+    ensure!(
+        fs::read_to_string(disk.join("a/b/file"))? == "new\n",
+        "a volume went with its pod"
+    );
+    ensure!(
+        fs::read_to_string(made.join("file"))? == "x\n",
+        "a hostPath went with its pod"
+    );
     Ok(())
 }
 
@@ -122,7 +133,11 @@ fn claims_that_give_nothing_say_why() -> anyhow::Result<()> {
         &[
             volume("elsewhere", "plan9", &local(&disk)),
             volume("raw", "linux", &raw),
-            volume("remote", "linux", &json!({"nfs": {"server": "s", "path": "/p"}})),
+            volume(
+                "remote",
+                "linux",
+                &json!({"nfs": {"server": "s", "path": "/p"}}),
+            ),
             volume("empty", "linux", &local(&disk)),
             claim("elsewhere", &json!({})),
             claim("raw", &block),
@@ -140,10 +155,19 @@ fn claims_that_give_nothing_say_why() -> anyhow::Result<()> {
             "elsewhere",
             "MountVolume.NodeAffinity check failed for PV \"pv-elsewhere\": no matching NodeSelectorTerms",
         ),
-        ("raw", "volumeMode Block, which is not supported on this node"),
-        ("remote", "of a kind that is not supported on this node: use local or hostPath"),
+        (
+            "raw",
+            "volumeMode Block, which is not supported on this node",
+        ),
+        (
+            "remote",
+            "of a kind that is not supported on this node: use local or hostPath",
+        ),
         ("empty", "is not a directory"),
-        ("unbound", "error processing PVC default/unbound: PVC is not bound"),
+        (
+            "unbound",
+            "error processing PVC default/unbound: PVC is not bound",
+        ),
         ("missing", "persistentvolumeclaims \"missing\" not found"),
     ] {
         waits_with(&rig, name, "ContainerCreating", text)?;

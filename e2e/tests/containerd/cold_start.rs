@@ -41,8 +41,14 @@ fn twenty_pods_start_without_the_cloud() -> anyhow::Result<()> {
     rig.node.process.start_again()?;
     let after = all_run(&rig, PODS)?;
     tell(&rig, exec, begun.elapsed())?;
-    ensure!(pods(&after) == pods(&before), "other pods: {before:?}, {after:?}");
-    ensure!(after.is_disjoint(&before), "containers that were removed run: {after:?}");
+    ensure!(
+        pods(&after) == pods(&before),
+        "other pods: {before:?}, {after:?}"
+    );
+    ensure!(
+        after.is_disjoint(&before),
+        "containers that were removed run: {after:?}"
+    );
     whole(&rig, &after)?;
     finish(rig, host, PODS, |traces| traces)
 }
@@ -60,7 +66,10 @@ fn pods_start_without_the_cloud_after_kills_at_random_moments() -> anyhow::Resul
     }
     rig.node.process.start_again()?;
     let after = all_run(&rig, PODS_WITH_KILLS)?;
-    ensure!(pods(&after) == pods(&before), "other pods: {before:?}, {after:?}");
+    ensure!(
+        pods(&after) == pods(&before),
+        "other pods: {before:?}, {after:?}"
+    );
     whole(&rig, &after)?;
     // calls that the kills cut off leave shims behind of which only containerd could know
     finish(rig, host, PODS_WITH_KILLS, Traces::of_tasks)
@@ -110,7 +119,11 @@ fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
         for volume in ["empty-dir/memory", "secret/secret", "projected/token"] {
             let volume = volumes.join(format!("kubernetes.io~{volume}"));
             umount2(&volume, MntFlags::empty()).with_context(|| volume.display().to_string())?;
-            ensure!(fs::read_dir(&volume)?.next().is_none(), "{} is on disk", volume.display());
+            ensure!(
+                fs::read_dir(&volume)?.next().is_none(),
+                "{} is on disk",
+                volume.display()
+            );
         }
     }
     // nobody else on the machine reads what pods have
@@ -123,24 +136,39 @@ fn all_run(rig: &RealRig, count: usize) -> anyhow::Result<BTreeSet<RunningContai
     until_within(LONG_TIMEOUT, "all pods run", || {
         let running = rig.containerd.cri.running()?;
         ensure!(running.len() == count, "{} containers run", running.len());
-        ensure!(pods(&running).len() == count, "a pod runs twice: {running:?}");
+        ensure!(
+            pods(&running).len() == count,
+            "a pod runs twice: {running:?}"
+        );
         Ok(running)
     })
 }
 
 fn pods(containers: &BTreeSet<RunningContainer>) -> BTreeSet<String> {
-    containers.iter().map(|container| container.pod_uid.clone()).collect()
+    containers
+        .iter()
+        .map(|container| container.pod_uid.clone())
+        .collect()
 }
 
 /// What each of them sees.
 fn whole(rig: &RealRig, containers: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
     let words = "cat /config/key; echo; cat /secret/key; echo; cat /host/file; echo; echo $FROM_SECRET; wc -c < /token/token; df -k /memory | tail -n 1";
     for container in containers {
-        let seen = rig.containerd.cri.exec(&container.id, &["sh", "-c", words])?;
+        let seen = rig
+            .containerd
+            .cri
+            .exec(&container.id, &["sh", "-c", words])?;
         let lines: Vec<&str> = seen.lines().collect();
         ensure!(lines.len() == 6, "{seen:?}");
-        ensure!(lines[..4] == ["configured", "hidden", "of the host", "hidden"], "{seen:?}");
-        ensure!(lines[4].trim().parse::<usize>()? > 100, "no token: {seen:?}");
+        ensure!(
+            lines[..4] == ["configured", "hidden", "of the host", "hidden"],
+            "{seen:?}"
+        );
+        ensure!(
+            lines[4].trim().parse::<usize>()? > 100,
+            "no token: {seen:?}"
+        );
         let disk: Vec<&str> = lines[5].split_whitespace().collect();
         ensure!(disk[..2] == ["tmpfs", "1024"], "no memory: {seen:?}");
     }
@@ -155,8 +183,20 @@ fn tell(rig: &RealRig, exec: SystemTime, all: Duration) -> anyhow::Result<()> {
     let first = |times: Vec<i64>| times.into_iter().min().context("nothing was made");
     let after = |time: i64| Duration::from_nanos(u64::try_from(time - exec).unwrap_or_default());
     let raw_cri = &rig.containerd.raw_cri;
-    let sandbox = first(raw_cri.sandboxes(None)?.iter().map(|sandbox| sandbox.created_at).collect())?;
-    let container = first(raw_cri.list(None)?.iter().map(|container| container.created_at).collect())?;
+    let sandbox = first(
+        raw_cri
+            .sandboxes(None)?
+            .iter()
+            .map(|sandbox| sandbox.created_at)
+            .collect(),
+    )?;
+    let container = first(
+        raw_cri
+            .list(None)?
+            .iter()
+            .map(|container| container.created_at)
+            .collect(),
+    )?;
     eprintln!(
         "--- cold start: first sandbox {:?} and first container {:?} after exec; all {PODS} ran after {all:?}",
         after(sandbox),
@@ -181,10 +221,17 @@ fn finish(
             let id = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
             let is_new = before.iter().any(|container| container.id == id);
             let is_ready = pod["status"]["containerStatuses"][0]["ready"] == true;
-            if is_new && is_ready { Ok(()) } else { Err("not told from its new container".to_owned()) }
+            if is_new && is_ready {
+                Ok(())
+            } else {
+                Err("not told from its new container".to_owned())
+            }
         })?;
     }
-    ensure!(rig.containerd.cri.running()? == before, "the cloud's return changed what runs");
+    ensure!(
+        rig.containerd.cri.running()? == before,
+        "the cloud's return changed what runs"
+    );
     leaves_nothing_of(&rig, LONG_TIMEOUT, part)?;
     drop(rig);
     Ok(host.close()?)
@@ -192,7 +239,9 @@ fn finish(
 
 fn setting(name: &str, default: u64) -> anyhow::Result<u64> {
     match env::var(name) {
-        Ok(text) => text.parse().with_context(|| format!("{name} is {text:?}, not a number")),
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("{name} is {text:?}, not a number")),
         Err(_) => Ok(default),
     }
 }

@@ -73,7 +73,11 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
                 ),
                 inside: vec![("grep ^Seccomp: /proc/1/status | cut -f2", "0")],
             },
-            Case { name: "masked", spec: own(json!({"procMount": "Default"})), inside: vec![(masked, "1")] },
+            Case {
+                name: "masked",
+                spec: own(json!({"procMount": "Default"})),
+                inside: vec![(masked, "1")],
+            },
             Case {
                 name: "devices",
                 spec: json!({
@@ -99,15 +103,18 @@ fn profiles_devices_and_groups() -> anyhow::Result<()> {
 
 /// Volumes belong to the pod's group.
 fn groups_of_files(rig: &RealRig) -> anyhow::Result<()> {
-    let mounts = json!([{"name": "empty", "mountPath": "/empty"}, {"name": "keys", "mountPath": "/keys"}]);
-    let group = |name: &'static str, context: Value, inside: Vec<(&'static str, &'static str)>| Case {
-        name,
-        spec: json!({
-            "securityContext": context,
-            "volumes": [{"name": "empty", "emptyDir": {}}, {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}],
-            "containers": [{"volumeMounts": mounts}],
-        }),
-        inside,
+    let mounts =
+        json!([{"name": "empty", "mountPath": "/empty"}, {"name": "keys", "mountPath": "/keys"}]);
+    let group = |name: &'static str, context: Value, inside: Vec<(&'static str, &'static str)>| {
+        Case {
+            name,
+            spec: json!({
+                "securityContext": context,
+                "volumes": [{"name": "empty", "emptyDir": {}}, {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}],
+                "containers": [{"volumeMounts": mounts}],
+            }),
+            inside,
+        }
     };
     apply(
         rig,
@@ -154,10 +161,18 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
             pod("unsafe", &sysctl("net.core.somaxconn", "9")),
             pod(
                 "no-profile",
-                &own(json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "none.json"}})),
+                &own(
+                    json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "none.json"}}),
+                ),
             ),
-            pod("no-class", &json!({"runtimeClassName": "nowhere", "containers": [{}]})),
-            pod("class", &json!({"runtimeClassName": "runc", "containers": [{}]})),
+            pod(
+                "no-class",
+                &json!({"runtimeClassName": "nowhere", "containers": [{}]}),
+            ),
+            pod(
+                "class",
+                &json!({"runtimeClassName": "runc", "containers": [{}]}),
+            ),
             pod("armoured", &armoured),
             pod(
                 "strict",
@@ -178,7 +193,10 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
     let refused = [
         ("no-class", "nowhere"),
         ("long-name", "is too long (64 is the max"),
-        ("strict", "securityContext.supplementalGroupsPolicy: Strict is not supported on this node"),
+        (
+            "strict",
+            "securityContext.supplementalGroupsPolicy: Strict is not supported on this node",
+        ),
     ];
     // where the kernel has AppArmor, the runtime's own profile is there too
     let kernel = fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
@@ -189,26 +207,48 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
     }
     for (name, reason) in failed {
         let seen = rig.wait_phase(name, "Failed")?;
-        anyhow::ensure!(seen["status"]["reason"] == reason, "{name}: {}", seen["status"]);
+        anyhow::ensure!(
+            seen["status"]["reason"] == reason,
+            "{name}: {}",
+            seen["status"]
+        );
     }
     for (name, text) in refused {
         waits_with(&rig, name, "ContainerCreating", text)?;
         wait_event(&rig, name, "FailedCreatePodSandBox", text)?;
         let log = rig.node.process.log();
-        let warnings = log.lines().filter(|line| line.contains(" WARN ") && line.contains(text)).count();
-        ensure!(warnings == 1, "{name}: {warnings} warnings in the log, not one");
+        let warnings = log
+            .lines()
+            .filter(|line| line.contains(" WARN ") && line.contains(text))
+            .count();
+        ensure!(
+            warnings == 1,
+            "{name}: {warnings} warnings in the log, not one"
+        );
     }
     rig.wait_pod("no-profile", |pod| {
         let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-        let failed = waiting["reason"] == "CreateContainerError" || waiting["reason"] == "RunContainerError";
-        let told = failed && waiting["message"].as_str().is_some_and(|text| text.contains("none.json"));
-        if told { Ok(()) } else { Err("the missing profile is not told".into()) }
+        let failed =
+            waiting["reason"] == "CreateContainerError" || waiting["reason"] == "RunContainerError";
+        let told = failed
+            && waiting["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("none.json"));
+        if told {
+            Ok(())
+        } else {
+            Err("the missing profile is not told".into())
+        }
     })?;
     wait_event(&rig, "no-profile", "Failed", "none.json")?;
     rig.wait_pod("odd-limits", |pod| {
         let state = &pod["status"]["containerStatuses"][0];
         let told = state.to_string().contains("memory");
-        if told { Ok(()) } else { Err("impossible limits are not told".into()) }
+        if told {
+            Ok(())
+        } else {
+            Err("impossible limits are not told".into())
+        }
     })?;
     leaves_nothing(&rig)
 }
@@ -217,11 +257,20 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
 fn made(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
     let raw_cri = &rig.containerd.raw_cri;
     let sandboxes = raw_cri.sandboxes(None)?;
-    let is_its = |one: &&PodSandbox| one.labels.get("io.kubernetes.pod.name").is_some_and(|of| of == name);
+    let is_its = |one: &&PodSandbox| {
+        one.labels
+            .get("io.kubernetes.pod.name")
+            .is_some_and(|of| of == name)
+    };
     let sandbox = sandboxes.iter().find(is_its).context("it has no sandbox")?;
-    let request = PodSandboxStatusRequest { pod_sandbox_id: sandbox.id.clone(), verbose: true };
+    let request = PodSandboxStatusRequest {
+        pod_sandbox_id: sandbox.id.clone(),
+        verbose: true,
+    };
     let answer = raw_cri.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
-    Ok(serde_json::from_str(answer.info.get("info").context("it says nothing")?)?)
+    Ok(serde_json::from_str(
+        answer.info.get("info").context("it says nothing")?,
+    )?)
 }
 
 #[test]
@@ -232,13 +281,22 @@ fn sandboxes_have_the_profile_that_the_runtime_has_by_default() -> anyhow::Resul
         rig.wait_ready(name)?;
         let made = made(&rig, name)?;
         let status = fs::read_to_string(format!("/proc/{}/status", made["pid"]))?;
-        ensure!(status.contains("Seccomp:\t2\n"), "{name} is not confined: {status}");
+        ensure!(
+            status.contains("Seccomp:\t2\n"),
+            "{name} is not confined: {status}"
+        );
         Ok(made["runtimeSpec"]["linux"]["seccomp"].clone())
     };
     let (first, second) = (profile_of("first")?, profile_of("second")?);
-    ensure!(first == second, "the second sandbox has another profile than the first: {first}, {second}");
+    ensure!(
+        first == second,
+        "the second sandbox has another profile than the first: {first}, {second}"
+    );
     // the runtime's default is one for programs of all kinds, and never lets them load another kernel
     let names = |profile: &Value| profile["syscalls"].to_string();
-    ensure!(names(&first).contains("\"socket\"") && !names(&first).contains("\"kexec_load\""), "{first}");
+    ensure!(
+        names(&first).contains("\"socket\"") && !names(&first).contains("\"kexec_load\""),
+        "{first}"
+    );
     leaves_nothing(&rig)
 }

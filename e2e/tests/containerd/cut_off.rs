@@ -46,31 +46,55 @@ struct Begun {
 impl Begun {
     /// Labelled and placed as the agent does it.
     fn new(rig: &RealRig, number: u64, random: &mut Random) -> anyhow::Result<Self> {
-        let (name, uid) = (format!("cut-{number}"), format!("6f1b0f8e-7d1c-4f43-9f0e-{number:012}"));
+        let (name, uid) = (
+            format!("cut-{number}"),
+            format!("6f1b0f8e-7d1c-4f43-9f0e-{number:012}"),
+        );
         let logs: PathBuf = rig.logs().join(format!("default_{name}_{uid}"));
         fs::create_dir_all(&logs)?;
         let mut sandbox = RawCri::sandbox_config(&name, &logs);
-        let labels = [("name", name), ("namespace", "default".to_owned()), ("uid", uid.clone())];
-        sandbox.labels = labels.map(|(label, value)| (format!("io.kubernetes.pod.{label}"), value)).into();
+        let labels = [
+            ("name", name),
+            ("namespace", "default".to_owned()),
+            ("uid", uid.clone()),
+        ];
+        sandbox.labels = labels
+            .map(|(label, value)| (format!("io.kubernetes.pod.{label}"), value))
+            .into();
         let group = pod_group(&group_root(rig.directory.path()), "besteffort", &uid);
         sandbox.linux.get_or_insert_default().cgroup_parent = group;
         // of every third pod the sandbox
-        let sandbox_for =
-            if number.is_multiple_of(3) { random.below(SANDBOX) } else { PROCESS_TIMEOUT.as_millis() as u64 };
+        let sandbox_for = if number.is_multiple_of(3) {
+            random.below(SANDBOX)
+        } else {
+            PROCESS_TIMEOUT.as_millis() as u64
+        };
         let start_for = Duration::from_millis(random.below(START));
-        Ok(Self { sandbox, sandbox_for: Duration::from_millis(sandbox_for), start_for })
+        Ok(Self {
+            sandbox,
+            sandbox_for: Duration::from_millis(sandbox_for),
+            start_for,
+        })
     }
 
     /// The same with a sandbox that is made to its end.
     fn uncut(self) -> Self {
-        Self { sandbox_for: PROCESS_TIMEOUT, ..self }
+        Self {
+            sandbox_for: PROCESS_TIMEOUT,
+            ..self
+        }
     }
 
     /// As far as it comes.
     async fn run(self, client: RuntimeServiceClient<Channel>) -> Result<(), Status> {
         let start_for = self.start_for;
         let (mut client, container_id) = Box::pin(self.made(client)).await?;
-        cut(start_for, client.start_container(cri::StartContainerRequest { container_id })).await.map(drop)
+        cut(
+            start_for,
+            client.start_container(cri::StartContainerRequest { container_id }),
+        )
+        .await
+        .map(drop)
     }
 
     /// A container that is not started yet, and the client.
@@ -79,20 +103,41 @@ impl Begun {
         mut client: RuntimeServiceClient<Channel>,
     ) -> Result<(RuntimeServiceClient<Channel>, String), Status> {
         let config = Some(self.sandbox.clone());
-        let request = cri::RunPodSandboxRequest { config, ..Default::default() };
-        let pod_sandbox_id = cut(self.sandbox_for, client.run_pod_sandbox(request)).await?.pod_sandbox_id;
+        let request = cri::RunPodSandboxRequest {
+            config,
+            ..Default::default()
+        };
+        let pod_sandbox_id = cut(self.sandbox_for, client.run_pod_sandbox(request))
+            .await?
+            .pod_sandbox_id;
         let mut config = RawCri::container_config("main", &["sleep", "1000000"]);
         config.labels = self.sandbox.labels.clone();
-        config.labels.insert("io.kubernetes.container.name".to_owned(), "main".to_owned());
+        config
+            .labels
+            .insert("io.kubernetes.container.name".to_owned(), "main".to_owned());
         let (config, sandbox_config) = (Some(config), Some(self.sandbox));
-        let request = cri::CreateContainerRequest { pod_sandbox_id, config, sandbox_config };
-        let container_id = client.create_container(request).await?.into_inner().container_id;
+        let request = cri::CreateContainerRequest {
+            pod_sandbox_id,
+            config,
+            sandbox_config,
+        };
+        let container_id = client
+            .create_container(request)
+            .await?
+            .into_inner()
+            .container_id;
         Ok((client, container_id))
     }
 }
 
-async fn started(mut client: RuntimeServiceClient<Channel>, container_id: String) -> Result<(), Status> {
-    client.start_container(cri::StartContainerRequest { container_id }).await.map(drop)
+async fn started(
+    mut client: RuntimeServiceClient<Channel>,
+    container_id: String,
+) -> Result<(), Status> {
+    client
+        .start_container(cri::StartContainerRequest { container_id })
+        .await
+        .map(drop)
 }
 
 /// Given up after so long; the runtime is told that nobody waits for the answer.
@@ -101,7 +146,9 @@ async fn cut<T>(
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Status> {
     let answer = timeout(after, call).await;
-    answer.unwrap_or_else(|_| Err(Status::cancelled("cut off"))).map(Response::into_inner)
+    answer
+        .unwrap_or_else(|_| Err(Status::cancelled("cut off")))
+        .map(Response::into_inner)
 }
 
 // printed on purpose: how much there was to be ended
@@ -123,13 +170,19 @@ fn tell(rig: &RealRig, seed: u64) -> anyhow::Result<()> {
 #[allow(clippy::print_stderr)]
 fn tell_ended(log: &str) {
     let count = |words: &str| log.matches(words).count();
-    let (tasks, processes) = (count("has lost is ended"), count("a process without a container is killed"));
+    let (tasks, processes) = (
+        count("has lost is ended"),
+        count("a process without a container is killed"),
+    );
     eprintln!("--- cut off: {tasks} lost tasks and {processes} processes were ended");
 }
 
 /// Chance, from a seed that may be given.
 fn chance() -> (u64, Random) {
-    let seed = env::var("OUTRIGGER_CUT_OFF_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let seed = env::var("OUTRIGGER_CUT_OFF_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1);
     (seed, Random::new(seed))
 }
 
@@ -143,7 +196,9 @@ fn all<T: Send + 'static, W: Future<Output = Result<T, Status>> + Send + 'static
         for one in work(client) {
             begun.spawn(one);
         }
-        Ok(Response::new(begun.join_all().await.into_iter().flatten().collect()))
+        Ok(Response::new(
+            begun.join_all().await.into_iter().flatten().collect(),
+        ))
     });
     finished.context("the calls are made")
 }
@@ -153,10 +208,13 @@ fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     rig.node.process.kill()?;
     let (seed, mut random) = chance();
-    let pods =
-        (0..PODS).map(|number| Begun::new(&rig, number, &mut random)).collect::<Result<Vec<_>, _>>()?;
+    let pods = (0..PODS)
+        .map(|number| Begun::new(&rig, number, &mut random))
+        .collect::<Result<Vec<_>, _>>()?;
     let finished = all(&rig.containerd.raw_cri, |client| {
-        pods.iter().map(|pod| pod.clone().run(client.clone())).collect()
+        pods.iter()
+            .map(|pod| pod.clone().run(client.clone()))
+            .collect()
     });
     ensure!(finished?.len() < PODS as usize, "no call was cut off");
     tell(&rig, seed)?;
@@ -178,14 +236,20 @@ fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyh
         let pods = numbers.map(|number| Ok(Begun::new(&rig, number, &mut random)?.uncut()));
         let pods = pods.collect::<anyhow::Result<Vec<_>>>()?;
         let made = all(&rig.containerd.raw_cri, |client| {
-            pods.iter().map(|pod| pod.clone().made(client.clone())).collect()
+            pods.iter()
+                .map(|pod| pod.clone().made(client.clone()))
+                .collect()
         })?;
         let kill_at = Instant::now() + Duration::from_millis(random.below(START));
-        let Containerd { raw_cri, process, .. } = &mut rig.containerd;
+        let Containerd {
+            raw_cri, process, ..
+        } = &mut rig.containerd;
         thread::scope(|scope| {
             let starting = scope.spawn(|| {
                 all(raw_cri, |_| {
-                    made.iter().map(|(client, id)| started(client.clone(), id.clone())).collect()
+                    made.iter()
+                        .map(|(client, id)| started(client.clone(), id.clone()))
+                        .collect()
                 })
             });
             at(kill_at);

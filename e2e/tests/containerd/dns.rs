@@ -17,7 +17,8 @@ use crate::{
 /// EdgeMesh's address for DNS.
 const ADDRESS: &str = "169.254.96.16";
 /// A web server that says who it is.
-const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 8080 -h /www & wait";
+const SERVE: &str =
+    "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 8080 -h /www & wait";
 
 fn service(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
@@ -55,7 +56,10 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
         rig.wait_ready(name)?;
     }
     let resolver = rig.inside("client", "cat /etc/resolv.conf")?;
-    ensure!(resolver.contains(&format!("nameserver {ADDRESS}\n")), "{resolver}");
+    ensure!(
+        resolver.contains(&format!("nameserver {ADDRESS}\n")),
+        "{resolver}"
+    );
     ensure!(
         resolver.contains("search default.svc.cluster.local svc.cluster.local cluster.local"),
         "{resolver}"
@@ -81,7 +85,11 @@ fn finds_all(rig: &RealRig, client: &str, db: &str) -> anyhow::Result<()> {
     let inside = |words: &str| rig.containerd.cri.exec(client, &["sh", "-c", words]);
     let resolves = |name: &str| resolves(&inside, name);
     let web = until("web's address", || resolves("web"))?;
-    for name in ["web.default", "web.default.svc", "web.default.svc.cluster.local"] {
+    for name in [
+        "web.default",
+        "web.default.svc",
+        "web.default.svc.cluster.local",
+    ] {
         ensure!(resolves(name)? == web, "{name} is not {web}");
     }
     for name in ["db", "db-0.db", "db-0.db.default.svc.cluster.local"] {
@@ -91,18 +99,32 @@ fn finds_all(rig: &RealRig, client: &str, db: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let none = inside("nslookup none.default.svc.cluster.local 2>&1; true")?;
     ensure!(none.contains("NXDOMAIN"), "{none}");
-    ensure!(begun.elapsed() < Duration::from_secs(3), "no such Service takes {:?}", begun.elapsed());
+    ensure!(
+        begun.elapsed() < Duration::from_secs(3),
+        "no such Service takes {:?}",
+        begun.elapsed()
+    );
     until("the web server behind its Service's name", || {
-        let said = inside("printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 2 web.default 80 2>&1; true")?;
+        let said =
+            inside("printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 2 web.default 80 2>&1; true")?;
         ensure!(said.ends_with("\nweb\n"), "{web}: {said}");
         Ok(())
     })
 }
 
 /// The address that a program in a pod finds, with its libc.
-fn resolves(inside: &impl Fn(&str) -> anyhow::Result<String>, name: &str) -> anyhow::Result<IpAddr> {
+fn resolves(
+    inside: &impl Fn(&str) -> anyhow::Result<String>,
+    name: &str,
+) -> anyhow::Result<IpAddr> {
     // its first line has the address, whether or not that answers
     let said = inside(&format!("ping -c 1 -W 1 {name} 2>&1 | head -n 1"))?;
-    let address = said.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(address, _)| address);
-    address.with_context(|| said.clone())?.parse().with_context(|| said.clone())
+    let address = said
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .map(|(address, _)| address);
+    address
+        .with_context(|| said.clone())?
+        .parse()
+        .with_context(|| said.clone())
 }

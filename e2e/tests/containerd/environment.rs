@@ -41,8 +41,14 @@ fn environment() -> anyhow::Result<()> {
                 }]}),
                 inside: vec![
                     ("echo $SECOND", "1-2 $(FIRST) $(NONE)"),
-                    ("echo $COLOUR $PASSWORD ${MISSING-unset}", "blue open sesame unset"),
-                    ("echo $POD $NODE $LABEL $MEMORY", "default edge-1 variables 64"),
+                    (
+                        "echo $COLOUR $PASSWORD ${MISSING-unset}",
+                        "blue open sesame unset",
+                    ),
+                    (
+                        "echo $POD $NODE $LABEL $MEMORY",
+                        "default edge-1 variables 64",
+                    ),
                     ("echo $CM_colour $CM_shape", "blue round"),
                     ("ip -4 -o address show eth0 | grep -c \" $IP/\"", "1"),
                 ],
@@ -56,7 +62,10 @@ fn environment() -> anyhow::Result<()> {
                     "workingDir": "/var",
                     "readinessProbe": {"exec": {"command": ["test", "-s", "/tmp/said"]}, "periodSeconds": 1},
                 }]}),
-                inside: vec![("cat /tmp/said", "me $(WHO)"), ("readlink /proc/1/cwd", "/var")],
+                inside: vec![
+                    ("cat /tmp/said", "me $(WHO)"),
+                    ("readlink /proc/1/cwd", "/var"),
+                ],
             },
             Case {
                 name: "names",
@@ -70,10 +79,17 @@ fn environment() -> anyhow::Result<()> {
                     ("hostname", "sir"),
                     ("grep 192.0.2.7 /etc/hosts", "192.0.2.7\tfar\taway"),
                     ("grep -c \"$(hostname -i)\" /etc/hosts", "1"),
-                    ("cat /etc/resolv.conf", "search example.org\nnameserver 192.0.2.53\noptions ndots:2"),
+                    (
+                        "cat /etc/resolv.conf",
+                        "search example.org\nnameserver 192.0.2.53\noptions ndots:2",
+                    ),
                 ],
             },
-            Case { name: "named-by-itself", spec: json!({}), inside: vec![("hostname", "named-by-itself")] },
+            Case {
+                name: "named-by-itself",
+                spec: json!({}),
+                inside: vec![("hostname", "named-by-itself")],
+            },
         ],
     )?;
     what_only_the_node_knows(&rig)?;
@@ -82,8 +98,7 @@ fn environment() -> anyhow::Result<()> {
 }
 
 fn what_only_the_node_knows(rig: &RealRig) -> anyhow::Result<()> {
-    let field =
-        |(name, path): (&str, &str)| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let field = |(name, path): (&str, &str)| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let fields = [
         ("POD_UID", "metadata.uid"),
         ("POD_NAME", "metadata.name"),
@@ -103,10 +118,15 @@ fn what_only_the_node_knows(rig: &RealRig) -> anyhow::Result<()> {
         ("ALL_CORES", "limits.cpu", "1"),
         ("ALL_MEMORY", "limits.memory", "1Ki"),
     ];
-    let env: Vec<_> = fields.map(field).into_iter().chain(resources.map(resource)).collect();
+    let env: Vec<_> = fields
+        .map(field)
+        .into_iter()
+        .chain(resources.map(resource))
+        .collect();
     let amounts = json!({"requests": {"cpu": "150m", "memory": "48Mi", "ephemeral-storage": "3Mi"},
         "limits": {"ephemeral-storage": "4Mi"}});
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     let told = json!({"serviceAccountName": "robot", "containers": [{"env": env, "resources": amounts,
         "envFrom": [{"secretRef": {"name": "keys"}}, {"prefix": "S_", "secretRef": {"name": "keys"}},
             {"secretRef": {"name": "none", "optional": true}}]}]});
@@ -118,19 +138,34 @@ fn what_only_the_node_knows(rig: &RealRig) -> anyhow::Result<()> {
     let memory = text(&node["memory"]);
     let of_suffix =
         |(suffix, kib): &(&str, u64)| Some(memory.strip_suffix(suffix)?.parse::<u64>().ok()? * kib);
-    let memory = [("Ki", 1), ("Mi", 1 << 10), ("Gi", 1 << 20)].iter().find_map(of_suffix).unwrap_or_default();
+    let memory = [("Ki", 1), ("Mi", 1 << 10), ("Gi", 1 << 20)]
+        .iter()
+        .find_map(of_suffix)
+        .unwrap_or_default();
     for (words, expected) in [
         ("$POD_UID $POD_NAME", format!("{} told", text(&meta["uid"]))),
         ("$NOTE $ACCOUNT", "of e2e robot".to_owned()),
         ("$HOST $HOSTS", format!("{0} {0}", text(&status["hostIP"]))),
         ("$IPS", text(&status["podIPs"][0]["ip"])),
-        ("$CPU $CORES $MEMORY $STORAGE $MOST_STORAGE", "150 1 49152 3 4194304".to_owned()),
+        (
+            "$CPU $CORES $MEMORY $STORAGE $MOST_STORAGE",
+            "150 1 49152 3 4194304".to_owned(),
+        ),
         // without a limit, all that pods may have
-        ("$ALL_CORES $ALL_MEMORY", format!("{} {memory}", text(&node["cpu"]))),
-        ("$password, $S_password", "open sesame, open sesame".to_owned()),
+        (
+            "$ALL_CORES $ALL_MEMORY",
+            format!("{} {memory}", text(&node["cpu"])),
+        ),
+        (
+            "$password, $S_password",
+            "open sesame, open sesame".to_owned(),
+        ),
     ] {
         let found = rig.inside("told", &format!("echo {words}"))?;
-        ensure!(found.trim_end() == expected, "{words}: {found:?}, not {expected:?}");
+        ensure!(
+            found.trim_end() == expected,
+            "{words}: {found:?}, not {expected:?}"
+        );
     }
     Ok(())
 }
@@ -142,13 +177,20 @@ fn what_comes_later(rig: &RealRig) -> anyhow::Result<()> {
     apply(
         rig,
         &[
-            pod("no-key", &with(json!({"env": [{"name": "LATE", "valueFrom": late}]}))),
-            pod("no-secret", &with(json!({"envFrom": [{"secretRef": {"name": "later"}}]}))),
+            pod(
+                "no-key",
+                &with(json!({"env": [{"name": "LATE", "valueFrom": late}]})),
+            ),
+            pod(
+                "no-secret",
+                &with(json!({"envFrom": [{"secretRef": {"name": "later"}}]})),
+            ),
         ],
     )?;
-    for (name, text) in
-        [("no-key", "couldn't find key late in "), ("no-secret", "secret \"later\" not found")]
-    {
+    for (name, text) in [
+        ("no-key", "couldn't find key late in "),
+        ("no-secret", "secret \"later\" not found"),
+    ] {
         waits_with(rig, name, "CreateContainerConfigError", text)?;
         wait_event(rig, name, "Failed", &format!("Error: {text}"))?;
     }
@@ -159,8 +201,15 @@ fn what_comes_later(rig: &RealRig) -> anyhow::Result<()> {
     apply(rig, &[config, secret])?;
     for name in ["no-key", "no-secret"] {
         let seen = rig.wait_ready(name)?;
-        ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", seen["status"]);
-        ensure!(rig.inside(name, "echo $LATE")? == "at last\n", "{name}: another value");
+        ensure!(
+            seen["status"]["containerStatuses"][0]["restartCount"] == 0,
+            "{}",
+            seen["status"]
+        );
+        ensure!(
+            rig.inside(name, "echo $LATE")? == "at last\n",
+            "{name}: another value"
+        );
     }
     Ok(())
 }

@@ -36,10 +36,16 @@ fn start(cloud: &impl AsRef<Cloud>, cri: &Cri) -> anyhow::Result<BTreeSet<Runnin
 fn unchanged(rig: &RealRig, before: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
     for name in names() {
         let seen = rig.wait_ready(&name)?;
-        ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{name} was restarted");
+        ensure!(
+            seen["status"]["containerStatuses"][0]["restartCount"] == 0,
+            "{name} was restarted"
+        );
     }
     let now = rig.containerd.cri.running()?;
-    ensure!(now.is_superset(before), "containers were replaced: {before:?}, now {now:?}");
+    ensure!(
+        now.is_superset(before),
+        "containers were replaced: {before:?}, now {now:?}"
+    );
     Ok(())
 }
 
@@ -47,16 +53,27 @@ for_both!(an_agent_that_comes_back_adopts);
 
 fn an_agent_that_comes_back_adopts(mut rig: Subject) -> anyhow::Result<()> {
     let before = start(&rig, rig.cri())?;
-    ensure!(rig.node().process.terminate()?.success(), "the agent did not end well");
-    ensure!(rig.cri().running()? == before, "containers ended with the agent");
+    ensure!(
+        rig.node().process.terminate()?.success(),
+        "the agent did not end well"
+    );
+    ensure!(
+        rig.cri().running()? == before,
+        "containers ended with the agent"
+    );
     // meanwhile one pod goes and one comes
-    rig.as_ref().kubectl.run(&["delete", "pod", "steady-0", "--wait=false"])?;
+    rig.as_ref()
+        .kubectl
+        .run(&["delete", "pod", "steady-0", "--wait=false"])?;
     apply(&rig, &[pod("new", &json!({}))])?;
     rig.node().process.start_again()?;
     rig.as_ref().wait_ready("new")?;
     rig.as_ref().wait_gone("steady-0")?;
     let now = rig.cri().running()?;
-    ensure!(now.intersection(&before).count() == PODS - 1, "not adopted: {before:?}, now {now:?}");
+    ensure!(
+        now.intersection(&before).count() == PODS - 1,
+        "not adopted: {before:?}, now {now:?}"
+    );
     rig.leaves_nothing()
 }
 
@@ -80,13 +97,25 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
     }
     until("one sandbox and one container for each pod", || {
         let (ready, dead) = rig.containerd.cri.sandboxes()?;
-        let (all, running) = (rig.containerd.cri.containers()?, rig.containerd.cri.running()?);
-        ensure!(ready.len() == PODS && dead.is_empty(), "sandboxes: {ready:?}, dead: {dead:?}");
+        let (all, running) = (
+            rig.containerd.cri.containers()?,
+            rig.containerd.cri.running()?,
+        );
+        ensure!(
+            ready.len() == PODS && dead.is_empty(),
+            "sandboxes: {ready:?}, dead: {dead:?}"
+        );
         // a start that was cut off leaves a dead container, which the status shows as the last one
-        ensure!(all.len() <= 2 * PODS && running.len() == PODS, "containers: {all:?}");
+        ensure!(
+            all.len() <= 2 * PODS && running.len() == PODS,
+            "containers: {all:?}"
+        );
         for (dead, _) in all.iter().filter(|(one, _)| !running.contains(one)) {
             let status = rig.containerd.raw_cri.status(&dead.id)?;
-            ensure!(status.started_at == 0, "a container that ran was replaced: {status:?}");
+            ensure!(
+                status.started_at == 0,
+                "a container that ran was replaced: {status:?}"
+            );
         }
         Ok(())
     })?;
@@ -104,19 +133,32 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     apply(&rig, &[pod("patient", &json!({}))])?;
     rig.cloud.wait_node("Ready=False")?;
     let node = rig.cloud.kubectl.json(&["get", "node", NODE])?;
-    let conditions = node["status"]["conditions"].as_array().context("no conditions")?;
-    let ready = conditions.iter().find(|one| one["type"] == "Ready").context("no Ready")?;
+    let conditions = node["status"]["conditions"]
+        .as_array()
+        .context("no conditions")?;
+    let ready = conditions
+        .iter()
+        .find(|one| one["type"] == "Ready")
+        .context("no Ready")?;
     let message = ready["message"].as_str().unwrap_or_default();
-    let told = ready["reason"] == "EdgeNotReady" && message.starts_with("container runtime is down: ");
+    let told =
+        ready["reason"] == "EdgeNotReady" && message.starts_with("container runtime is down: ");
     ensure!(told, "{ready}");
     let version = &node["status"]["nodeInfo"]["containerRuntimeVersion"];
-    ensure!(version.as_str().is_some_and(|version| version.starts_with("containerd://")), "{version}");
+    ensure!(
+        version
+            .as_str()
+            .is_some_and(|version| version.starts_with("containerd://")),
+        "{version}"
+    );
     rig.containerd.start_again()?;
     rig.wait_ready("patient")?;
     unchanged(&rig, &before)?;
     rig.cloud.wait_node("Ready")?;
     // both, and pods that are to go meanwhile
-    rig.cloud.kubectl.run(&["delete", "pod", "patient", "--wait=false"])?;
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pod", "patient", "--wait=false"])?;
     rig.node.process.kill()?;
     rig.containerd.process.kill()?;
     rig.containerd.start_again()?;
@@ -134,17 +176,28 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
     let (container, sandbox) = {
         let id = RealRig::container_id(&seen, "main")?;
         let listed = rig.containerd.raw_cri.list(None)?;
-        let sandbox = listed.iter().find(|one| one.id == id).map(|one| one.pod_sandbox_id.clone());
+        let sandbox = listed
+            .iter()
+            .find(|one| one.id == id)
+            .map(|one| one.pod_sandbox_id.clone());
         (id, sandbox.unwrap_or_default())
     };
     rig.containerd.raw_cri.stop(&container, 0)?;
     let other = |pod: &serde_json::Value, old: &str| {
         let new = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
         let ready = pod["status"]["containerStatuses"][0]["ready"] == true;
-        if ready && new != old { Ok(()) } else { Err("it is not replaced".to_owned()) }
+        if ready && new != old {
+            Ok(())
+        } else {
+            Err("it is not replaced".to_owned())
+        }
     };
     let seen = rig.wait_pod("steady-0", |pod| other(pod, &container))?;
-    ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 1, "{}", seen["status"]);
+    ensure!(
+        seen["status"]["containerStatuses"][0]["restartCount"] == 1,
+        "{}",
+        seen["status"]
+    );
     let container = RealRig::container_id(&seen, "main")?;
     rig.containerd.raw_cri.stop_sandbox(&sandbox)?;
     rig.wait_pod("steady-0", |pod| other(pod, &container))?;
@@ -157,19 +210,28 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
 fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     // what is there before that may be a pod of a store that was lost
-    rig.node.process.wait_for("the store has all pods of this node")?;
+    rig.node
+        .process
+        .wait_for("the store has all pods of this node")?;
     let raw_cri = &rig.containerd.raw_cri;
     let config = RawCri::sandbox_config("foreign", &rig.directory.path().join("foreign"));
     let sandbox = raw_cri.run_sandbox(config.clone())?;
-    let container =
-        raw_cri.create(&sandbox, config, RawCri::container_config("foreign", &["sleep", "1000000"]))?;
+    let container = raw_cri.create(
+        &sandbox,
+        config,
+        RawCri::container_config("foreign", &["sleep", "1000000"]),
+    )?;
     raw_cri.start(&container)?;
     // ours, of a pod that nobody knows any more
     let mut orphan = RawCri::sandbox_config("orphan", &rig.directory.path().join("orphan"));
-    for (label, value) in
-        [("name", "orphan"), ("namespace", "default"), ("uid", "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11")]
-    {
-        orphan.labels.insert(format!("io.kubernetes.pod.{label}"), value.to_owned());
+    for (label, value) in [
+        ("name", "orphan"),
+        ("namespace", "default"),
+        ("uid", "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11"),
+    ] {
+        orphan
+            .labels
+            .insert(format!("io.kubernetes.pod.{label}"), value.to_owned());
     }
     raw_cri.run_sandbox(orphan)?;
     let before = start(&rig, &rig.containerd.cri)?;
@@ -177,14 +239,20 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     rig.node.process.start_again()?;
     until("the end of the orphan", || {
         let all = rig.containerd.raw_cri.sandboxes(None)?;
-        let left =
-            all.iter().any(|one| one.metadata.as_ref().is_some_and(|metadata| metadata.name == "orphan"));
+        let left = all.iter().any(|one| {
+            one.metadata
+                .as_ref()
+                .is_some_and(|metadata| metadata.name == "orphan")
+        });
         ensure!(!left, "it is there");
         Ok(())
     })?;
     unchanged(&rig, &before)?;
     let status = rig.containerd.raw_cri.status(&container)?;
-    ensure!(status.state() == wire::cri::ContainerState::ContainerRunning, "a foreign container: {status:?}");
+    ensure!(
+        status.state() == wire::cri::ContainerState::ContainerRunning,
+        "a foreign container: {status:?}"
+    );
     rig.containerd.raw_cri.stop_sandbox(&sandbox)?;
     rig.containerd.raw_cri.remove_sandbox(&sandbox)?;
     leaves_nothing(&rig)
@@ -194,9 +262,18 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
 fn containers_that_have_vanished_count_as_killed() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let names = ["again", "once"];
-    apply(&rig, &[pod("again", &json!({})), pod("once", &json!({"restartPolicy": "Never"}))])?;
+    apply(
+        &rig,
+        &[
+            pod("again", &json!({})),
+            pod("once", &json!({"restartPolicy": "Never"})),
+        ],
+    )?;
     let ids = names.map(|name| RealRig::container_id(&rig.wait_ready(name)?, "main"));
-    ensure!(rig.node.process.terminate()?.success(), "the agent did not end well");
+    ensure!(
+        rig.node.process.terminate()?.success(),
+        "the agent did not end well"
+    );
     for id in ids {
         let id = id?;
         rig.containerd.raw_cri.stop(&id, 0)?;
@@ -206,12 +283,19 @@ fn containers_that_have_vanished_count_as_killed() -> anyhow::Result<()> {
     rig.wait_pod("again", |pod| {
         let status = &pod["status"]["containerStatuses"][0];
         let again = status["restartCount"] == 1 && status["ready"] == true;
-        if again { Ok(()) } else { Err("it was not started again, or not counted".to_owned()) }
+        if again {
+            Ok(())
+        } else {
+            Err("it was not started again, or not counted".to_owned())
+        }
     })?;
     let once = rig.wait_phase("once", "Failed")?;
     let status = &once["status"]["containerStatuses"][0];
     let ended = &status["state"]["terminated"];
-    ensure!(ended["reason"] == "ContainerStatusUnknown" && ended["exitCode"] == 137, "{status}");
+    ensure!(
+        ended["reason"] == "ContainerStatusUnknown" && ended["exitCode"] == 137,
+        "{status}"
+    );
     ensure!(status["restartCount"] == 0, "{status}");
     leaves_nothing(&rig)
 }

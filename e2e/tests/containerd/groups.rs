@@ -39,10 +39,16 @@ fn group(name: &str) -> anyhow::Result<ControlGroup> {
 fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     rig.restart_with(&[("podPidsLimit", "321")])?;
-    let same =
-        json!({"limits": {"cpu": "200m", "memory": "32Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}});
+    let same = json!({"limits": {"cpu": "200m", "memory": "32Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}});
     let partly = json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}});
-    apply(&rig, &[idle("guaranteed", &same), idle("burstable", &partly), idle("best-effort", &json!({}))])?;
+    apply(
+        &rig,
+        &[
+            idle("guaranteed", &same),
+            idle("burstable", &partly),
+            idle("best-effort", &json!({})),
+        ],
+    )?;
     for (name, class, shares, quota, memory) in [
         ("guaranteed", "", 204, Some(20_000), Some(32 << 20)),
         ("burstable", "burstable", 102, Some(50_000), None),
@@ -55,17 +61,27 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
         let expected = pod_group(&group_root(rig.directory.path()), class, uid);
         ensure!(path.ends_with(&expected), "{name}: {path}, not {expected}");
         let (found, cpu_share) = (own.allowed()?, cpu_share(shares));
-        let expected = Allowed { cpu_share, cpu_quota: quota, memory, processes: Some(321) };
+        let expected = Allowed {
+            cpu_share,
+            cpu_quota: quota,
+            memory,
+            processes: Some(321),
+        };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
         if !class.is_empty() {
             let of_class = own.parent()?.allowed()?.cpu_share;
-            ensure!(of_class == cpu_share, "all of {class}: {of_class}, and of its one pod {cpu_share}");
+            ensure!(
+                of_class == cpu_share,
+                "all of {class}: {of_class}, and of its one pod {cpu_share}"
+            );
         }
     }
     // which containerd does only for sandboxes that have a group above them
     let request = ListPodSandboxStatsRequest::default();
-    let told =
-        rig.containerd.raw_cri.runtime(async |mut client| client.list_pod_sandbox_stats(request).await)?;
+    let told = rig
+        .containerd
+        .raw_cri
+        .runtime(async |mut client| client.list_pod_sandbox_stats(request).await)?;
     ensure!(told.stats.len() == 3, "{told:?}");
     leaves_nothing(&rig)
 }
@@ -76,13 +92,19 @@ fn the_kernel_tells_that_a_container_has_ended() -> anyhow::Result<()> {
     apply(&rig, &[idle("ends", &json!({}))])?;
     let seen = rig.wait_ready("ends")?;
     let id = RealRig::container_id(&seen, "main")?;
-    let watched = format!("control group of a pod uid={} watched=true", seen["metadata"]["uid"]);
+    let watched = format!(
+        "control group of a pod uid={} watched=true",
+        seen["metadata"]["uid"]
+    );
     e2e::until("a watch on the pod's group", || {
         let log = rig.node.process.log();
         ensure!(log.contains(&watched), "{log}");
         Ok(())
     })?;
-    ensure!(!rig.node.process.log().contains(TOLD), "told before anything has ended");
+    ensure!(
+        !rig.node.process.log().contains(TOLD),
+        "told before anything has ended"
+    );
     rig.containerd.raw_cri.stop(&id, 0)?;
     e2e::until("what the kernel says", || {
         let log = rig.node.process.log();
@@ -107,13 +129,18 @@ fn groups_of_pods_that_went_without_the_agent_are_removed() -> anyhow::Result<()
     let stays = rig.wait_ready("stays")?;
     rig.wait_ready("goes")?;
     rig.node.process.kill()?;
-    rig.cloud.kubectl.run(&["delete", "pod", "goes", "--force", "--grace-period=0"])?;
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pod", "goes", "--force", "--grace-period=0"])?;
     rig.node.process.start_again()?;
     let uid = stays["metadata"]["uid"].as_str().context("no uid")?;
     e2e::until("no groups but those of the pod that stays", || {
         let groups = rig.containerd.traces()?.pod_groups;
         let own = pod_group(&group_root(rig.directory.path()), "besteffort", uid);
-        ensure!(!groups.is_empty() && groups.iter().all(|group| group.ends_with(&own[1..])), "{groups:?}");
+        ensure!(
+            !groups.is_empty() && groups.iter().all(|group| group.ends_with(&own[1..])),
+            "{groups:?}"
+        );
         Ok(())
     })?;
     leaves_nothing(&rig)
@@ -136,7 +163,10 @@ fn pods_that_were_made_without_groups_run_on() -> anyhow::Result<()> {
     let uid = new["metadata"]["uid"].as_str().context("no uid")?;
     let path = group.path().display().to_string();
     let expected = pod_group(&group_root(rig.directory.path()), "besteffort", uid);
-    ensure!(path.ends_with(&expected), "the new pod has no group: {path}");
+    ensure!(
+        path.ends_with(&expected),
+        "the new pod has no group: {path}"
+    );
     leaves_nothing(&rig)
 }
 
@@ -150,7 +180,10 @@ fn what_runs_in_a_pods_group_and_is_no_container_is_ended() -> anyhow::Result<()
     let mut sleeper = Process::start("sleep", sleeping(), rig.directory.path())?;
     for place in group("whole")?.beside(&lost).places() {
         fs::create_dir(&place)?;
-        fs::write(place.join("cgroup.procs"), sleeper.id().context("it has ended")?.to_string())?;
+        fs::write(
+            place.join("cgroup.procs"),
+            sleeper.id().context("it has ended")?.to_string(),
+        )?;
     }
     // an agent that starts looks at once, and every minute
     rig.node.process.kill()?;

@@ -46,14 +46,26 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let directory = rig.directory.path().to_owned();
     rig.restart_with_lines(&[
-        ("kind: EdgeCore", "featureGates: {requireAuthorization: true}"),
+        (
+            "kind: EdgeCore",
+            "featureGates: {requireAuthorization: true}",
+        ),
         ("modules:", "  metaManager: {metaServer: {enable: true}}"),
     ])?;
     apply(&rig, &reader())?;
-    apply(&rig, &[map("settings", "1"), with_token(informer(&directory, None)?)])?;
+    apply(
+        &rig,
+        &[
+            map("settings", "1"),
+            with_token(informer(&directory, None)?),
+        ],
+    )?;
     let container = RealRig::container_id(&rig.wait_ready("informer")?, "main")?;
     until_seen(&directory, &json!({"settings": "1"}))?;
-    let found = rig.inside("informer", "echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT")?;
+    let found = rig.inside(
+        "informer",
+        "echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT",
+    )?;
     ensure!(found.trim() == format!("{ADDRESS}:10550"), "{found}");
     let shown = ip(&["-oneline", "address", "show", "dev", "edge-dummy0"])?;
     ensure!(shown.contains(&format!("{ADDRESS}/32")), "{shown}");

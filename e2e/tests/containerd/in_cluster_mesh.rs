@@ -20,18 +20,35 @@ use crate::{
 /// Where the machine keeps the libraries of its programs; each is mounted where there is one.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/local/lib"];
 /// How a program may look for the API: by the variables that it has, or by these names of the Service.
-const HOSTS: [&str; 4] = ["", "10.96.0.1", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+const HOSTS: [&str; 4] = [
+    "",
+    "10.96.0.1",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
 
 /// A pod with the machine's Python, the official client and the programs of `e2e/python`; the interpreter's path.
 fn python() -> anyhow::Result<(Value, PathBuf)> {
     let linked = installed("python")?;
     let program = fs::canonicalize(&linked)?;
-    let home = linked.parent().and_then(Path::parent).context("it is in no directory")?.join("lib");
+    let home = linked
+        .parent()
+        .and_then(Path::parent)
+        .context("it is in no directory")?
+        .join("lib");
     let home = fs::canonicalize(home)?;
-    let version = fs::read_dir(&home)?.next().context("no library")??.path().join("site-packages");
+    let version = fs::read_dir(&home)?
+        .next()
+        .context("no library")??
+        .path()
+        .join("site-packages");
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     // the interpreter looks for its own library where it was installed
-    let prefix = program.parent().and_then(Path::parent).context("it is in no directory")?.to_owned();
+    let prefix = program
+        .parent()
+        .and_then(Path::parent)
+        .context("it is in no directory")?
+        .to_owned();
     let mut mounted: Vec<(PathBuf, PathBuf)> = vec![
         (prefix.clone(), prefix.clone()),
         (version, "/python/packages".into()),
@@ -49,13 +66,19 @@ fn python() -> anyhow::Result<(Value, PathBuf)> {
         .collect();
     let env = json!([{"name": "PYTHONPATH", "value": "/python/packages"}]);
     let containers = json!([{"env": env, "volumeMounts": mounts}]);
-    let pod = with_token(pod("python", &json!({"volumes": volumes, "containers": containers})));
+    let pod = with_token(pod(
+        "python",
+        &json!({"volumes": volumes, "containers": containers}),
+    ));
     Ok((pod, program))
 }
 
 /// What the program sees that looks for the API at `host`.
 fn seen(rig: &RealRig, container: &str, program: &Path, host: &str) -> anyhow::Result<Value> {
-    let words = format!("{} /python/programs/in_cluster.py {host} 2>&1", program.display());
+    let words = format!(
+        "{} /python/programs/in_cluster.py {host} 2>&1",
+        program.display()
+    );
     // the runtime itself, since the cloud may be away
     let said = rig.containerd.cri.exec(container, &["sh", "-c", &words])?;
     serde_json::from_str(said.trim()).with_context(|| format!("at {host:?}: {said}"))
@@ -70,7 +93,10 @@ fn pythons_client_finds_the_api_by_the_name_of_its_service() -> anyhow::Result<(
 fn on_a_node_of_its_own() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     rig.restart_with_lines(&[
-        ("kind: EdgeCore", "featureGates: {requireAuthorization: true}"),
+        (
+            "kind: EdgeCore",
+            "featureGates: {requireAuthorization: true}",
+        ),
         ("modules:", "  metaManager: {metaServer: {enable: true}}"),
         ("modules:", "  edgeMesh: {enable: true}"),
     ])?;

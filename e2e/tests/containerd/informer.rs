@@ -23,23 +23,32 @@ pub(crate) fn informer(directory: &Path, kubeconfig: Option<&Path>) -> anyhow::R
     let home = program.parent().context("the program is in no directory")?;
     let seen = directory.join("seen");
     fs::create_dir_all(&seen)?;
-    let mut mounted =
-        vec![("informer", home, Path::new("/informer"), true), ("seen", &seen, Path::new("/seen"), false)];
+    let mut mounted = vec![
+        ("informer", home, Path::new("/informer"), true),
+        ("seen", &seen, Path::new("/seen"), false),
+    ];
     if let Some(kubeconfig) = kubeconfig {
         mounted.push(("kubeconfig", kubeconfig, Path::new(KUBECONFIG), true));
     }
-    for (name, library) in ["library-0", "library-1", "library-2"].into_iter().zip(LIBRARIES.map(Path::new)) {
+    for (name, library) in ["library-0", "library-1", "library-2"]
+        .into_iter()
+        .zip(LIBRARIES.map(Path::new))
+    {
         if library.exists() {
             mounted.push((name, library, library, true));
         }
     }
-    let volumes: Vec<Value> =
-        mounted.iter().map(|(name, path, ..)| json!({"name": name, "hostPath": {"path": path}})).collect();
+    let volumes: Vec<Value> = mounted
+        .iter()
+        .map(|(name, path, ..)| json!({"name": name, "hostPath": {"path": path}}))
+        .collect();
     let mounts: Vec<Value> = (mounted.iter())
         .map(|(name, _, at, read_only)| json!({"name": name, "mountPath": at, "readOnly": read_only}))
         .collect();
-    let command: Vec<&str> =
-        ["/informer/informer", FILE].into_iter().chain(kubeconfig.map(|_| KUBECONFIG)).collect();
+    let command: Vec<&str> = ["/informer/informer", FILE]
+        .into_iter()
+        .chain(kubeconfig.map(|_| KUBECONFIG))
+        .collect();
     Ok(pod(
         "informer",
         &json!({"hostNetwork": kubeconfig.is_some(), "volumes": volumes, "containers": [{"command": command, "volumeMounts": mounts}]}),
@@ -64,7 +73,8 @@ pub(crate) fn map(name: &str, value: &str) -> Value {
 
 /// What the informer has written last.
 fn seen(directory: &Path) -> Result<Value, String> {
-    let text = fs::read_to_string(directory.join("seen/seen.json")).map_err(|error| error.to_string())?;
+    let text =
+        fs::read_to_string(directory.join("seen/seen.json")).map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
@@ -89,14 +99,31 @@ fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Res
 /// codes and input to its end.
 fn logs_and_sessions(kubectl: &Kubectl) -> anyhow::Result<()> {
     kubectl.run(&["logs", "informer"])?;
-    let wrong = kubectl.output(&["logs", "informer", "-c", "none"])?.failure()?;
-    ensure!(wrong.contains("container none is not valid for pod informer"), "{wrong}");
+    let wrong = kubectl
+        .output(&["logs", "informer", "-c", "none"])?
+        .failure()?;
+    ensure!(
+        wrong.contains("container none is not valid for pod informer"),
+        "{wrong}"
+    );
     let exec = ["exec", "informer", "--", "sh", "-c"];
-    let ran = kubectl.output(&[&exec[..], &["cat /seen/seen.json >&2; echo said; exit 7"]].concat())?;
-    ensure!(ran.code == Some(7) && ran.text() == "said\n" && ran.stderr.contains("listed"), "{ran:?}");
-    let lines: String = (0..10_000).map(|number| format!("line {number}\n")).collect();
-    let cat = run_with_input(&mut kubectl.command(&["exec", "-i", "informer", "--", "cat"]), &lines)?;
-    ensure!(cat.success()?.text() == lines, "what cat gives back is not what it was given");
+    let ran =
+        kubectl.output(&[&exec[..], &["cat /seen/seen.json >&2; echo said; exit 7"]].concat())?;
+    ensure!(
+        ran.code == Some(7) && ran.text() == "said\n" && ran.stderr.contains("listed"),
+        "{ran:?}"
+    );
+    let lines: String = (0..10_000)
+        .map(|number| format!("line {number}\n"))
+        .collect();
+    let cat = run_with_input(
+        &mut kubectl.command(&["exec", "-i", "informer", "--", "cat"]),
+        &lines,
+    )?;
+    ensure!(
+        cat.success()?.text() == lines,
+        "what cat gives back is not what it was given"
+    );
     Ok(())
 }
 
@@ -109,14 +136,28 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     rig.restart_with_lines(&[("modules:", &server)])?;
     let kubeconfig = rig.node.kubeconfig();
     until("MetaServer's kubeconfig", || {
-        if kubeconfig.exists() { Ok(()) } else { Err(kubeconfig.display().to_string()) }
+        if kubeconfig.exists() {
+            Ok(())
+        } else {
+            Err(kubeconfig.display().to_string())
+        }
     })?;
     apply(&rig, &granted_to_nodes())?;
-    apply(&rig, &[map("stays", "1"), map("goes", "1"), informer(&directory, Some(&kubeconfig))?])?;
+    apply(
+        &rig,
+        &[
+            map("stays", "1"),
+            map("goes", "1"),
+            informer(&directory, Some(&kubeconfig))?,
+        ],
+    )?;
     rig.wait_ready("informer")?;
     until_seen(&directory, &json!({"stays": "1", "goes": "1"}))?;
     apply(&rig, &[map("stays", "2"), map("comes", "1")])?;
-    until_seen(&directory, &json!({"stays": "2", "goes": "1", "comes": "1"}))?;
+    until_seen(
+        &directory,
+        &json!({"stays": "2", "goes": "1", "comes": "1"}),
+    )?;
     let cloud = rig.cloud.kubectl.clone();
     cloud.run(&["delete", "configmap", "comes"])?;
     let known = json!({"stays": "2", "goes": "1"});
@@ -127,14 +168,25 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
 
     rig.cloud.process.kill()?;
     until("a node that knows that the cloud is away", || {
-        let output = kubectl.output(&["get", "configmaps"]).map_err(|error| format!("{error:#}"))?;
-        if output.stderr.contains("this is what this node holds") { Ok(()) } else { Err(output.stderr) }
+        let output = kubectl
+            .output(&["get", "configmaps"])
+            .map_err(|error| format!("{error:#}"))?;
+        if output.stderr.contains("this is what this node holds") {
+            Ok(())
+        } else {
+            Err(output.stderr)
+        }
     })?;
-    let before = seen(&directory).map_err(anyhow::Error::msg)?["lists"].as_u64().unwrap_or_default();
+    let before = seen(&directory).map_err(anyhow::Error::msg)?["lists"]
+        .as_u64()
+        .unwrap_or_default();
     until_seen_after(&directory, &known, before + 5)?;
     ensure!(kubectl.run(&value)? == "2");
     let pods = kubectl.run(&["get", "pods"])?;
-    ensure!(pods.contains("informer") && pods.contains("Running"), "{pods}");
+    ensure!(
+        pods.contains("informer") && pods.contains("Running"),
+        "{pods}"
+    );
     let refused = kubectl.output(&["create", "configmap", "new"])?.failure()?;
     ensure!(refused.contains("the cloud is not connected"), "{refused}");
     logs_and_sessions(&kubectl)?;
@@ -142,10 +194,14 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     // one that begins now learns all from this node
     fs::remove_file(directory.join("seen/seen.json"))?;
     let own = kubectl.json(&["get", "pod", "informer"])?;
-    rig.containerd.raw_cri.stop(&RealRig::container_id(&own, "main")?, 0)?;
+    rig.containerd
+        .raw_cri
+        .stop(&RealRig::container_id(&own, "main")?, 0)?;
     until_seen(&directory, &known)?;
     until("the restart in the pod's status", || {
-        let own = kubectl.json(&["get", "pod", "informer"]).map_err(|error| format!("{error:#}"))?;
+        let own = kubectl
+            .json(&["get", "pod", "informer"])
+            .map_err(|error| format!("{error:#}"))?;
         if own["status"]["containerStatuses"][0]["restartCount"] == 1 {
             Ok(())
         } else {

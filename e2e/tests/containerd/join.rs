@@ -24,9 +24,21 @@ const FILES: [&str; 4] = [
 fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
     let ports = Ports::free()?;
     let mut command = Command::new(binary(CLOUDSIM)?);
-    command.args(["up", "--address", "0.0.0.0", "--kubeconfig"]).arg(directory.join("kubeconfig"));
-    command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-    command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
+    command
+        .args(["up", "--address", "0.0.0.0", "--kubeconfig"])
+        .arg(directory.join("kubeconfig"));
+    command.args([
+        "--api-port",
+        &ports.api.to_string(),
+        "--https-port",
+        &ports.https.to_string(),
+    ]);
+    command.args([
+        "--ws-port",
+        &ports.ws.to_string(),
+        "--tunnel-port",
+        &ports.tunnel.to_string(),
+    ]);
     let mut cloud = Process::start(CLOUDSIM, command, directory)?;
     let line = join_line(&mut cloud, &directory.join("kubeconfig"))?;
     Ok((cloud, line))
@@ -36,9 +48,14 @@ fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
 pub(crate) fn join_line(cloud: &mut Process, kubeconfig: &Path) -> anyhow::Result<String> {
     cloud.wait_for("edge-agent join ")?;
     let log = cloud.log();
-    let line = log.lines().map(str::trim).find(|line| line.starts_with("edge-agent join "));
+    let line = log
+        .lines()
+        .map(str::trim)
+        .find(|line| line.starts_with("edge-agent join "));
     let mut token = Command::new(binary(CLOUDSIM)?);
-    let token = run(token.args(["token", "--kubeconfig"]).arg(kubeconfig))?.success()?.text();
+    let token = run(token.args(["token", "--kubeconfig"]).arg(kubeconfig))?
+        .success()?
+        .text();
     ensure!(!log.contains(token.trim()), "the token was printed");
     Ok(line.context("no line")?.replace("TOKEN", token.trim()))
 }
@@ -55,39 +72,58 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
     machine.run(&["mkdir", "-p", "/run/systemd/system", "/run/bin"])?;
     fs::write(machine.path("run/bin/systemctl"), SYSTEMCTL)?;
     machine.run(&["chmod", "+x", "/run/bin/systemctl"])?;
-    let mut broker = Process::start("mosquitto", machine.pasted("mosquitto -v")?, directory.path())?;
+    let mut broker = Process::start(
+        "mosquitto",
+        machine.pasted("mosquitto -v")?,
+        directory.path(),
+    )?;
     broker.wait_for("running")?;
     let (_cloud, line) = cloud(directory.path())?;
     // its programs come before this machine's
     let with_systemd = |line: &str| {
-        let mut command = machine.pasted(&format!("env PATH=/run/bin:{} {line}", machine.programs()))?;
+        let mut command =
+            machine.pasted(&format!("env PATH=/run/bin:{} {line}", machine.programs()))?;
         run(command.env("HTTPS_PROXY", "").env("NO_PROXY", "cloud.test"))?.success()
     };
     let said = with_systemd(&line)?.text();
-    ensure!(said.contains("journalctl -u edge-agent") && said.contains("a broker answers"), "{said}");
+    ensure!(
+        said.contains("journalctl -u edge-agent") && said.contains("a broker answers"),
+        "{said}"
+    );
     let unit = fs::read_to_string(machine.path("etc/systemd/system/edge-agent.service"))?;
-    for part in ["--config \"/etc/kubeedge/config/edgecore.yaml\"", "NO_PROXY=cloud.test", "Restart=always"] {
+    for part in [
+        "--config \"/etc/kubeedge/config/edgecore.yaml\"",
+        "NO_PROXY=cloud.test",
+        "Restart=always",
+    ] {
         ensure!(unit.contains(part), "{part:?} is not in:\n{unit}");
     }
     let config = fs::read_to_string(machine.path(FILES[0]))?;
     ensure!(config.contains("mqttMode: 2"), "{config}");
     ensure!(machine.path(FILES[1]).exists(), "no certificate");
     let said = with_systemd("edge-agent reset --force")?.text();
-    ensure!(said.contains("edge-agent.service was stopped and removed"), "{said}");
     ensure!(
-        !machine.path("etc/systemd/system/edge-agent.service").exists() && !machine.path(FILES[0]).exists()
+        said.contains("edge-agent.service was stopped and removed"),
+        "{said}"
+    );
+    ensure!(
+        !machine
+            .path("etc/systemd/system/edge-agent.service")
+            .exists()
+            && !machine.path(FILES[0]).exists()
     );
     let asked = fs::read_to_string(machine.path("run/systemctl.log"))?;
     let unit = "edge-agent.service";
-    let wanted =
-        format!("daemon-reload\nenable {unit}\nrestart {unit}\ndisable --now {unit}\ndaemon-reload\n");
+    let wanted = format!(
+        "daemon-reload\nenable {unit}\nrestart {unit}\ndisable --now {unit}\ndaemon-reload\n"
+    );
     ensure!(asked == wanted, "{asked}");
     Ok(())
 }
 
 #[test]
-fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_behind() -> anyhow::Result<()>
-{
+fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_behind()
+-> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let mut machine = Machine::boot(NAME, directory.path())?;
     machine.start_containerd()?;
@@ -100,9 +136,20 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     // the second
     let mut agent = Process::start("edge-agent", machine.pasted(line)?, directory.path())?;
     agent.wait_for("edge-agent runs")?;
-    let (kubectl, api) = (Kubectl::new(&kubeconfig, directory.path()), Api::new(&kubeconfig)?);
-    until("the node", || api.get(&format!("/api/v1/nodes/{NAME}"))?.context("it is not there"))?;
-    kubectl.run(&["wait", "--for=condition=Ready", &format!("node/{NAME}"), "--timeout=60s"])?;
+    let (kubectl, api) = (
+        Kubectl::new(&kubeconfig, directory.path()),
+        Api::new(&kubeconfig)?,
+    );
+    until("the node", || {
+        api.get(&format!("/api/v1/nodes/{NAME}"))?
+            .context("it is not there")
+    })?;
+    kubectl.run(&[
+        "wait",
+        "--for=condition=Ready",
+        &format!("node/{NAME}"),
+        "--timeout=60s",
+    ])?;
     kubectl.apply(&format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n  \
          - {{name: main, image: \"{IMAGE}\", imagePullPolicy: Never}}\n"
@@ -114,8 +161,14 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
         ensure!(machine.path(file).exists(), "{file} is not there");
     }
     let config = fs::read_to_string(machine.path(FILES[0]))?;
-    let token = line.split_whitespace().next_back().context("an empty line")?;
-    ensure!(!config.contains(token), "the token is on the disk:\n{config}");
+    let token = line
+        .split_whitespace()
+        .next_back()
+        .context("an empty line")?;
+    ensure!(
+        !config.contains(token),
+        "the token is on the disk:\n{config}"
+    );
 
     // a node that is one already
     let again = run(&mut machine.pasted(line)?)?.failure()?;
@@ -123,22 +176,42 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
 
     // and back: the agent runs still
     let said = machine.run(&["edge-agent", "reset", "--force"])?;
-    ensure!(said.contains("default/web") && said.contains("kubectl delete node edge-2"), "{said}");
-    ensure!(said.contains("Stopping the agent") && said.contains("shows node edge-2 as NotReady"), "{said}");
-    let node = api.get(&format!("/api/v1/nodes/{NAME}"))?.context("the Node is gone")?;
-    let conditions = node["status"]["conditions"].as_array().context("no conditions")?;
     ensure!(
-        conditions.iter().any(|one| one["type"] == "Ready" && one["status"] != "True"),
+        said.contains("default/web") && said.contains("kubectl delete node edge-2"),
+        "{said}"
+    );
+    ensure!(
+        said.contains("Stopping the agent") && said.contains("shows node edge-2 as NotReady"),
+        "{said}"
+    );
+    let node = api
+        .get(&format!("/api/v1/nodes/{NAME}"))?
+        .context("the Node is gone")?;
+    let conditions = node["status"]["conditions"]
+        .as_array()
+        .context("no conditions")?;
+    ensure!(
+        conditions
+            .iter()
+            .any(|one| one["type"] == "Ready" && one["status"] != "True"),
         "the Node is Ready: {conditions:?}"
     );
-    ensure!(cri.containers()?.is_empty(), "{:?} is left", cri.containers()?);
+    ensure!(
+        cri.containers()?.is_empty(),
+        "{:?} is left",
+        cri.containers()?
+    );
     for file in FILES {
         ensure!(!machine.path(file).exists(), "{file} is left");
     }
     let mounts = machine.run(&["cat", "/proc/mounts"])?;
     // those of other machines, which run meanwhile, are elsewhere
-    let is_own =
-        |mount: &&str| mount.split(' ').nth(1).is_some_and(|place| place.starts_with("/var/lib/kubelet/"));
+    let is_own = |mount: &&str| {
+        mount
+            .split(' ')
+            .nth(1)
+            .is_some_and(|place| place.starts_with("/var/lib/kubelet/"))
+    };
     let left: Vec<_> = mounts.lines().filter(is_own).collect();
     ensure!(left.is_empty(), "{left:?}");
 
@@ -147,9 +220,16 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     // nor is it given by a token, until an administrator says so
     let rejoin = format!("{line} --rejoin");
     let taken = run(&mut machine.pasted(&rejoin)?)?;
-    ensure!(taken.code == Some(1) && taken.text().contains("cloudsim node reset"), "{}", taken.text());
+    ensure!(
+        taken.code == Some(1) && taken.text().contains("cloudsim node reset"),
+        "{}",
+        taken.text()
+    );
     let mut reset = Command::new(binary(CLOUDSIM)?);
-    run(reset.args(["node", "reset", NAME, "--kubeconfig"]).arg(&kubeconfig))?.success()?;
+    run(reset
+        .args(["node", "reset", NAME, "--kubeconfig"])
+        .arg(&kubeconfig))?
+    .success()?;
     let again = machine.pasted(&rejoin)?;
     let mut agent = Process::start("edge-agent-again", again, directory.path())?;
     agent.wait_for("edge-agent runs")?;
@@ -159,5 +239,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
         ensure!(running.len() == 1, "{running:?} runs");
         Ok(())
     })?;
-    machine.run(&["edge-agent", "reset", "--force", "--now"]).map(drop)
+    machine
+        .run(&["edge-agent", "reset", "--force", "--now"])
+        .map(drop)
 }

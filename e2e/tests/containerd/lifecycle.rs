@@ -28,14 +28,21 @@ fn shell(words: &str) -> Value {
 fn ends_and_phases() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let ends = |name: &str, policy: &str, words: &str| {
-        pod(name, &json!({"restartPolicy": policy, "containers": [{"command": shell(words)}]}))
+        pod(
+            name,
+            &json!({"restartPolicy": policy, "containers": [{"command": shell(words)}]}),
+        )
     };
     apply(
         &rig,
         &[
             ends("succeeds", "Never", "echo done; exit 0"),
             ends("fails", "Never", "exit 3"),
-            ends("killed", "Never", "kill -9 $$; kill -9 1; trap '' TERM; exit 9"),
+            ends(
+                "killed",
+                "Never",
+                "kill -9 $$; kill -9 1; trap '' TERM; exit 9",
+            ),
             ends("again", "Always", "exit 4"),
             ends("on-failure-well", "OnFailure", "exit 0"),
             ends("on-failure-badly", "OnFailure", "exit 5"),
@@ -47,7 +54,10 @@ fn ends_and_phases() -> anyhow::Result<()> {
                 "no-image",
                 &json!({"containers": [{"image": "docker.io/e2e/none:1", "imagePullPolicy": "Never"}]}),
             ),
-            pod("bad-image", &json!({"containers": [{"image": "Not An Image"}]})),
+            pod(
+                "bad-image",
+                &json!({"containers": [{"image": "Not An Image"}]}),
+            ),
         ],
     )?;
     for (name, phase, code, reason) in [
@@ -58,34 +68,71 @@ fn ends_and_phases() -> anyhow::Result<()> {
         let seen = rig.wait_phase(name, phase)?;
         let status = &seen["status"]["containerStatuses"][0];
         let ended = &status["state"]["terminated"];
-        ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{name}: {status}");
+        ensure!(
+            ended["exitCode"] == code && ended["reason"] == reason,
+            "{name}: {status}"
+        );
         ensure!(status["restartCount"] == 0, "{name}: {status}");
-        ensure!(ended["startedAt"].is_string() && ended["finishedAt"].is_string(), "{name}: {status}");
+        ensure!(
+            ended["startedAt"].is_string() && ended["finishedAt"].is_string(),
+            "{name}: {status}"
+        );
     }
     for (name, code) in [("again", 4), ("on-failure-badly", 5)] {
         let seen = rig.wait_pod(name, |pod| {
             let status = &pod["status"]["containerStatuses"][0];
             let waits = status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
                 && status["restartCount"].as_u64() >= Some(1);
-            if waits { Ok(()) } else { Err("it is not in a later back-off".to_owned()) }
+            if waits {
+                Ok(())
+            } else {
+                Err("it is not in a later back-off".to_owned())
+            }
         })?;
         let status = &seen["status"]["containerStatuses"][0];
-        ensure!(status["lastState"]["terminated"]["exitCode"] == code, "{name}: {status}");
-        ensure!(seen["status"]["phase"] == "Running", "{name}: {}", seen["status"]);
+        ensure!(
+            status["lastState"]["terminated"]["exitCode"] == code,
+            "{name}: {status}"
+        );
+        ensure!(
+            seen["status"]["phase"] == "Running",
+            "{name}: {}",
+            seen["status"]
+        );
     }
-    waiting(&rig, "no-image", "ErrImageNeverPull", "is not present with pull policy of Never")?;
+    waiting(
+        &rig,
+        "no-image",
+        "ErrImageNeverPull",
+        "is not present with pull policy of Never",
+    )?;
     waiting(&rig, "bad-image", "InvalidImageName", "Not An Image")?;
-    wait_event(&rig, "bad-image", "InspectFailed", "couldn't parse image name")?;
+    wait_event(
+        &rig,
+        "bad-image",
+        "InspectFailed",
+        "couldn't parse image name",
+    )?;
     rig.wait_pod("no-program", |pod| {
         let state = &pod["status"]["containerStatuses"][0]["state"];
         let ended = &state["terminated"];
         let told = ended["reason"] == "StartError" && ended["exitCode"] == 128;
-        if told { Ok(()) } else { Err("no StartError".to_owned()) }
+        if told {
+            Ok(())
+        } else {
+            Err("no StartError".to_owned())
+        }
     })?;
     let ended = rig.wait_pod("succeeds", |_| Ok(()))?;
-    let link = format!("succeeds_default_main-{}.log", RealRig::container_id(&ended, "main")?);
+    let link = format!(
+        "succeeds_default_main-{}.log",
+        RealRig::container_id(&ended, "main")?
+    );
     let linked = fs::read_to_string(rig.logs().with_file_name("containers").join(link))?;
-    ensure!(linked == log_of(&rig, "succeeds")?, "the link for collectors: {linked:?}");
+    ensure!(
+        linked == log_of(&rig, "succeeds")?,
+        "the link for collectors: {linked:?}"
+    );
     ensure!(
         log_of(&rig, "succeeds")?.ends_with("stdout F done\n"),
         "the log: {:?}",
@@ -109,7 +156,9 @@ fn waiting(rig: &RealRig, name: &str, reason: &str, text: &str) -> anyhow::Resul
 fn log_of(rig: &RealRig, name: &str) -> anyhow::Result<String> {
     let seen = rig.wait_pod(name, |_| Ok(()))?;
     let uid = seen["metadata"]["uid"].as_str().unwrap_or_default();
-    Ok(fs::read_to_string(rig.logs().join(format!("default_{name}_{uid}/main/0.log")))?)
+    Ok(fs::read_to_string(
+        rig.logs().join(format!("default_{name}_{uid}/main/0.log")),
+    )?)
 }
 
 #[test]
@@ -139,22 +188,37 @@ fn the_order_of_containers() -> anyhow::Result<()> {
         )],
     )?;
     let seen = rig.wait_ready("ordered")?;
-    let all = until("the last one's word", || match fs::read_to_string(host.join("all")) {
-        Ok(text) if text.contains("main\n") => Ok(text),
-        other => Err(format!("{other:?}")),
+    let all = until("the last one's word", || {
+        match fs::read_to_string(host.join("all")) {
+            Ok(text) if text.contains("main\n") => Ok(text),
+            other => Err(format!("{other:?}")),
+        }
     })?;
-    ensure!(all == "one\nhelper\ntwo\nmain\n", "the order of starts: {all:?}");
+    ensure!(
+        all == "one\nhelper\ntwo\nmain\n",
+        "the order of starts: {all:?}"
+    );
     let inits = &seen["status"]["initContainerStatuses"];
     for (index, state) in [(0, "terminated"), (1, "running"), (2, "terminated")] {
-        ensure!(inits[index]["state"][state].is_object(), "init containers: {inits}");
+        ensure!(
+            inits[index]["state"][state].is_object(),
+            "init containers: {inits}"
+        );
     }
-    rig.cloud.kubectl.run(&["delete", "pod", "ordered", "--wait=false"])?;
-    until("the end of the sidecar", || match fs::read_to_string(host.join("all")) {
-        Ok(text) if text.contains("helper-ends") => Ok(()),
-        other => Err(format!("{other:?}")),
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pod", "ordered", "--wait=false"])?;
+    until("the end of the sidecar", || {
+        match fs::read_to_string(host.join("all")) {
+            Ok(text) if text.contains("helper-ends") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })?;
     let all = fs::read_to_string(host.join("all"))?;
-    ensure!(all.ends_with("main-ends\nhelper-ends\n"), "sidecars end after what they serve: {all:?}");
+    ensure!(
+        all.ends_with("main-ends\nhelper-ends\n"),
+        "sidecars end after what they serve: {all:?}"
+    );
     leaves_nothing(&rig)
 }
 
@@ -174,38 +238,73 @@ fn a_graceful_end() -> anyhow::Result<()> {
     apply(
         &rig,
         &[
-            pod("polite", &with("trap 'echo bye > /w/polite; exit 0' TERM; sleep 2147483647 & wait", LONG)),
+            pod(
+                "polite",
+                &with(
+                    "trap 'echo bye > /w/polite; exit 0' TERM; sleep 2147483647 & wait",
+                    LONG,
+                ),
+            ),
             pod("deaf", &with("trap '' TERM; while :; do sleep 1; done", 2)),
-            pod("forced", &with("trap '' TERM; while :; do sleep 1; done", LONG)),
+            pod(
+                "forced",
+                &with("trap '' TERM; while :; do sleep 1; done", LONG),
+            ),
         ],
     )?;
     for name in ["polite", "deaf", "forced"] {
         rig.wait_ready(name)?;
     }
     // in less than its whole time
-    rig.cloud.kubectl.run(&["delete", "pod", "polite", "--wait=false"])?;
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pod", "polite", "--wait=false"])?;
     rig.cloud.wait_gone("polite")?;
-    ensure!(fs::read_to_string(host.join("polite"))? == "bye\n", "it was not asked to end");
+    ensure!(
+        fs::read_to_string(host.join("polite"))? == "bye\n",
+        "it was not asked to end"
+    );
     let asked = Instant::now();
-    rig.cloud.kubectl.run(&["delete", "pod", "deaf", "--wait=false"])?;
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pod", "deaf", "--wait=false"])?;
     rig.cloud.wait_gone("deaf")?;
-    ensure!(asked.elapsed() >= Duration::from_secs(2), "its grace period was cut short");
-    rig.cloud.kubectl.run(&["delete", "pod", "forced", "--force", "--grace-period=0"])?;
+    ensure!(
+        asked.elapsed() >= Duration::from_secs(2),
+        "its grace period was cut short"
+    );
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pod", "forced", "--force", "--grace-period=0"])?;
     leaves_nothing(&rig)
 }
 
 /// Whether the pod's condition is so, for this reason.
 fn condition(pod: &Value, kind: &str, is: &str, reason: Option<&str>) -> Result<Value, String> {
     let all = pod["status"]["conditions"].as_array();
-    let one = all.into_iter().flatten().find(|one| one["type"] == kind).cloned().unwrap_or_default();
+    let one = all
+        .into_iter()
+        .flatten()
+        .find(|one| one["type"] == kind)
+        .cloned()
+        .unwrap_or_default();
     let right = one["status"] == is && one["reason"].as_str() == reason;
-    if right { Ok(one) } else { Err(format!("{kind} is not {is} for {reason:?}: {one}")) }
+    if right {
+        Ok(one)
+    } else {
+        Err(format!("{kind} is not {is} for {reason:?}: {one}"))
+    }
 }
 
 /// Waits until the pod's conditions are so: each with its value, and its reason if it has one.
-fn conditions(rig: &RealRig, name: &str, all: &[(&str, &str, Option<&str>)]) -> anyhow::Result<Value> {
+fn conditions(
+    rig: &RealRig,
+    name: &str,
+    all: &[(&str, &str, Option<&str>)],
+) -> anyhow::Result<Value> {
     rig.wait_pod(name, |pod| {
-        all.iter().try_for_each(|(kind, is, reason)| condition(pod, kind, is, *reason).map(drop))
+        all.iter()
+            .try_for_each(|(kind, is, reason)| condition(pod, kind, is, *reason).map(drop))
     })
 }
 
@@ -225,13 +324,25 @@ fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
                 "waits",
                 &json!({"volumes": [{"name": "notes", "hostPath": {"path": host}}], "initContainers": [waits]}),
             ),
-            pod("done", &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 0")}]})),
-            pod("failed", &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 1")}]})),
+            pod(
+                "done",
+                &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 0")}]}),
+            ),
+            pod(
+                "failed",
+                &json!({"restartPolicy": "Never", "containers": [{"command": shell("exit 1")}]}),
+            ),
             pod("nowhere", &json!({"runtimeClassName": "none"})),
-            pod("gated", &json!({"readinessGates": [{"conditionType": "e2e/open"}]})),
+            pod(
+                "gated",
+                &json!({"readinessGates": [{"conditionType": "e2e/open"}]}),
+            ),
         ],
     )?;
-    let (begun, not_ready) = (("PodReadyToStartContainers", "True", None), Some("ContainersNotReady"));
+    let (begun, not_ready) = (
+        ("PodReadyToStartContainers", "True", None),
+        Some("ContainersNotReady"),
+    );
     let seen = conditions(
         &rig,
         "waits",
@@ -243,14 +354,32 @@ fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
             ("Ready", "False", not_ready),
         ],
     )?;
-    for (kind, text) in [("Initialized", "incomplete status: [first]"), ("Ready", "unready status: [main]")] {
-        let told = seen["status"]["conditions"].as_array().into_iter().flatten();
-        let message = told.filter(|one| one["type"] == kind).map(|one| one["message"].clone()).next();
-        ensure!(message == Some(format!("containers with {text}").into()), "{kind}: {message:?}");
+    for (kind, text) in [
+        ("Initialized", "incomplete status: [first]"),
+        ("Ready", "unready status: [main]"),
+    ] {
+        let told = seen["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let message = told
+            .filter(|one| one["type"] == kind)
+            .map(|one| one["message"].clone())
+            .next();
+        ensure!(
+            message == Some(format!("containers with {text}").into()),
+            "{kind}: {message:?}"
+        );
     }
     ensure!(seen["status"]["phase"] == "Pending", "{}", seen["status"]);
     fs::write(host.join("go"), "")?;
-    let all = ["PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"];
+    let all = [
+        "PodScheduled",
+        "PodReadyToStartContainers",
+        "Initialized",
+        "ContainersReady",
+        "Ready",
+    ];
     conditions(&rig, "waits", &all.map(|kind| (kind, "True", None)))?;
     let over = Some("PodCompleted");
     conditions(
@@ -267,7 +396,11 @@ fn conditions_say_how_far_a_pod_is() -> anyhow::Result<()> {
     conditions(
         &rig,
         "failed",
-        &[("Initialized", "True", None), ("ContainersReady", "False", over), ("Ready", "False", over)],
+        &[
+            ("Initialized", "True", None),
+            ("ContainersReady", "False", over),
+            ("Ready", "False", over),
+        ],
     )?;
     // the runtime has no such handler, so there is no sandbox
     let none = [
@@ -287,18 +420,34 @@ fn gates_hold_a_pod_back(rig: &RealRig) -> anyhow::Result<()> {
             let ready = condition(pod, closed.0, closed.1, closed.2)?;
             condition(pod, "ContainersReady", "True", None)?;
             let told = ready["message"].as_str().unwrap_or_default();
-            if told.starts_with(text) { Ok(()) } else { Err(format!("it does not say {text:?}")) }
+            if told.starts_with(text) {
+                Ok(())
+            } else {
+                Err(format!("it does not say {text:?}"))
+            }
         })
     };
     said("corresponding condition of pod readiness gate \"e2e/open\" does not exist.")?;
     let set = |is: &str| {
-        let patch = json!({"status": {"conditions": [{"type": "e2e/open", "status": is}]}}).to_string();
-        rig.cloud.kubectl.run(&["patch", "pod", "gated", "--subresource=status", "-p", &patch])
+        let patch =
+            json!({"status": {"conditions": [{"type": "e2e/open", "status": is}]}}).to_string();
+        rig.cloud.kubectl.run(&[
+            "patch",
+            "pod",
+            "gated",
+            "--subresource=status",
+            "-p",
+            &patch,
+        ])
     };
     set("False")?;
     said("the status of pod readiness gate \"e2e/open\" is not \"True\", but False")?;
     set("True")?;
-    conditions(rig, "gated", &[("Ready", "True", None), ("e2e/open", "True", None)])?;
+    conditions(
+        rig,
+        "gated",
+        &[("Ready", "True", None), ("e2e/open", "True", None)],
+    )?;
     set("False")?;
     conditions(rig, "gated", &[closed, ("e2e/open", "False", None)]).map(drop)
 }
@@ -306,16 +455,27 @@ fn gates_hold_a_pod_back(rig: &RealRig) -> anyhow::Result<()> {
 #[test]
 fn each_restart_in_a_row_waits_twice_as_long() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
-    apply(&rig, &[pod("again", &json!({"containers": [{"command": shell("exit 4")}]}))])?;
+    apply(
+        &rig,
+        &[pod(
+            "again",
+            &json!({"containers": [{"command": shell("exit 4")}]}),
+        )],
+    )?;
     for (restarts, wait) in [(1, "10s"), (2, "20s")] {
         let seen = rig.wait_pod("again", |pod| {
             let status = &pod["status"]["containerStatuses"][0];
             let waits = status["state"]["waiting"]["reason"] == "CrashLoopBackOff";
-            if waits && status["restartCount"] == restarts { Ok(()) } else { Err("not yet".to_owned()) }
+            if waits && status["restartCount"] == restarts {
+                Ok(())
+            } else {
+                Err("not yet".to_owned())
+            }
         })?;
         let uid = seen["metadata"]["uid"].as_str().unwrap_or_default();
         let told = &seen["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
-        let expected = format!("back-off {wait} restarting failed container=main pod=again_default({uid})");
+        let expected =
+            format!("back-off {wait} restarting failed container=main pod=again_default({uid})");
         ensure!(*told == expected.as_str(), "{told}, not {expected}");
         wait_event(
             &rig,

@@ -26,7 +26,8 @@ use crate::{
 };
 
 /// A pod that says its name to whoever asks; while it ends it goes on for so long that everybody hears of it.
-const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
+const SERVE: &str =
+    "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
 const DRAIN: &str = "sleep 3";
 /// How long an answer may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
@@ -56,7 +57,9 @@ fn service() -> Value {
 pub(crate) fn who(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT).context("connect")?;
     stream.set_read_timeout(Some(LIMIT))?;
-    stream.write_all(b"GET /who HTTP/1.0\r\n\r\n").context("write")?;
+    stream
+        .write_all(b"GET /who HTTP/1.0\r\n\r\n")
+        .context("write")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).context("read")?;
     ensure!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
@@ -107,7 +110,9 @@ impl Load {
 
     pub(crate) fn end(self) -> anyhow::Result<u32> {
         self.ends.store(true, Ordering::Relaxed);
-        self.asking.join().map_err(|_| anyhow!("the load panicked"))?
+        self.asking
+            .join()
+            .map_err(|_| anyhow!("the load panicked"))?
     }
 }
 
@@ -120,26 +125,58 @@ fn services_have_their_addresses_on_the_node() -> anyhow::Result<()> {
 fn on_a_node_of_its_own() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     rig.restart_with_lines(&[("modules:", "  edgeMesh: {enable: true}")])?;
-    apply(&rig, &[service(), web("web-1"), web("web-2"), pod("client", &json!({}))])?;
+    apply(
+        &rig,
+        &[
+            service(),
+            web("web-1"),
+            web("web-2"),
+            pod("client", &json!({})),
+        ],
+    )?;
     for name in ["web-1", "web-2", "client"] {
         rig.wait_ready(name)?;
     }
-    let stands = rig.cloud.api.get("/api/v1/namespaces/default/services/web")?.context("no service")?;
-    let address: Ipv4Addr = stands["spec"]["clusterIP"].as_str().unwrap_or_default().parse()?;
-    let node_port = stands["spec"]["ports"][0]["nodePort"].as_u64().and_then(|port| u16::try_from(port).ok());
+    let stands = rig
+        .cloud
+        .api
+        .get("/api/v1/namespaces/default/services/web")?
+        .context("no service")?;
+    let address: Ipv4Addr = stands["spec"]["clusterIP"]
+        .as_str()
+        .unwrap_or_default()
+        .parse()?;
+    let node_port = stands["spec"]["ports"][0]["nodePort"]
+        .as_u64()
+        .and_then(|port| u16::try_from(port).ok());
     let http = SocketAddr::from((address, 80));
 
     until_these(http, &["web-1", "web-2"])?;
     until_these(
-        (Ipv4Addr::LOCALHOST, node_port.context("no port of the node")?).into(),
+        (
+            Ipv4Addr::LOCALHOST,
+            node_port.context("no port of the node")?,
+        )
+            .into(),
         &["web-1", "web-2"],
     )?;
     let ask = format!("printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {address} 80");
     let from_a_pod = rig.inside("client", &ask)?;
-    ensure!(from_a_pod.lines().last().is_some_and(|name| name.starts_with("web-")), "{from_a_pod}");
+    ensure!(
+        from_a_pod
+            .lines()
+            .last()
+            .is_some_and(|name| name.starts_with("web-")),
+        "{from_a_pod}"
+    );
     datagrams((address, 53).into())?;
-    let refused = TcpStream::connect_timeout(&(address, 81).into(), LIMIT).err().map(|error| error.kind());
-    ensure!(refused == Some(std::io::ErrorKind::ConnectionRefused), "a port that is none: {refused:?}");
+    let refused = TcpStream::connect_timeout(&(address, 81).into(), LIMIT)
+        .err()
+        .map(|error| error.kind());
+    ensure!(
+        refused == Some(std::io::ErrorKind::ConnectionRefused),
+        "a port that is none: {refused:?}"
+    );
     // row 7 of docs/mesh-behaviour.md
     rig.inside("client", &format!("ping -c 1 -W 5 {address}"))?;
     variables(&rig, address)?;
@@ -171,7 +208,10 @@ fn datagrams(address: SocketAddr) -> anyhow::Result<()> {
 fn variables(rig: &RealRig, address: Ipv4Addr) -> anyhow::Result<()> {
     apply(rig, &[pod("late", &json!({}))])?;
     rig.wait_ready("late")?;
-    let told = rig.inside("late", "echo $WEB_SERVICE_HOST:$WEB_SERVICE_PORT $KUBERNETES_SERVICE_HOST")?;
+    let told = rig.inside(
+        "late",
+        "echo $WEB_SERVICE_HOST:$WEB_SERVICE_PORT $KUBERNETES_SERVICE_HOST",
+    )?;
     ensure!(told.trim() == format!("{address}:80 10.96.0.1"), "{told}");
     Ok(())
 }
@@ -181,7 +221,10 @@ fn without_the_cloud(rig: &mut RealRig, http: SocketAddr) -> anyhow::Result<()> 
     rig.cloud.process.kill()?;
     until_these(http, &["web-1"])?;
     rig.node.process.kill()?;
-    ensure!(routes()?.contains(&http.ip().to_string()), "it was killed, and could not clean up");
+    ensure!(
+        routes()?.contains(&http.ip().to_string()),
+        "it was killed, and could not clean up"
+    );
     rig.node.process.start_again()?;
     until_these(http, &["web-1"])?;
     rig.cloud.process.start_again()?;
@@ -201,7 +244,10 @@ fn nothing_stays(rig: &mut RealRig, http: SocketAddr) -> anyhow::Result<()> {
     apply(rig, &[service()])?;
     rig.node.process.terminate()?;
     let left = routes()?;
-    ensure!(left.trim().is_empty(), "left by an agent that has ended: {left}");
+    ensure!(
+        left.trim().is_empty(),
+        "left by an agent that has ended: {left}"
+    );
     rig.node.process.start_again()?;
     until("the addresses are there again", || match routes()?.trim() {
         "" => bail!("none"),
@@ -211,12 +257,17 @@ fn nothing_stays(rig: &mut RealRig, http: SocketAddr) -> anyhow::Result<()> {
     rig.node.process.kill()?;
     let mut reset = Command::new(binary(AGENT)?);
     // of this test's agent, and not of this machine's
-    reset.args(["reset", "--force", "--root"]).arg(rig.directory.path());
+    reset
+        .args(["reset", "--force", "--root"])
+        .arg(rig.directory.path());
     run(reset.arg("--config").arg(&rig.node.config))?.success()?;
     let left = routes()?;
     ensure!(left.trim().is_empty(), "left by a reset: {left}");
     // the address of DNS, and the interface that was made for it
     let left = ip(&["-oneline", "address", "show"])?;
-    ensure!(!left.contains("169.254.") && !left.contains("edge-dummy0"), "left by a reset: {left}");
+    ensure!(
+        !left.contains("169.254.") && !left.contains("edge-dummy0"),
+        "left by a reset: {left}"
+    );
     Ok(())
 }

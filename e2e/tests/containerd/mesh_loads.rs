@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// Says its name, answers as ready, and ends when it is asked to.
-const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
+const SERVE: &str =
+    "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
 
 fn deployment() -> Value {
     let labels = json!({"app": "web"});
@@ -47,7 +48,10 @@ fn service(name: &str, spec: &Value) -> Value {
 fn address(rig: &RealRig, name: &str) -> anyhow::Result<SocketAddr> {
     let path = format!("/api/v1/namespaces/default/services/{name}");
     let stands = rig.cloud.api.get(&path)?.context("no service")?;
-    let address: Ipv4Addr = stands["spec"]["clusterIP"].as_str().unwrap_or_default().parse()?;
+    let address: Ipv4Addr = stands["spec"]["clusterIP"]
+        .as_str()
+        .unwrap_or_default()
+        .parse()?;
     Ok((address, 80).into())
 }
 
@@ -67,7 +71,15 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
     rig.restart_with_lines(&[("modules:", "  edgeMesh: {enable: true}")])?;
     let faithful = json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 600}}});
     let words = pod("client", &json!({}));
-    apply(&rig, &[service("web", &json!({})), service("faithful", &faithful), deployment(), words])?;
+    apply(
+        &rig,
+        &[
+            service("web", &json!({})),
+            service("faithful", &faithful),
+            deployment(),
+            words,
+        ],
+    )?;
     rig.wait_ready("client")?;
     let rolled = ["rollout", "status", "deployment/web", "--timeout=120s"];
     rig.cloud.kubectl.run(&rolled)?;
@@ -84,23 +96,35 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
     keeps_its_endpoint(&rig, faithful)?;
 
     let loads = [Load::start(web), Load::start(web)];
-    rig.cloud.kubectl.run(&["rollout", "restart", "deployment/web"])?;
+    rig.cloud
+        .kubectl
+        .run(&["rollout", "restart", "deployment/web"])?;
     rig.cloud.kubectl.run(&rolled)?;
     until("the new pods alone", || {
         let seen = seen(web)?;
-        ensure!(seen.len() == 2 && seen.is_disjoint(&before), "{seen:?}, before {before:?}");
+        ensure!(
+            seen.len() == 2 && seen.is_disjoint(&before),
+            "{seen:?}, before {before:?}"
+        );
         Ok(())
     })?;
     for load in loads {
-        ensure!(load.end().context("while all pods were replaced")? > 0, "nothing was asked");
+        ensure!(
+            load.end().context("while all pods were replaced")? > 0,
+            "nothing was asked"
+        );
     }
     // whose endpoint has gone has another one, and keeps that
     keeps_its_endpoint(&rig, faithful)?;
 
-    rig.cloud.kubectl.run(&["scale", "deployment/web", "--replicas=0"])?;
+    rig.cloud
+        .kubectl
+        .run(&["scale", "deployment/web", "--replicas=0"])?;
     until("a Service without endpoints that refuses at once", || {
         let begun = Instant::now();
-        let refused = TcpStream::connect_timeout(&web, LIMIT).err().map(|error| error.kind());
+        let refused = TcpStream::connect_timeout(&web, LIMIT)
+            .err()
+            .map(|error| error.kind());
         ensure!(refused == Some(ErrorKind::ConnectionRefused), "{refused:?}");
         ensure!(begun.elapsed() < LIMIT / 10, "after {:?}", begun.elapsed());
         Ok(())
@@ -110,7 +134,16 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
 /// A pod that is the only endpoint of a Service, and its client.
 fn a_pod_reaches_itself_through_its_service(rig: &RealRig) -> anyhow::Result<()> {
     let alone = service("alone", &json!({"selector": {"app": "alone"}}));
-    apply(rig, &[alone, pod("alone", &json!({"containers": [{"command": ["sh", "-c", SERVE]}]}))])?;
+    apply(
+        rig,
+        &[
+            alone,
+            pod(
+                "alone",
+                &json!({"containers": [{"command": ["sh", "-c", SERVE]}]}),
+            ),
+        ],
+    )?;
     rig.wait_ready("alone")?;
     let address = address(rig, "alone")?.ip();
     let ask = format!("printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {address} 80 2>&1; true");
@@ -131,6 +164,9 @@ fn keeps_its_endpoint(rig: &RealRig, faithful: SocketAddr) -> anyhow::Result<()>
     );
     let said = rig.inside("client", &ask)?;
     let seen: BTreeSet<_> = said.lines().collect();
-    ensure!(seen.len() == 1 && said.lines().count() == 8, "a pod has {said}");
+    ensure!(
+        seen.len() == 1 && said.lines().count() == 8,
+        "a pod has {said}"
+    );
     Ok(())
 }

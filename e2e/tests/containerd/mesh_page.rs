@@ -38,23 +38,40 @@ fn every_command_of_the_page_does_what_it_says() -> anyhow::Result<()> {
     in_network_namespace(|| {
         let mut rig = RealRig::start()?;
         rig.restart_with_lines(&[("modules:", "  edgeMesh: {enable: true}")])?;
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs").join("mesh.md");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .with_file_name("docs")
+            .join("mesh.md");
         let page = fs::read_to_string(page)?;
-        ensure!(!page.contains("```sh"), "commands stand in blocks of the kind `console`");
-        let blocks = page.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+        ensure!(
+            !page.contains("```sh"),
+            "commands stand in blocks of the kind `console`"
+        );
+        let blocks = page
+            .split("```console\n")
+            .skip(1)
+            .filter_map(|rest| rest.split("```").next());
         let mut commands = 0;
         for part in blocks.flat_map(|block| block.split("$ ").skip(1)) {
             let (line, expected) = part.split_once('\n').context("no line")?;
             commands += 1;
-            let is_read = ["ip ", "kubectl get", "kubectl exec"].iter().any(|read| line.starts_with(read));
+            let is_read = ["ip ", "kubectl get", "kubectl exec"]
+                .iter()
+                .any(|read| line.starts_with(read));
             let check = || {
                 let said = said(&rig, line)?;
                 let missing = expected.lines().find(|line| !said.contains(*line));
-                ensure!(missing.is_none(), "{missing:?} is not what `{line}` says: {said}");
+                ensure!(
+                    missing.is_none(),
+                    "{missing:?} is not what `{line}` says: {said}"
+                );
                 Ok::<_, anyhow::Error>(())
             };
             // what is read may take a moment to come; what changes something is done once
-            if is_read { until(line, check)? } else { check()? }
+            if is_read {
+                until(line, check)?
+            } else {
+                check()?
+            }
         }
         ensure!(commands >= 9, "{commands} commands");
         Ok(())

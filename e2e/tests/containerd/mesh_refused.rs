@@ -72,11 +72,22 @@ fn said_at(address: SocketAddr) -> anyhow::Result<String> {
 fn until_told(rig: &Rig, what: &str) -> anyhow::Result<()> {
     until(&format!("an event that says {what}"), || {
         let events = rig.cloud.api.list("/api/v1/events")?;
-        let of_mesh = events.iter().filter(|event| event["reason"] == "ServiceNotServed");
+        let of_mesh = events
+            .iter()
+            .filter(|event| event["reason"] == "ServiceNotServed");
         let said: Vec<_> = of_mesh
-            .map(|event| (event["message"].to_string(), event["involvedObject"]["name"].clone()))
+            .map(|event| {
+                (
+                    event["message"].to_string(),
+                    event["involvedObject"]["name"].clone(),
+                )
+            })
             .collect();
-        ensure!(said.iter().any(|(said, node)| said.contains(what) && *node == NODE), "{said:?}");
+        ensure!(
+            said.iter()
+                .any(|(said, node)| said.contains(what) && *node == NODE),
+            "{said:?}"
+        );
         Ok(())
     })
 }
@@ -84,7 +95,8 @@ fn until_told(rig: &Rig, what: &str) -> anyhow::Result<()> {
 fn rig() -> anyhow::Result<Rig> {
     ip(&["address", "add", &format!("{OWN}/32"), "dev", "lo"])?;
     let rig = Rig::start()?;
-    rig.node.add_after("modules:", "  edgeMesh: {enable: true}")?;
+    rig.node
+        .add_after("modules:", "  edgeMesh: {enable: true}")?;
     Ok(rig)
 }
 
@@ -96,11 +108,14 @@ fn what_cannot_be_served_is_told_by_name() -> anyhow::Result<()> {
         let endpoint = answers()?;
         let taken = TcpListener::bind((OWN, NODE_PORT))?;
         let ports = json!([{"port": 80, "nodePort": NODE_PORT}]);
-        let health =
-            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 32_000});
+        let health = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 32_000});
         let all = [
             service("claims", endpoint, &json!({"externalIPs": [OWN]})),
-            service("web", endpoint, &json!({"type": "NodePort", "ports": ports, "clusterIP": "10.96.0.70"})),
+            service(
+                "web",
+                endpoint,
+                &json!({"type": "NodePort", "ports": ports, "clusterIP": "10.96.0.70"}),
+            ),
             service("health", endpoint, &health),
         ];
         apply(&rig, &all.concat())?;
@@ -115,15 +130,22 @@ fn what_cannot_be_served_is_told_by_name() -> anyhow::Result<()> {
         ];
         for what in &said {
             until_told(&rig, what)?;
-            ensure!(rig.node.process.log().matches(what.as_str()).count() == 1, "{what} is not said once");
+            ensure!(
+                rig.node.process.log().matches(what.as_str()).count() == 1,
+                "{what} is not said once"
+            );
         }
         until("all else", || {
             is_answered((Ipv4Addr::LOCALHOST, NODE_PORT).into())?;
             is_answered(([10, 96, 0, 70], 80).into())
         })?;
         drop(taken);
-        until("the port that is free now", || is_answered(format!("{OWN}:{NODE_PORT}").parse()?))?;
-        rig.node.process.wait_for("no longer: Service default/web does not get")
+        until("the port that is free now", || {
+            is_answered(format!("{OWN}:{NODE_PORT}").parse()?)
+        })?;
+        rig.node
+            .process
+            .wait_for("no longer: Service default/web does not get")
     })
 }
 
@@ -140,7 +162,11 @@ fn resolves() -> anyhow::Result<()> {
     socket.send_to(&question, (Ipv4Addr::LOCALHOST, 53))?;
     let mut answer = [0; 512];
     let length = socket.recv(&mut answer)?;
-    ensure!(answer[..length].ends_with(&[10, 96, 0, 70]), "{:?}", &answer[..length]);
+    ensure!(
+        answer[..length].ends_with(&[10, 96, 0, 70]),
+        "{:?}",
+        &answer[..length]
+    );
     Ok(())
 }
 
@@ -159,11 +185,17 @@ fn without_cap_net_admin_dns_and_node_ports_work() -> anyhow::Result<()> {
             ),
         )?;
         let mut command = Command::new("setpriv");
-        command.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]).arg(binary(AGENT)?);
+        command
+            .args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"])
+            .arg(binary(AGENT)?);
         command.args(Node::command(&rig.node.config)?.get_args());
         let mut process = Process::start("without-net-admin", command, rig.directory.path())?;
-        process.wait_for("edge-agent runs").context("setpriv (util-linux) is installed")?;
-        until("a NodePort", || is_answered((Ipv4Addr::LOCALHOST, NODE_PORT).into()))?;
+        process
+            .wait_for("edge-agent runs")
+            .context("setpriv (util-linux) is installed")?;
+        until("a NodePort", || {
+            is_answered((Ipv4Addr::LOCALHOST, NODE_PORT).into())
+        })?;
         until("DNS", resolves)?;
         until_told(
             &rig,
@@ -180,7 +212,10 @@ fn without_cap_net_admin_dns_and_node_ports_work() -> anyhow::Result<()> {
 
 /// Istio's kind as far as EdgeMesh reads it, and nodes that may read it.
 fn destination_rules() -> [Value; 3] {
-    let (group, name) = ("networking.istio.io", "destinationrules.networking.istio.io");
+    let (group, name) = (
+        "networking.istio.io",
+        "destinationrules.networking.istio.io",
+    );
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let rbac = "rbac.authorization.k8s.io";
     [
@@ -216,23 +251,35 @@ fn destination_rules_say_how_endpoints_are_chosen() -> anyhow::Result<()> {
         let [_, mut second] = service("web", says("2")?, &json!({}));
         first["metadata"]["name"] = "web-1".into();
         second["metadata"]["name"] = "web-2".into();
-        apply(&rig, &[web, first, second, rule(&json!({"simple": "ROUND_ROBIN"}))])?;
+        apply(
+            &rig,
+            &[web, first, second, rule(&json!({"simple": "ROUND_ROBIN"}))],
+        )?;
         rig.node.process.start_again()?;
-        let twenty =
-            || -> anyhow::Result<String> { (0..20).map(|_| said_at(([10, 96, 0, 70], 80).into())).collect() };
+        let twenty = || -> anyhow::Result<String> {
+            (0..20)
+                .map(|_| said_at(([10, 96, 0, 70], 80).into()))
+                .collect()
+        };
         let in_turn = ["12".repeat(10), "21".repeat(10)];
         until("one endpoint after the other", || {
             let said = twenty()?;
             ensure!(in_turn.contains(&said), "{said}");
             Ok(())
         })?;
-        apply(&rig, &[rule(&json!({"consistentHash": {"useSourceIp": true}}))])?;
+        apply(
+            &rig,
+            &[rule(&json!({"consistentHash": {"useSourceIp": true}}))],
+        )?;
         until("one endpoint for one client", || {
             let said = twenty()?;
             ensure!(said == "1".repeat(20) || said == "2".repeat(20), "{said}");
             Ok(())
         })?;
-        apply(&rig, &[rule(&json!({"consistentHash": {"httpHeaderName": "user"}}))])?;
+        apply(
+            &rig,
+            &[rule(&json!({"consistentHash": {"httpHeaderName": "user"}}))],
+        )?;
         until_told(
             &rig,
             "Service default/web has a DestinationRule with consistentHash by something else than useSourceIp",

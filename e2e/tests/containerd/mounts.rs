@@ -34,7 +34,13 @@ impl Mounted {
     }
 
     fn memory(path: &Path) -> anyhow::Result<Self> {
-        mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), None::<&str>)?;
+        mount(
+            Some("tmpfs"),
+            path,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            None::<&str>,
+        )?;
         Ok(Self(path.to_owned()))
     }
 }
@@ -56,8 +62,7 @@ fn mounts_spread_as_they_should() -> anyhow::Result<()> {
     let with = |propagation: Option<&str>, privileged: bool| {
         let mut mount = json!({"name": "v", "mountPath": "/v", "mountPropagation": propagation});
         if propagation.is_none() {
-            mount =
-                json!({"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "IfPossible"});
+            mount = json!({"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "IfPossible"});
         }
         json!({"volumes": [{"name": "v", "hostPath": {"path": host, "type": "Directory"}}],
             "containers": [{"securityContext": {"privileged": privileged}, "volumeMounts": [mount]}]})
@@ -70,7 +75,11 @@ fn mounts_spread_as_they_should() -> anyhow::Result<()> {
                 spec: with(None, false),
                 inside: vec![("echo x 2>/dev/null > /v/x || echo refused", "refused")],
             },
-            Case { name: "follows", spec: with(Some("HostToContainer"), false), inside: vec![] },
+            Case {
+                name: "follows",
+                spec: with(Some("HostToContainer"), false),
+                inside: vec![],
+            },
             Case {
                 name: "leads",
                 spec: with(Some("Bidirectional"), true),
@@ -80,11 +89,23 @@ fn mounts_spread_as_they_should() -> anyhow::Result<()> {
     )?;
     let later = Mounted::memory(&host.join("later"))?;
     fs::write(host.join("later/file"), "")?;
-    ensure!(rig.inside("follows", "ls /v/later")? == "file\n", "a mount of the node is not seen");
-    ensure!(rig.inside("alone", "ls /v/later")?.is_empty(), "a mount is seen that should not be");
+    ensure!(
+        rig.inside("follows", "ls /v/later")? == "file\n",
+        "a mount of the node is not seen"
+    );
+    ensure!(
+        rig.inside("alone", "ls /v/later")?.is_empty(),
+        "a mount is seen that should not be"
+    );
     rig.inside("leads", "touch /v/theirs/file")?;
-    ensure!(host.join("theirs/file").exists(), "a mount of the pod is not seen on the node");
-    ensure!(rig.inside("follows", "ls /v/theirs")? == "file\n", "a mount of one pod is not seen in another");
+    ensure!(
+        host.join("theirs/file").exists(),
+        "a mount of the pod is not seen on the node"
+    );
+    ensure!(
+        rig.inside("follows", "ls /v/theirs")? == "file\n",
+        "a mount of one pod is not seen in another"
+    );
     drop(later);
     rig.inside("leads", "umount /v/theirs")?;
     drop(_shared);
@@ -125,21 +146,59 @@ fn host_paths_of_every_type() -> anyhow::Result<()> {
         on("block", &at("block"), "BlockDevice"),
     ];
     let bad = [
-        ("no-directory", on("no-directory", &at("file"), "Directory"), "file is not a directory"),
-        ("no-dir-made", on("no-dir-made", &at("file"), "DirectoryOrCreate"), "file is not a directory"),
-        ("no-file", on("no-file", &host, "File"), "host is not a file"),
-        ("none", on("none", &at("none"), "File"), "none is not a file"),
-        ("no-socket", on("no-socket", &at("file"), "Socket"), "file is not a socket"),
-        ("no-char", on("no-char", &at("block"), "CharDevice"), "block is not a chardevice"),
-        ("no-block", on("no-block", null, "BlockDevice"), "null is not a blockdevice"),
+        (
+            "no-directory",
+            on("no-directory", &at("file"), "Directory"),
+            "file is not a directory",
+        ),
+        (
+            "no-dir-made",
+            on("no-dir-made", &at("file"), "DirectoryOrCreate"),
+            "file is not a directory",
+        ),
+        (
+            "no-file",
+            on("no-file", &host, "File"),
+            "host is not a file",
+        ),
+        (
+            "none",
+            on("none", &at("none"), "File"),
+            "none is not a file",
+        ),
+        (
+            "no-socket",
+            on("no-socket", &at("file"), "Socket"),
+            "file is not a socket",
+        ),
+        (
+            "no-char",
+            on("no-char", &at("block"), "CharDevice"),
+            "block is not a chardevice",
+        ),
+        (
+            "no-block",
+            on("no-block", null, "BlockDevice"),
+            "null is not a blockdevice",
+        ),
     ];
     apply(&rig, &good)?;
-    apply(&rig, &bad.iter().map(|(_, pod, _)| pod.clone()).collect::<Vec<_>>())?;
+    apply(
+        &rig,
+        &bad.iter()
+            .map(|(_, pod, _)| pod.clone())
+            .collect::<Vec<_>>(),
+    )?;
     for pod in &good {
         rig.wait_ready(pod["metadata"]["name"].as_str().unwrap_or_default())?;
     }
     for (name, _, text) in &bad {
-        waits_with(&rig, name, "ContainerCreating", "hostPath type check failed")?;
+        waits_with(
+            &rig,
+            name,
+            "ContainerCreating",
+            "hostPath type check failed",
+        )?;
         wait_event(&rig, name, "FailedMount", text)?;
     }
     // what was not there comes, and the pod need not be made anew
@@ -151,8 +210,7 @@ fn host_paths_of_every_type() -> anyhow::Result<()> {
 #[test]
 fn a_token_is_replaced_before_it_expires() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
-    let source =
-        json!({"serviceAccountToken": {"path": "token", "expirationSeconds": 600, "audience": "store"}});
+    let source = json!({"serviceAccountToken": {"path": "token", "expirationSeconds": 600, "audience": "store"}});
     let volume = json!({"name": "t", "projected": {"sources": [source], "defaultMode": 256}});
     check(
         &rig,
@@ -169,24 +227,39 @@ fn a_token_is_replaced_before_it_expires() -> anyhow::Result<()> {
     let first = rig.inside("bearer", "cat /t/token")?;
     let read = claims(&first)?;
     let number = |field: &str| read[field].as_i64().unwrap_or_default();
-    ensure!(read["aud"] == json!(["store"]) || read["aud"] == "store", "for whom: {read}");
+    ensure!(
+        read["aud"] == json!(["store"]) || read["aud"] == "store",
+        "for whom: {read}"
+    );
     ensure!(number("exp") - number("iat") == 600, "how long: {read}");
     // as if five sixths of its life had passed: one that was given 500 s earlier
     let mut old = read.clone();
     old["iat"] = (number("iat") - 500).into();
     old["exp"] = (number("exp") - 500).into();
     let old = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(old.to_string()));
-    let uid =
-        rig.pod("bearer")?.context("no pod")?["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-    let file = rig.node.pods.join(uid).join("volumes/kubernetes.io~projected/t/..data/token");
+    let uid = rig.pod("bearer")?.context("no pod")?["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let file = rig
+        .node
+        .pods
+        .join(uid)
+        .join("volumes/kubernetes.io~projected/t/..data/token");
     rig.node.process.terminate()?;
     fs::write(&file, &old)?;
-    ensure!(rig.inside("bearer", "cat /t/token")? == old, "the pod sees another file");
+    ensure!(
+        rig.inside("bearer", "cat /t/token")? == old,
+        "the pod sees another file"
+    );
     rig.node.process.start_again()?;
     until("a new token", || {
         let now = rig.inside("bearer", "cat /t/token")?;
         let read = claims(&now)?;
-        ensure!(now != old && read["exp"].as_i64() >= Some(number("exp")), "{read}");
+        ensure!(
+            now != old && read["exp"].as_i64() >= Some(number("exp")),
+            "{read}"
+        );
         Ok(())
     })?;
     ensure!(
@@ -240,10 +313,21 @@ fn sub_paths_are_parts_of_volumes() -> anyhow::Result<()> {
         ],
     )?;
     apply(&rig, &[pod("out", &with(json!({"subPath": "outer/ssl"})))])?;
-    waits_with(&rig, "out", "CreateContainerConfigError", "leads out of the volume")?;
+    waits_with(
+        &rig,
+        "out",
+        "CreateContainerConfigError",
+        "leads out of the volume",
+    )?;
     // the part is bound again when the container starts again, to what is there then
-    rig.inside("directory", "mv /disk/real /disk/away; mkdir /disk/real; echo new > /disk/real/file")?;
-    rig.containerd.raw_cri.stop(&RealRig::container_id(&rig.wait_ready("directory")?, "main")?, 20)?;
+    rig.inside(
+        "directory",
+        "mv /disk/real /disk/away; mkdir /disk/real; echo new > /disk/real/file",
+    )?;
+    rig.containerd.raw_cri.stop(
+        &RealRig::container_id(&rig.wait_ready("directory")?, "main")?,
+        20,
+    )?;
     until("the new part", || {
         let found = rig.inside("directory", "cat /part/file")?;
         ensure!(found == "new\n", "{found:?}");

@@ -36,7 +36,11 @@ fn scratch() -> Value {
 /// The pod has been evicted or refused; its status.
 fn wait_evicted(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
     let seen = rig.wait_phase(name, "Failed")?;
-    ensure!(seen["status"]["reason"] == "Evicted", "{name}: {}", seen["status"]);
+    ensure!(
+        seen["status"]["reason"] == "Evicted",
+        "{name}: {}",
+        seen["status"]
+    );
     Ok(seen["status"].clone())
 }
 
@@ -56,8 +60,9 @@ fn wait_taint(rig: &RealRig, key: &str, there: bool) -> anyhow::Result<()> {
 fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     // a shell's variable is memory that is used
-    let hungry =
-        shell("x=$(head -c 40000000 /dev/zero | tr '\\0' x); trap 'exit 0' TERM; sleep 2147483647 & wait");
+    let hungry = shell(
+        "x=$(head -c 40000000 /dev/zero | tr '\\0' x); trap 'exit 0' TERM; sleep 2147483647 & wait",
+    );
     let mut modest = pod("modest", &json!({}));
     modest["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "64Mi"}});
     let mut system = pod("system", &json!({}));
@@ -71,24 +76,38 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
     for name in ["hungry", "modest", "system", "humble"] {
         rig.wait_ready(name)?;
     }
-    rig.restart_with(&[("evictionHard", NEVER_ENOUGH), ("evictionPressureTransitionPeriod", "1s")])?;
+    rig.restart_with(&[
+        ("evictionHard", NEVER_ENOUGH),
+        ("evictionPressureTransitionPeriod", "1s"),
+    ])?;
     rig.cloud.wait_node("MemoryPressure")?;
     let status = wait_evicted(&rig, "hungry")?;
     let message = status["message"].as_str().unwrap_or_default().to_owned();
     let begin = "The node was low on resource: memory. Threshold quantity: 1Ei, available: ";
     ensure!(message.starts_with(begin), "{message}");
     ensure!(message.contains("Container main was using "), "{message}");
-    ensure!(message.ends_with(", request is 0, has larger consumption of memory. "), "{message}");
+    ensure!(
+        message.ends_with(", request is 0, has larger consumption of memory. "),
+        "{message}"
+    );
     let conditions = status["conditions"].as_array().context("no conditions")?;
-    let disrupted =
-        conditions.iter().find(|one| one["type"] == "DisruptionTarget").context("no DisruptionTarget")?;
-    ensure!(disrupted["status"] == "True" && disrupted["reason"] == "TerminationByKubelet", "{disrupted}");
+    let disrupted = conditions
+        .iter()
+        .find(|one| one["type"] == "DisruptionTarget")
+        .context("no DisruptionTarget")?;
+    ensure!(
+        disrupted["status"] == "True" && disrupted["reason"] == "TerminationByKubelet",
+        "{disrupted}"
+    );
     ensure!(disrupted["message"] == message.as_str(), "{disrupted}");
     wait_evicted(&rig, "humble")?;
     wait_evicted(&rig, "modest")?;
     // the order in which the agent took them
     let log = rig.node.process.log();
-    let at = |name: &str| log.lines().position(|line| line.contains("evicted") && line.contains(name));
+    let at = |name: &str| {
+        log.lines()
+            .position(|line| line.contains("evicted") && line.contains(name))
+    };
     let order = ["humble", "hungry", "modest"].map(at);
     ensure!(order[0].is_some() && order.is_sorted(), "{order:?}");
     wait_taint(&rig, "node.kubernetes.io/memory-pressure", true)?;
@@ -96,7 +115,10 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
     let status = wait_evicted(&rig, "late")?;
     let refused = "Pod was rejected: The node had condition: [MemoryPressure]. ";
     ensure!(status["message"] == refused, "{status}");
-    ensure!(rig.pod("system")?.context("gone")?["status"]["phase"] == "Running", "it may not be evicted");
+    ensure!(
+        rig.pod("system")?.context("gone")?["status"]["phase"] == "Running",
+        "it may not be evicted"
+    );
     rig.restart_with(&[("evictionHard", ENOUGH)])?;
     rig.cloud.wait_node("MemoryPressure=False")?;
     wait_taint(&rig, "node.kubernetes.io/memory-pressure", false)?;
@@ -109,7 +131,10 @@ fn memory_pressure_evicts_in_order_refuses_and_ends() -> anyhow::Result<()> {
 #[test]
 fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()> {
     let mut rig = RealRig::start_on_small_disk("size=256m")?;
-    rig.restart_with(&[("evictionHard", HALF_A_DISK), ("evictionPressureTransitionPeriod", "1s")])?;
+    rig.restart_with(&[
+        ("evictionHard", HALF_A_DISK),
+        ("evictionPressureTransitionPeriod", "1s"),
+    ])?;
     let volume = scratch();
     apply(&rig, &[pod("small", &volume), pod("filler", &volume)])?;
     rig.wait_ready("small")?;
@@ -117,7 +142,8 @@ fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()
     rig.inside("filler", "head -c 150000000 /dev/zero > /scratch/much")?;
     let status = wait_evicted(&rig, "filler")?;
     let message = status["message"].as_str().unwrap_or_default();
-    let begin = "The node was low on resource: ephemeral-storage. Threshold quantity: 128Mi, available: ";
+    let begin =
+        "The node was low on resource: ephemeral-storage. Threshold quantity: 128Mi, available: ";
     ensure!(message.starts_with(begin), "{message}");
     rig.cloud.wait_node("DiskPressure=False")?;
     wait_taint(&rig, "node.kubernetes.io/disk-pressure", false)?;
@@ -125,20 +151,29 @@ fn a_disk_that_fills_is_emptied_by_evicting_who_filled_it() -> anyhow::Result<()
     apply(&rig, &[pod("next", &volume)])?;
     rig.wait_ready("next")?;
     let used = nix::sys::statvfs::statvfs(&rig.node.pods)?;
-    ensure!(used.blocks_available() > used.blocks() / 2, "the volume of the evicted pod is still there");
+    ensure!(
+        used.blocks_available() > used.blocks() / 2,
+        "the volume of the evicted pod is still there"
+    );
     Ok(())
 }
 
 #[test]
 fn a_disk_without_inodes_is_relieved_of_who_took_them() -> anyhow::Result<()> {
     let mut rig = RealRig::start_on_small_disk("size=256m,nr_inodes=4096")?;
-    rig.restart_with(&[("evictionHard", HALF_THE_INODES), ("evictionPressureTransitionPeriod", "1s")])?;
+    rig.restart_with(&[
+        ("evictionHard", HALF_THE_INODES),
+        ("evictionPressureTransitionPeriod", "1s"),
+    ])?;
     let volume = scratch();
     apply(&rig, &[pod("modest", &volume), pod("litterer", &volume)])?;
     rig.wait_ready("modest")?;
     rig.wait_ready("litterer")?;
     // few bytes, much room: only the number counts
-    rig.inside("litterer", "i=0; while [ $i -lt 2500 ]; do : > /scratch/$i; i=$((i+1)); done")?;
+    rig.inside(
+        "litterer",
+        "i=0; while [ $i -lt 2500 ]; do : > /scratch/$i; i=$((i+1)); done",
+    )?;
     let status = wait_evicted(&rig, "litterer")?;
     let message = status["message"].as_str().unwrap_or_default();
     let begin = "The node was low on resource: inodes. Threshold quantity: 2Ki, available: ";
@@ -147,7 +182,10 @@ fn a_disk_without_inodes_is_relieved_of_who_took_them() -> anyhow::Result<()> {
     wait_taint(&rig, "node.kubernetes.io/disk-pressure", false)?;
     rig.wait_ready("modest")?;
     let free = nix::sys::statvfs::statvfs(&rig.node.pods)?.files_free();
-    ensure!(free > 2048, "{free}: the files of the evicted pod are still there");
+    ensure!(
+        free > 2048,
+        "{free}: the files of the evicted pod are still there"
+    );
     Ok(())
 }
 
@@ -193,12 +231,20 @@ fn a_full_disk_holds_up_what_needs_it_and_nothing_else() -> anyhow::Result<()> {
     apply(&rig, &[pod("late", &volume)])?;
     until("the agent's word of the full disk", || {
         let log = rig.node.process.log();
-        let told = log.contains("No space left on device") || log.contains("database or disk is full");
-        ensure!(told, "{}", log.lines().rev().take(5).collect::<Vec<_>>().join("\n"));
+        let told =
+            log.contains("No space left on device") || log.contains("database or disk is full");
+        ensure!(
+            told,
+            "{}",
+            log.lines().rev().take(5).collect::<Vec<_>>().join("\n")
+        );
         Ok(())
     })?;
     ensure!(rig.node.process.runs(), "the agent has ended");
-    ensure!(rig.inside("steady", "echo well")?.trim() == "well", "the other pod is not well");
+    ensure!(
+        rig.inside("steady", "echo well")?.trim() == "well",
+        "the other pod is not well"
+    );
     fs::remove_file(&full)?;
     rig.wait_ready("late")?;
     let after = rig.wait_ready("steady")?;
@@ -217,14 +263,21 @@ fn a_pod_that_a_full_disk_holds_up_says_so_with_the_cure() -> anyhow::Result<()>
     let much = rig.node.pods.with_file_name("much");
     fs::create_dir(&much)?;
     let full = (0..).find_map(|number| fs::write(much.join(number.to_string()), []).err());
-    ensure!(full.as_ref().is_some_and(|error| error.kind() == ErrorKind::StorageFull), "{full:?}");
+    ensure!(
+        full.as_ref()
+            .is_some_and(|error| error.kind() == ErrorKind::StorageFull),
+        "{full:?}"
+    );
     let volume = scratch();
     apply(&rig, &[pod("late", &volume)])?;
     let cure = "check that the disk has room";
     waits_with(&rig, "late", "ContainerCreating", cure)?;
     wait_event(&rig, "late", "FailedMount", cure)?;
     let steady = rig.wait_ready("steady")?;
-    ensure!(steady["status"]["containerStatuses"][0]["restartCount"] == 0, "{steady}");
+    ensure!(
+        steady["status"]["containerStatuses"][0]["restartCount"] == 0,
+        "{steady}"
+    );
     fs::remove_dir_all(&much)?;
     rig.wait_ready("late")?;
     Ok(())
@@ -266,14 +319,23 @@ fn a_soft_threshold_gives_pods_time_and_process_ids_count() -> anyhow::Result<()
     rig.cloud.wait_node("PIDPressure")?;
     wait_taint(&rig, "node.kubernetes.io/pid-pressure", true)?;
     let status = wait_evicted(&rig, "polite")?;
-    ensure!(begun.elapsed() >= Duration::from_secs(3), "not borne for its grace period");
+    ensure!(
+        begun.elapsed() >= Duration::from_secs(3),
+        "not borne for its grace period"
+    );
     let message = status["message"].as_str().unwrap_or_default();
     let begin = "The node was low on resource: pids. Threshold quantity: 1Ei, available: ";
     ensure!(message.starts_with(begin), "{message}");
-    ensure!(fs::read_to_string(host.join("polite"))? == "bye\n", "it was not asked to end");
+    ensure!(
+        fs::read_to_string(host.join("polite"))? == "bye\n",
+        "it was not asked to end"
+    );
     apply(&rig, &[pod("late", &json!({}))])?;
     let refused = "Pod was rejected: The node had condition: [PIDPressure]. ";
-    ensure!(wait_evicted(&rig, "late")?["message"] == refused, "not refused");
+    ensure!(
+        wait_evicted(&rig, "late")?["message"] == refused,
+        "not refused"
+    );
     rig.restart_with(&[("evictionSoft", "{}"), ("evictionSoftGracePeriod", "{}")])?;
     rig.cloud.wait_node("PIDPressure=False")?;
     wait_taint(&rig, "node.kubernetes.io/pid-pressure", false)?;

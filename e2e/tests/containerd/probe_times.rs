@@ -38,7 +38,10 @@ struct Watch {
 impl Watch {
     fn start(rig: &RealRig, pod: &str, path: &str) -> anyhow::Result<Self> {
         let form = format!("jsonpath={{{path}}}{{\"\\n\"}}");
-        let mut command = rig.cloud.kubectl.command(&["get", "pod", pod, "-w", "-o", &form]);
+        let mut command = rig
+            .cloud
+            .kubectl
+            .command(&["get", "pod", pod, "-w", "-o", &form]);
         let mut kubectl = command.stdout(Stdio::piped()).spawn()?;
         let out = kubectl.stdout.take().context("kubectl has no output")?;
         let (sender, seen) = mpsc::sync_channel(LINES);
@@ -54,8 +57,10 @@ impl Watch {
     /// When it printed this first from now on.
     fn wait(&self, text: &str) -> anyhow::Result<SystemTime> {
         loop {
-            let (at, line) =
-                self.seen.recv_timeout(PROCESS_TIMEOUT).with_context(|| format!("never printed: {text}"))?;
+            let (at, line) = self
+                .seen
+                .recv_timeout(PROCESS_TIMEOUT)
+                .with_context(|| format!("never printed: {text}"))?;
             if line == text {
                 return Ok(at);
             }
@@ -81,7 +86,10 @@ fn lived(rig: &RealRig, id: &str) -> anyhow::Result<[SystemTime; 2]> {
 }
 
 fn count(answers: &[Answer], well: bool, before: SystemTime) -> usize {
-    answers.iter().filter(|answer| answer.well == well && answer.at <= before).count()
+    answers
+        .iter()
+        .filter(|answer| answer.well == well && answer.at <= before)
+        .count()
 }
 
 #[test]
@@ -91,7 +99,13 @@ fn what_a_probe_finds_is_seen_in_the_cloud_at_once() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let server = HttpServer::start()?;
     let probe = json!({"httpGet": {"port": server.port}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 30});
-    apply(&rig, &[pod("probed", &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe}]}))])?;
+    apply(
+        &rig,
+        &[pod(
+            "probed",
+            &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe}]}),
+        )],
+    )?;
     let watch = Watch::start(&rig, "probed", ".status.containerStatuses[0].ready")?;
     watch.wait("true")?;
     let mut took = Vec::new();
@@ -101,7 +115,9 @@ fn what_a_probe_finds_is_seen_in_the_cloud_at_once() -> anyhow::Result<()> {
         server.well.store(well, Ordering::SeqCst);
         let seen = watch.wait(&well.to_string())?;
         let answers = server.answers("");
-        let first = answers.iter().find(|answer| answer.well == well && answer.at >= before);
+        let first = answers
+            .iter()
+            .find(|answer| answer.well == well && answer.at >= before);
         took.push(seen.duration_since(first.context("no answer")?.at)?);
     }
     took.sort();
@@ -130,11 +146,21 @@ fn probes_begin_after_their_delay_and_count_to_their_thresholds() -> anyhow::Res
     )?;
     let watch = Watch::start(&rig, "ready", ".status.containerStatuses[0].ready")?;
     let at = watch.wait("true")?;
-    ensure!(count(&ready.answers(""), true, at) >= 2, "too few successes: {:?}", ready.answers(""));
+    ensure!(
+        count(&ready.answers(""), true, at) >= 2,
+        "too few successes: {:?}",
+        ready.answers("")
+    );
     ready.well.store(false, Ordering::SeqCst);
     let at = watch.wait("false")?;
-    ensure!(count(&ready.answers(""), false, at) >= 3, "too few failures: {:?}", ready.answers(""));
-    let first = until("a first probe", || alive.answers("").first().cloned().ok_or("none"))?;
+    ensure!(
+        count(&ready.answers(""), false, at) >= 3,
+        "too few failures: {:?}",
+        ready.answers("")
+    );
+    let first = until("a first probe", || {
+        alive.answers("").first().cloned().ok_or("none")
+    })?;
     alive.well.store(false, Ordering::SeqCst);
     let restarted = rig.wait_pod("alive", |pod| {
         if pod["status"]["containerStatuses"][0]["restartCount"] == 1 {
@@ -143,17 +169,31 @@ fn probes_begin_after_their_delay_and_count_to_their_thresholds() -> anyhow::Res
             Err("not yet".into())
         }
     })?;
-    let last = &restarted["status"]["containerStatuses"][0]["lastState"]["terminated"]["containerID"];
-    let id = last.as_str().and_then(|id| id.strip_prefix("containerd://")).context("no last container")?;
+    let last =
+        &restarted["status"]["containerStatuses"][0]["lastState"]["terminated"]["containerID"];
+    let id = last
+        .as_str()
+        .and_then(|id| id.strip_prefix("containerd://"))
+        .context("no last container")?;
     let [started, ended] = lived(&rig, id)?;
     // who is condemned is not probed any more: the number is exact
     let failures = count(&alive.answers(""), false, ended);
-    ensure!(failures == 3, "{failures} failures condemned it: {:?}", alive.answers(""));
+    ensure!(
+        failures == 3,
+        "{failures} failures condemned it: {:?}",
+        alive.answers("")
+    );
     let container = RealRig::container_id(&rig.pod("ready")?.context("it is gone")?, "main")?;
     let [other, _] = lived(&rig, &container)?;
-    for (start, first, delay) in [(started, Some(first), 2), (other, ready.answers("").first().cloned(), 3)] {
+    for (start, first, delay) in [
+        (started, Some(first), 2),
+        (other, ready.answers("").first().cloned(), 3),
+    ] {
         let waited = first.context("no probe")?.at.duration_since(start)?;
-        ensure!(waited >= Duration::from_secs(delay), "the first probe came after {waited:?}");
+        ensure!(
+            waited >= Duration::from_secs(delay),
+            "the first probe came after {waited:?}"
+        );
     }
     leaves_nothing(&rig)
 }

@@ -22,7 +22,11 @@ fn ready(pod: &Value) -> Result<(), String> {
 fn unready(pod: &Value) -> Result<(), String> {
     let status = &pod["status"]["containerStatuses"][0];
     let runs = status["state"]["running"].is_object() && status["restartCount"] == 0;
-    if runs && status["ready"] == false { Ok(()) } else { Err("it is not running and unready".into()) }
+    if runs && status["ready"] == false {
+        Ok(())
+    } else {
+        Err("it is not running and unready".into())
+    }
 }
 
 /// Waits for an event with this text.
@@ -58,7 +62,16 @@ pub(crate) fn https(rig: &RealRig, port: u16, mode: &str) -> anyhow::Result<Proc
     run(make.args(["-keyout", &key, "-out", &certificate]))?.success()?;
     let mut serve = Command::new("openssl");
     serve.current_dir(rig.directory.path());
-    serve.args(["s_server", mode, "-accept", &port.to_string(), "-key", &key, "-cert", &certificate]);
+    serve.args([
+        "s_server",
+        mode,
+        "-accept",
+        &port.to_string(),
+        "-key",
+        &key,
+        "-cert",
+        &certificate,
+    ]);
     let mut server = Process::start("openssl", serve, rig.directory.path())?;
     server.wait_for("ACCEPT")?;
     Ok(server)
@@ -77,20 +90,32 @@ fn readiness_probes_of_every_kind() -> anyhow::Result<()> {
         // on the node's network a port is one pod's
         let named = json!([{"name": "named", "containerPort": http.port}]);
         let ports = if name == "http" { named } else { json!([]) };
-        pod(name, &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe, "ports": ports}]}))
+        pod(
+            name,
+            &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe, "ports": ports}]}),
+        )
     };
     let headers = json!([{"name": "X-Probe", "value": "me"}]);
     apply(
         &rig,
         &[
-            probed("exec", json!({"exec": {"command": ["test", "!", "-e", "/tmp/bad"]}})),
+            probed(
+                "exec",
+                json!({"exec": {"command": ["test", "!", "-e", "/tmp/bad"]}}),
+            ),
             probed(
                 "http",
                 json!({"httpGet": {"port": "named", "path": "/ready?x=y", "httpHeaders": headers}}),
             ),
-            probed("https", json!({"httpGet": {"port": tls_port, "scheme": "HTTPS", "host": "localhost"}})),
+            probed(
+                "https",
+                json!({"httpGet": {"port": tls_port, "scheme": "HTTPS", "host": "localhost"}}),
+            ),
             probed("tcp", json!({"tcpSocket": {"port": tcp_port}})),
-            probed("grpc", json!({"grpc": {"port": grpc.port, "service": "store"}})),
+            probed(
+                "grpc",
+                json!({"grpc": {"port": grpc.port, "service": "store"}}),
+            ),
         ],
     )?;
     let all = ["exec", "http", "https", "tcp", "grpc"];
@@ -98,7 +123,11 @@ fn readiness_probes_of_every_kind() -> anyhow::Result<()> {
         rig.wait_pod(name, ready)?;
     }
     let request = http.asked("/ready?x=y").unwrap_or_default().to_lowercase();
-    for part in ["x-probe: me", "user-agent: kube-probe/", "get /ready?x=y http/1.1"] {
+    for part in [
+        "x-probe: me",
+        "user-agent: kube-probe/",
+        "get /ready?x=y http/1.1",
+    ] {
         ensure!(request.contains(part), "the request: {request}");
     }
     rig.inside("exec", "touch /tmp/bad")?;
@@ -132,8 +161,7 @@ fn liveness_and_startup_probes_restart() -> anyhow::Result<()> {
     let host = rig.directory.path().join("notes");
     fs::create_dir(&host)?;
     let noted = |name: &str, words: &str, probes: Value| {
-        let mut container =
-            json!({"command": ["sh", "-c", words], "volumeMounts": [{"name": "n", "mountPath": "/n"}]});
+        let mut container = json!({"command": ["sh", "-c", words], "volumeMounts": [{"name": "n", "mountPath": "/n"}]});
         if let (Value::Object(container), Value::Object(probes)) = (&mut container, probes) {
             container.extend(probes);
         }
@@ -155,10 +183,18 @@ fn liveness_and_startup_probes_restart() -> anyhow::Result<()> {
     apply(
         &rig,
         &[
-            noted("alive", forever, json!({"livenessProbe": probe("test ! -e /tmp/bad")})),
+            noted(
+                "alive",
+                forever,
+                json!({"livenessProbe": probe("test ! -e /tmp/bad")}),
+            ),
             // its own time is short, the pod's long
             noted("deaf", deaf, json!({"livenessProbe": short})),
-            noted("late", forever, json!({"startupProbe": patient, "livenessProbe": probe("test -e /n/up")})),
+            noted(
+                "late",
+                forever,
+                json!({"startupProbe": patient, "livenessProbe": probe("test -e /n/up")}),
+            ),
             noted("never", forever, json!({"startupProbe": never})),
             noted(
                 "slow",
@@ -187,18 +223,39 @@ fn liveness_and_startup_probes_restart() -> anyhow::Result<()> {
     rig.wait_pod("late", ready)?;
     rig.inside("alive", "touch /tmp/bad")?;
     fs::write(host.join("die"), "")?;
-    for (name, why) in [("alive", "liveness"), ("deaf", "liveness"), ("never", "startup")] {
+    for (name, why) in [
+        ("alive", "liveness"),
+        ("deaf", "liveness"),
+        ("never", "startup"),
+    ] {
         rig.wait_pod(name, |pod| {
-            let count = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default();
-            if count >= 1 { Ok(()) } else { Err("it is not restarted".into()) }
+            let count = pod["status"]["containerStatuses"][0]["restartCount"]
+                .as_u64()
+                .unwrap_or_default();
+            if count >= 1 {
+                Ok(())
+            } else {
+                Err("it is not restarted".into())
+            }
         })?;
-        wait_event(&rig, name, "Killing", &format!("Container main failed {why} probe, will be restarted"))?;
+        wait_event(
+            &rig,
+            name,
+            "Killing",
+            &format!("Container main failed {why} probe, will be restarted"),
+        )?;
     }
     fs::remove_file(host.join("die"))?;
     rig.wait_pod("alive", ready)?;
     let slow = rig.wait_pod("slow", ready)?;
-    ensure!(slow["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", slow["status"]);
-    rig.cloud.kubectl.run(&["delete", "pods", "--all", "--force", "--grace-period=0"])?;
+    ensure!(
+        slow["status"]["containerStatuses"][0]["restartCount"] == 0,
+        "{}",
+        slow["status"]
+    );
+    rig.cloud
+        .kubectl
+        .run(&["delete", "pods", "--all", "--force", "--grace-period=0"])?;
     leaves_nothing(&rig)
 }
 
@@ -214,16 +271,33 @@ fn started(pod: &Value, started: bool, restarts: u64) -> Result<(), String> {
 }
 
 #[test]
-fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_restart() -> anyhow::Result<()> {
+fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_restart()
+-> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let (http, grpc, ports) = (HttpServer::start()?, HealthServer::start()?, Ports::free()?);
     http.well.store(false, Ordering::SeqCst);
     grpc.well.store(false, Ordering::SeqCst);
     let kinds = [
-        ("http", json!({"httpGet": {"port": http.port}}), "HTTP probe failed with statuscode: 503"),
-        ("https", json!({"httpGet": {"port": ports.api, "scheme": "HTTPS"}}), "connection refused"),
-        ("tcp", json!({"tcpSocket": {"port": ports.https}}), "connection refused"),
-        ("grpc", json!({"grpc": {"port": grpc.port, "service": "store"}}), "service unhealthy"),
+        (
+            "http",
+            json!({"httpGet": {"port": http.port}}),
+            "HTTP probe failed with statuscode: 503",
+        ),
+        (
+            "https",
+            json!({"httpGet": {"port": ports.api, "scheme": "HTTPS"}}),
+            "connection refused",
+        ),
+        (
+            "tcp",
+            json!({"tcpSocket": {"port": ports.https}}),
+            "connection refused",
+        ),
+        (
+            "grpc",
+            json!({"grpc": {"port": grpc.port, "service": "store"}}),
+            "service unhealthy",
+        ),
     ];
     let pods = kinds.each_ref().map(|(name, how, _)| {
         let probe = |failures: u32| {
@@ -235,7 +309,10 @@ fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_rest
             probe
         };
         let container = json!({"startupProbe": probe(1000), "livenessProbe": probe(1)});
-        pod(name, &json!({"hostNetwork": true, "containers": [container]}))
+        pod(
+            name,
+            &json!({"hostNetwork": true, "containers": [container]}),
+        )
     });
     apply(&rig, &pods)?;
     for (name, _, text) in &kinds {
@@ -258,7 +335,12 @@ fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_rest
         // the startup probe of the next container keeps it from being condemned once more
         rig.wait_pod(name, |pod| started(pod, false, 1))?;
         wait_event(&rig, name, "Unhealthy", "Liveness probe failed: ")?;
-        wait_event(&rig, name, "Killing", "Container main failed liveness probe, will be restarted")?;
+        wait_event(
+            &rig,
+            name,
+            "Killing",
+            "Container main failed liveness probe, will be restarted",
+        )?;
     }
     http.well.store(true, Ordering::SeqCst);
     grpc.well.store(true, Ordering::SeqCst);
@@ -279,22 +361,37 @@ fn a_probe_that_takes_longer_than_its_timeout_has_failed() -> anyhow::Result<()>
     let probed = |name: &str, mut probe: Value| {
         probe["periodSeconds"] = 1.into();
         probe["timeoutSeconds"] = 1.into();
-        pod(name, &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe}]}))
+        pod(
+            name,
+            &json!({"hostNetwork": true, "containers": [{"readinessProbe": probe}]}),
+        )
     };
     apply(
         &rig,
         &[
             probed("exec", json!({"exec": {"command": ["sleep", "1000"]}})),
             probed("http", json!({"httpGet": {"port": port, "path": "/slow"}})),
-            probed("https", json!({"httpGet": {"port": port, "scheme": "HTTPS"}})),
+            probed(
+                "https",
+                json!({"httpGet": {"port": port, "scheme": "HTTPS"}}),
+            ),
             probed("grpc", json!({"grpc": {"port": port}})),
         ],
     )?;
     let waited = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
     for (name, text) in [
-        ("exec", "command timed out: \"sleep 1000\" timed out after 1s".to_owned()),
-        ("http", format!("Get \"http://127.0.0.1:{port}/slow\": {waited}")),
-        ("https", format!("Get \"https://127.0.0.1:{port}/\": {waited}")),
+        (
+            "exec",
+            "command timed out: \"sleep 1000\" timed out after 1s".to_owned(),
+        ),
+        (
+            "http",
+            format!("Get \"http://127.0.0.1:{port}/slow\": {waited}"),
+        ),
+        (
+            "https",
+            format!("Get \"https://127.0.0.1:{port}/\": {waited}"),
+        ),
         ("grpc", "within 1s".to_owned()),
     ] {
         wait_event(&rig, name, "Unhealthy", "Readiness probe failed: ")?;

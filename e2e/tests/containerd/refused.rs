@@ -15,10 +15,20 @@ use crate::{
 
 /// The words of the page for a field of a type.
 fn words(page: &str, kind: &str, field: &str) -> anyhow::Result<String> {
-    let section = page.split(&format!("## {kind}\n")).nth(1).context("no such type")?;
-    let row = section.lines().find(|line| line.starts_with(&format!("| `{field}` | refused | ")));
+    let section = page
+        .split(&format!("## {kind}\n"))
+        .nth(1)
+        .context("no such type")?;
+    let row = section
+        .lines()
+        .find(|line| line.starts_with(&format!("| `{field}` | refused | ")));
     let row = row.with_context(|| format!("{kind}.{field} is not refused"))?;
-    Ok(row.splitn(4, '|').nth(3).unwrap_or_default().trim_matches(['|', ' ']).to_owned())
+    Ok(row
+        .splitn(4, '|')
+        .nth(3)
+        .unwrap_or_default()
+        .trim_matches(['|', ' '])
+        .to_owned())
 }
 
 /// Each volume of a kind that is not supported, as small as the API takes it.
@@ -45,13 +55,19 @@ fn volumes() -> Vec<(&'static str, Value)> {
         ("gitRepo", json!({"repository": "https://example.com"})),
         ("glusterfs", json!({"endpoints": "e", "path": "p"})),
         ("image", json!({"reference": IMAGE})),
-        ("iscsi", json!({"targetPortal": "p", "iqn": "iqn.2015-02.example.com:test", "lun": 0})),
+        (
+            "iscsi",
+            json!({"targetPortal": "p", "iqn": "iqn.2015-02.example.com:test", "lun": 0}),
+        ),
         ("nfs", json!({"server": "s", "path": "/p"})),
         ("photonPersistentDisk", json!({"pdID": "d"})),
         ("portworxVolume", portable),
         ("quobyte", json!({"registry": "r:1", "volume": "v"})),
         ("rbd", json!({"monitors": ["m"], "image": "i"})),
-        ("scaleIO", json!({"gateway": "g", "system": "s", "volumeName": "v", "secretRef": {"name": "n"}})),
+        (
+            "scaleIO",
+            json!({"gateway": "g", "system": "s", "volumeName": "v", "secretRef": {"name": "n"}}),
+        ),
         ("storageos", json!({"volumeName": "v"})),
         ("vsphereVolume", json!({"volumePath": "p"})),
     ]
@@ -60,7 +76,10 @@ fn volumes() -> Vec<(&'static str, Value)> {
 for_both!(what_is_refused_says_so);
 
 fn what_is_refused_says_so(rig: Subject) -> anyhow::Result<()> {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pod-fields.md"))?;
+    let page = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/pod-fields.md"
+    ))?;
     let mut cases = Vec::new();
     for (kind, source) in volumes() {
         let spec = json!({"volumes": [{"name": "v", kind: source}], "containers": [{"volumeMounts": [{"name": "v", "mountPath": "/v"}]}]});
@@ -72,8 +91,7 @@ fn what_is_refused_says_so(rig: Subject) -> anyhow::Result<()> {
             words(&page, "Volume", kind)?,
         ));
     }
-    let trust =
-        json!({"projected": {"sources": [{"clusterTrustBundle": {"name": "n", "path": "p"}}]}, "name": "v"});
+    let trust = json!({"projected": {"sources": [{"clusterTrustBundle": {"name": "n", "path": "p"}}]}, "name": "v"});
     let device = json!({"volumes": [{"name": "v", "hostPath": {"path": "/dev/null"}}], "containers": [{"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}]});
     let only = json!({"volumes": [{"name": "v", "emptyDir": {}}],
         "containers": [{"volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "Enabled"}]}]});
@@ -90,19 +108,30 @@ fn what_is_refused_says_so(rig: Subject) -> anyhow::Result<()> {
     for (name, spec, (reason, event), text) in more {
         cases.push((name.to_owned(), spec, reason, event, text));
     }
-    let mut pods: Vec<Value> = cases.iter().map(|(name, spec, ..)| pod(name, spec)).collect();
+    let mut pods: Vec<Value> = cases
+        .iter()
+        .map(|(name, spec, ..)| pod(name, spec))
+        .collect();
     pods.push(pod("fine", &json!({})));
     let refused = apply(&rig, &pods).map_or_else(|error| format!("{error:#}"), |()| String::new());
     rig.as_ref().wait_ready("fine")?;
     let taken = rig.as_ref().pods()?;
-    ensure!(taken.len() > pods.len() - 5, "only {} of {} pods came to the node", taken.len(), pods.len());
+    ensure!(
+        taken.len() > pods.len() - 5,
+        "only {} of {} pods came to the node",
+        taken.len(),
+        pods.len()
+    );
     for (name, _, reason, event, text) in &cases {
         if taken.contains_key(name) {
             waits_with(&rig, name, reason, text)?;
             wait_event(&rig, name, event, text)?;
         } else {
             // what this API refuses itself never gets to a node
-            ensure!(refused.contains(&format!("Pod \"{name}\" is invalid")), "{name}: {refused}");
+            ensure!(
+                refused.contains(&format!("Pod \"{name}\" is invalid")),
+                "{name}: {refused}"
+            );
         }
     }
     rig.leaves_nothing()

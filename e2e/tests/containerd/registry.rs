@@ -42,10 +42,15 @@ impl Registry {
     /// Serves the image that is unpacked below `home`, the test's containerd.
     pub(crate) fn start(home: &Path) -> anyhow::Result<Self> {
         let parts = home.join("busybox-1");
-        let (config, layer) = (fs::read(parts.join("config.json"))?, fs::read(parts.join("layer.tar"))?);
+        let (config, layer) = (
+            fs::read(parts.join("config.json"))?,
+            fs::read(parts.join("layer.tar"))?,
+        );
         let describe = |kind: &str, digest: &str, size: usize| json!({"mediaType": kind, "digest": digest, "size": size});
-        let (config_digest, layer_digest) =
-            (digest(&parts.join("config.json"))?, digest(&parts.join("layer.tar"))?);
+        let (config_digest, layer_digest) = (
+            digest(&parts.join("config.json"))?,
+            digest(&parts.join("layer.tar"))?,
+        );
         let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST,
             "config": describe(CONFIG, &config_digest, config.len()),
             "layers": [describe(LAYER, &layer_digest, layer.len())]});
@@ -70,13 +75,22 @@ impl Registry {
                 thread::spawn(move || answer(&stream, &blobs, &digest, &given));
             }
         });
-        Ok(Self { host, digest: own, given })
+        Ok(Self {
+            host,
+            digest: own,
+            given,
+        })
     }
 }
 
 fn digest(path: &Path) -> anyhow::Result<String> {
     let said = run(Command::new("sha256sum").arg(path))?.success()?.text();
-    Ok(format!("sha256:{}", said.split_whitespace().next().context("sha256sum says nothing")?))
+    Ok(format!(
+        "sha256:{}",
+        said.split_whitespace()
+            .next()
+            .context("sha256sum says nothing")?
+    ))
 }
 
 fn answer(
@@ -98,7 +112,10 @@ fn answer(
     }
     let mut stream = stream;
     let mut words = first.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     if !known && !path.starts_with(OPEN) {
         return write!(
             stream,
@@ -107,7 +124,10 @@ fn answer(
     }
     let key = path.rsplit('/').next().unwrap_or_default();
     let Some((kind, bytes)) = blobs.get(key) else {
-        return write!(stream, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        return write!(
+            stream,
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        );
     };
     if *kind == MANIFEST
         && let Ok(mut given) = given.lock()
@@ -120,5 +140,9 @@ fn answer(
         "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ndocker-content-digest: {own}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         bytes.len()
     )?;
-    if method == "GET" { stream.write_all(bytes) } else { Ok(()) }
+    if method == "GET" {
+        stream.write_all(bytes)
+    } else {
+        Ok(())
+    }
 }

@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// A pod that says its name to whoever asks.
-const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
+const SERVE: &str =
+    "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
 /// A way that is closed is gone round within this time.
 const SWITCH: Duration = Duration::from_secs(3);
 
@@ -45,51 +46,96 @@ impl Two {
         let kubeconfig = directory.path().join("kubeconfig");
         // what goes from one machine to the other goes through this one
         fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
-        let machines =
-            [machine("edge-1", pods[0], directory.path())?, machine("edge-2", pods[1], directory.path())?];
+        let machines = [
+            machine("edge-1", pods[0], directory.path())?,
+            machine("edge-2", pods[1], directory.path())?,
+        ];
         let (cloud, line, relay) = cloud(directory.path(), &kubeconfig)?;
         let [one, two] = &machines;
-        let agents =
-            [agent(one, &line, relay, directory.path())?, agent(two, &line, relay, directory.path())?];
-        let (kubectl, api) = (Kubectl::new(&kubeconfig, directory.path()), Api::new(&kubeconfig)?);
+        let agents = [
+            agent(one, &line, relay, directory.path())?,
+            agent(two, &line, relay, directory.path())?,
+        ];
+        let (kubectl, api) = (
+            Kubectl::new(&kubeconfig, directory.path()),
+            Api::new(&kubeconfig)?,
+        );
         for name in ["edge-1", "edge-2"] {
-            until("the node", || api.get(&format!("/api/v1/nodes/{name}"))?.context("it is not there"))?;
-            kubectl.run(&["wait", "--for=condition=Ready", &format!("node/{name}"), "--timeout=60s"])?;
+            until("the node", || {
+                api.get(&format!("/api/v1/nodes/{name}"))?
+                    .context("it is not there")
+            })?;
+            kubectl.run(&[
+                "wait",
+                "--for=condition=Ready",
+                &format!("node/{name}"),
+                "--timeout=60s",
+            ])?;
         }
-        Ok(Self { agents, machines, cloud, api, kubectl, kubeconfig, _directory: directory })
+        Ok(Self {
+            agents,
+            machines,
+            cloud,
+            api,
+            kubectl,
+            kubeconfig,
+            _directory: directory,
+        })
     }
 
     /// Applies the objects and waits for these pods.
     fn apply(&self, objects: &[Value], pods: &[&str]) -> anyhow::Result<()> {
-        self.kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string())?;
+        self.kubectl
+            .apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string())?;
         for name in pods {
-            self.kubectl.run(&["wait", "--for=condition=Ready", &format!("pod/{name}"), "--timeout=100s"])?;
+            self.kubectl.run(&[
+                "wait",
+                "--for=condition=Ready",
+                &format!("pod/{name}"),
+                "--timeout=100s",
+            ])?;
         }
         Ok(())
     }
 
     fn pod(&self, name: &str) -> anyhow::Result<Value> {
-        self.api.get(&format!("/api/v1/namespaces/default/pods/{name}"))?.context("no such pod")
+        self.api
+            .get(&format!("/api/v1/namespaces/default/pods/{name}"))?
+            .context("no such pod")
     }
 
     fn service(&self, name: &str) -> anyhow::Result<String> {
-        let service =
-            self.api.get(&format!("/api/v1/namespaces/default/services/{name}"))?.context("none")?;
-        Ok(service["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned())
+        let service = self
+            .api
+            .get(&format!("/api/v1/namespaces/default/services/{name}"))?
+            .context("none")?;
+        Ok(service["spec"]["clusterIP"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned())
     }
 
     /// Which pod answers at a place, to a pod's container on one of the machines.
     fn who(&self, machine: usize, container: &str, place: &str) -> anyhow::Result<String> {
         let words = format!("printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {place} 80");
-        let said = self.machines[machine].cri()?.exec(container, &["sh", "-c", &words])?;
-        let name = said.lines().last().map(str::trim).filter(|_| said.contains("200 OK"));
-        name.map(str::to_owned).with_context(|| format!("{place} said {said:?}"))
+        let said = self.machines[machine]
+            .cri()?
+            .exec(container, &["sh", "-c", &words])?;
+        let name = said
+            .lines()
+            .last()
+            .map(str::trim)
+            .filter(|_| said.contains("200 OK"));
+        name.map(str::to_owned)
+            .with_context(|| format!("{place} said {said:?}"))
     }
 
     /// What `cloudsim mesh` tells.
     fn mesh(&self) -> anyhow::Result<Value> {
         let mut command = Command::new(binary(CLOUDSIM)?);
-        command.args(["mesh", "-o", "json", "--kubeconfig"]).arg(&self.kubeconfig);
+        command
+            .args(["mesh", "-o", "json", "--kubeconfig"])
+            .arg(&self.kubeconfig);
         Ok(serde_json::from_str(&run(&mut command)?.success()?.text())?)
     }
 
@@ -97,7 +143,9 @@ impl Two {
     fn path(&self) -> anyhow::Result<Value> {
         let mesh = self.mesh()?;
         let paths = mesh["paths"].as_array().into_iter().flatten();
-        let way = paths.into_iter().find(|way| way["from"] == "edge-1" && way["to"] == "edge-2");
+        let way = paths
+            .into_iter()
+            .find(|way| way["from"] == "edge-1" && way["to"] == "edge-2");
         Ok(way.cloned().unwrap_or_default())
     }
 
@@ -122,9 +170,21 @@ fn machine(name: &str, pods: &str, directory: &Path) -> anyhow::Result<Machine> 
 fn cloud(directory: &Path, kubeconfig: &Path) -> anyhow::Result<(Process, String, u16)> {
     let ports = Ports::free()?;
     let mut command = Command::new(binary(CLOUDSIM)?);
-    command.args(["up", "--address", "0.0.0.0", "--kubeconfig"]).arg(kubeconfig);
-    command.args(["--api-port", &ports.api.to_string(), "--https-port", &ports.https.to_string()]);
-    command.args(["--ws-port", &ports.ws.to_string(), "--tunnel-port", &ports.tunnel.to_string()]);
+    command
+        .args(["up", "--address", "0.0.0.0", "--kubeconfig"])
+        .arg(kubeconfig);
+    command.args([
+        "--api-port",
+        &ports.api.to_string(),
+        "--https-port",
+        &ports.https.to_string(),
+    ]);
+    command.args([
+        "--ws-port",
+        &ports.ws.to_string(),
+        "--tunnel-port",
+        &ports.tunnel.to_string(),
+    ]);
     command.args(["--relay-port", &ports.node.to_string()]);
     let mut cloud = Process::start(CLOUDSIM, command, directory)?;
     let line = join_line(&mut cloud, kubeconfig)?;
@@ -135,8 +195,14 @@ fn cloud(directory: &Path, kubeconfig: &Path) -> anyhow::Result<(Process, String
 fn agent(machine: &Machine, line: &str, relay: u16, directory: &Path) -> anyhow::Result<Process> {
     // the line has one of this machine's addresses; each machine reaches its own end of the cable
     let words: Vec<_> = line.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "--cloud").context("no cloud in the line")? + 1;
-    let port = words[at].rsplit_once(':').map_or(String::new(), |(_, port)| format!(":{port}"));
+    let at = words
+        .iter()
+        .position(|word| *word == "--cloud")
+        .context("no cloud in the line")?
+        + 1;
+    let port = words[at]
+        .rsplit_once(':')
+        .map_or(String::new(), |(_, port)| format!(":{port}"));
     let cloud = format!("{}{port}", machine.gateway);
     let line: Vec<_> = words
         .iter()
@@ -146,8 +212,10 @@ fn agent(machine: &Machine, line: &str, relay: u16, directory: &Path) -> anyhow:
     run(&mut machine.pasted(&format!("{} --no-start", line.join(" ")))?)?.success()?;
     let file = machine.path("etc/kubeedge/config/edgecore.yaml");
     let config = fs::read_to_string(&file)?;
-    let mesh =
-        format!("modules:\n  edgeMesh: {{enable: true, relay: {{server: '{}:{relay}'}}}}\n", machine.gateway);
+    let mesh = format!(
+        "modules:\n  edgeMesh: {{enable: true, relay: {{server: '{}:{relay}'}}}}\n",
+        machine.gateway
+    );
     ensure!(config.contains("\nmodules:\n"), "{config}");
     fs::write(&file, config.replacen("modules:\n", &mesh, 1))?;
     let mut command = machine.command("edge-agent");
@@ -158,7 +226,10 @@ fn agent(machine: &Machine, line: &str, relay: u16, directory: &Path) -> anyhow:
 }
 
 fn web(name: &str, node: &str) -> Value {
-    let mut web = pod(name, &json!({"nodeName": node, "containers": [{"command": ["sh", "-c", SERVE]}]}));
+    let mut web = pod(
+        name,
+        &json!({"nodeName": node, "containers": [{"command": ["sh", "-c", SERVE]}]}),
+    );
     web["metadata"]["labels"] = json!({"app": name});
     web
 }
@@ -181,10 +252,18 @@ fn a_service_on_another_machine_is_reached_directly_or_over_the_relay() -> anyho
         ip(&["route", "add", "10.88.0.0/16", "via", &near])?;
         ip(&["route", "add", "10.89.0.0/16", "via", &far])?;
         two.apply(
-            &[service("web"), web("web", "edge-2"), client("client", "edge-1"), client("beside", "edge-2")],
+            &[
+                service("web"),
+                web("web", "edge-2"),
+                client("client", "edge-1"),
+                client("beside", "edge-2"),
+            ],
             &["web", "client", "beside"],
         )?;
-        let (client, address) = (RealRig::container_id(&two.pod("client")?, "main")?, two.service("web")?);
+        let (client, address) = (
+            RealRig::container_id(&two.pod("client")?, "main")?,
+            two.service("web")?,
+        );
         until("the Service answers by its name", || {
             let who = two.who(0, &client, "web")?;
             ensure!(who == "web", "{who}");
@@ -198,10 +277,17 @@ fn a_service_on_another_machine_is_reached_directly_or_over_the_relay() -> anyho
         ip(&["route", "replace", "blackhole", "10.89.0.0/16"])?;
         let cut = Instant::now();
         ensure!(two.who(0, &client, "web")? == "web");
-        ensure!(cut.elapsed() < SWITCH, "{:?} until the relay", cut.elapsed());
+        ensure!(
+            cut.elapsed() < SWITCH,
+            "{:?} until the relay",
+            cut.elapsed()
+        );
         println!("over the relay {:?} after the cut", cut.elapsed());
         let path = two.until_path("relayed")?;
-        ensure!(path["sent"].as_u64() > Some(0) && path["received"].as_u64() > Some(0), "{path}");
+        ensure!(
+            path["sent"].as_u64() > Some(0) && path["received"].as_u64() > Some(0),
+            "{path}"
+        );
         let begun = Instant::now();
         ensure!(two.who(0, &client, &address)? == "web");
         println!("remembered: {:?}", begun.elapsed());
@@ -226,7 +312,9 @@ fn a_service_on_another_machine_is_reached_directly_or_over_the_relay() -> anyho
         ip(&["route", "replace", "blackhole", "10.89.0.0/16"])?;
         ensure!(two.who(1, &beside, "web")? == "web");
         ensure!(two.who(0, &client, "web").is_err(), "there is no way left");
-        two.agents.iter_mut().try_for_each(|agent| agent.terminate().map(drop))
+        two.agents
+            .iter_mut()
+            .try_for_each(|agent| agent.terminate().map(drop))
     })
 }
 
@@ -235,14 +323,27 @@ fn pods_of_two_machines_with_the_same_addresses_are_not_confused() -> anyhow::Re
     in_network_namespace(|| {
         let two = Two::start(["10.88.0.0/16", "10.88.0.0/16"])?;
         two.apply(
-            &[service("here"), service("there"), web("here", "edge-1"), web("there", "edge-2")],
+            &[
+                service("here"),
+                service("there"),
+                web("here", "edge-1"),
+                web("there", "edge-2"),
+            ],
             &["here", "there"],
         )?;
         let addresses: Vec<_> = ["here", "there"]
             .iter()
-            .map(|name| Ok(two.pod(name)?["status"]["podIP"].as_str().unwrap_or_default().to_owned()))
+            .map(|name| {
+                Ok(two.pod(name)?["status"]["podIP"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned())
+            })
             .collect::<anyhow::Result<_>>()?;
-        ensure!(addresses[0] == addresses[1], "the test wants one address on both: {addresses:?}");
+        ensure!(
+            addresses[0] == addresses[1],
+            "the test wants one address on both: {addresses:?}"
+        );
         two.apply(&[client("client", "edge-1")], &["client"])?;
         let client = RealRig::container_id(&two.pod("client")?, "main")?;
         for _ in 0..5 {

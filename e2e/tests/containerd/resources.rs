@@ -12,9 +12,15 @@ use crate::case::{Case, apply, check, leaves_nothing, pod};
 pub(crate) fn pid_of(argument: &str) -> anyhow::Result<String> {
     let found = fs::read_dir("/proc")?.flatten().find(|entry| {
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        words.split(|&byte| byte == 0).any(|word| word == argument.as_bytes())
+        words
+            .split(|&byte| byte == 0)
+            .any(|word| word == argument.as_bytes())
     });
-    Ok(found.context("no such process")?.file_name().to_string_lossy().into_owned())
+    Ok(found
+        .context("no such process")?
+        .file_name()
+        .to_string_lossy()
+        .into_owned())
 }
 
 /// An argument that no other test's process has.
@@ -54,22 +60,52 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
         ],
     )?;
     for (name, class, shares, quota, memory) in [
-        ("guaranteed", "Guaranteed", 204, Some(20_000), Some(32 << 20)),
+        (
+            "guaranteed",
+            "Guaranteed",
+            204,
+            Some(20_000),
+            Some(32 << 20),
+        ),
         ("burstable", "Burstable", 102, Some(50_000), None),
         ("best-effort", "BestEffort", 2, None, None),
     ] {
         let seen = rig.wait_ready(name)?;
-        ensure!(seen["status"]["qosClass"] == class, "{name}: {}", seen["status"]);
+        ensure!(
+            seen["status"]["qosClass"] == class,
+            "{name}: {}",
+            seen["status"]
+        );
         let found = ControlGroup::of(&pid_of(&unusual(name))?)?.allowed()?;
-        let expected = Allowed { cpu_share: cpu_share(shares), cpu_quota: quota, memory, ..found };
+        let expected = Allowed {
+            cpu_share: cpu_share(shares),
+            cpu_quota: quota,
+            memory,
+            ..found
+        };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
     }
     let score = |name: &str| -> anyhow::Result<i32> {
-        Ok(fs::read_to_string(format!("/proc/{}/oom_score_adj", pid_of(&unusual(name))?))?.trim().parse()?)
+        Ok(
+            fs::read_to_string(format!("/proc/{}/oom_score_adj", pid_of(&unusual(name))?))?
+                .trim()
+                .parse()?,
+        )
     };
-    let scores = [score("guaranteed")?, score("burstable")?, score("best-effort")?];
-    ensure!(scores.is_sorted() && scores[2] == 1000, "oom scores: {scores:?}");
-    ensure!(score("critical")? == scores[0], "what the node needs goes last: {}", score("critical")?);
+    let scores = [
+        score("guaranteed")?,
+        score("burstable")?,
+        score("best-effort")?,
+    ];
+    ensure!(
+        scores.is_sorted() && scores[2] == 1000,
+        "oom scores: {scores:?}"
+    );
+    ensure!(
+        score("critical")? == scores[0],
+        "what the node needs goes last: {}",
+        score("critical")?
+    );
     leaves_nothing(&rig)
 }
 
@@ -96,7 +132,11 @@ fn too_much_memory_ends_a_container() -> anyhow::Result<()> {
     rig.wait_pod("greedy", |pod| {
         let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
         let told = ended["reason"] == "OOMKilled" && ended["exitCode"] == 137;
-        if told { Ok(()) } else { Err("it was not killed for want of memory".to_owned()) }
+        if told {
+            Ok(())
+        } else {
+            Err("it was not killed for want of memory".to_owned())
+        }
     })?;
     leaves_nothing(&rig)
 }

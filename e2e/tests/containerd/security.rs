@@ -53,7 +53,10 @@ fn users() -> Vec<Case<'static>> {
             }),
             inside: vec![
                 ("stat -L -c '%u %a' /token/token", "1000 600"),
-                ("test -s /token/token && cat /token/token > /dev/null && echo read", "read"),
+                (
+                    "test -s /token/token && cat /token/token > /dev/null && echo read",
+                    "read",
+                ),
             ],
         },
         Case {
@@ -80,26 +83,38 @@ fn rights() -> Vec<Case<'static>> {
         Case {
             name: "read-only",
             spec: own(&json!({"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false})),
-            inside: vec![("echo x 2>/dev/null > /x || echo refused", "refused"), (NO_NEW, "1")],
+            inside: vec![
+                ("echo x 2>/dev/null > /x || echo refused", "refused"),
+                (NO_NEW, "1"),
+            ],
         },
         Case {
             name: "privileged",
             spec: own(&json!({"privileged": true})),
             inside: vec![
                 ("mount -t tmpfs none /var && echo mounted", "mounted"),
-                ("echo 1 > /proc/sys/net/ipv4/ip_forward && echo written", "written"),
+                (
+                    "echo 1 > /proc/sys/net/ipv4/ip_forward && echo written",
+                    "written",
+                ),
             ],
         },
         Case {
             name: "plain",
             spec: json!({}),
             inside: vec![
-                ("mount -t tmpfs none /var 2>/dev/null || echo refused", "refused"),
+                (
+                    "mount -t tmpfs none /var 2>/dev/null || echo refused",
+                    "refused",
+                ),
                 (UID, "0\t0\t0\t0"),
                 (GROUPS, "0"),
                 (NO_NEW, "0"),
                 (SECCOMP, "0"),
-                ("echo 1 2>/dev/null > /proc/sys/kernel/panic || echo refused", "refused"),
+                (
+                    "echo 1 2>/dev/null > /proc/sys/kernel/panic || echo refused",
+                    "refused",
+                ),
             ],
         },
         Case {
@@ -121,7 +136,9 @@ fn root_is_refused(rig: &RealRig) -> anyhow::Result<()> {
     rig.wait_pod("root", |pod| {
         let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
         let said = waiting["message"].as_str().unwrap_or_default();
-        match waiting["reason"] == "CreateContainerConfigError" && said.contains("image will run as root") {
+        match waiting["reason"] == "CreateContainerConfigError"
+            && said.contains("image will run as root")
+        {
             true => Ok(()),
             false => Err("it is not refused".to_owned()),
         }

@@ -20,11 +20,22 @@ const IDLE: Duration = Duration::from_secs(6);
 const SOON: Duration = Duration::from_secs(2);
 
 /// How long it took after the pod was applied, on an idle node, until its status was as `wanted`.
-fn took(rig: &RealRig, name: &str, spec: &Value, wanted: fn(&Value) -> bool) -> anyhow::Result<Duration> {
+fn took(
+    rig: &RealRig,
+    name: &str,
+    spec: &Value,
+    wanted: fn(&Value) -> bool,
+) -> anyhow::Result<Duration> {
     at(Instant::now() + IDLE);
     apply(rig, &[pod(name, spec)])?;
     let begun = Instant::now();
-    rig.wait_pod(name, |pod| if wanted(pod) { Ok(()) } else { Err(pod["status"].to_string()) })?;
+    rig.wait_pod(name, |pod| {
+        if wanted(pod) {
+            Ok(())
+        } else {
+            Err(pod["status"].to_string())
+        }
+    })?;
     Ok(begun.elapsed())
 }
 
@@ -39,7 +50,12 @@ fn is_ready(pod: &Value) -> bool {
 
 // printed on purpose: the harness keeps it for tests that fail
 #[allow(clippy::print_stderr)]
-fn soon(what: &str, spec: &Value, works: Duration, wanted: fn(&Value) -> bool) -> anyhow::Result<()> {
+fn soon(
+    what: &str,
+    spec: &Value,
+    works: Duration,
+    wanted: fn(&Value) -> bool,
+) -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let mut all = Vec::new();
     for number in 0..TRIES {
@@ -61,7 +77,12 @@ fn a_container_that_ends_at_once_is_seen_at_once() -> anyhow::Result<()> {
 #[test]
 fn an_init_container_that_ends_at_once_holds_up_nothing() -> anyhow::Result<()> {
     let init = json!({"name": "init", "image": IMAGE, "command": ["/bin/true"]});
-    soon("begins", &json!({"initContainers": [init]}), Duration::ZERO, is_ready)
+    soon(
+        "begins",
+        &json!({"initContainers": [init]}),
+        Duration::ZERO,
+        is_ready,
+    )
 }
 
 /// By then the lists are compared as seldom as before the start.

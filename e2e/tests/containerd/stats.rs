@@ -21,7 +21,9 @@ fn server(rig: &RealRig) -> SocketAddr {
 }
 
 fn summary(rig: &RealRig) -> anyhow::Result<Value> {
-    Ok(serde_json::from_str(&scrape::get(server(rig), "/stats/summary")?.success()?.body)?)
+    Ok(serde_json::from_str(
+        &scrape::get(server(rig), "/stats/summary")?.success()?.body,
+    )?)
 }
 
 /// What is said of the pod of this name.
@@ -34,7 +36,9 @@ fn of_pod(summary: &Value, name: &str) -> anyhow::Result<Value> {
 }
 
 fn number(value: &Value) -> anyhow::Result<u64> {
-    value.as_u64().with_context(|| format!("{value} is no number"))
+    value
+        .as_u64()
+        .with_context(|| format!("{value} is no number"))
 }
 
 /// Holds 32 MiB in memory, and has written a file to its own layer, to a volume and to its log.
@@ -70,10 +74,15 @@ fn what_containers_use_is_told() -> anyhow::Result<()> {
     let group = ControlGroup::of(&pid_of(&unusual("holder"))?)?;
     let told = until("the memory that is held", || {
         let told = of_pod(&summary(&rig)?, "holder")?;
-        let (told_bytes, real) =
-            (number(&told["containers"][0]["memory"]["workingSetBytes"])?, group.working_set()?);
+        let (told_bytes, real) = (
+            number(&told["containers"][0]["memory"]["workingSetBytes"])?,
+            group.working_set()?,
+        );
         ensure!(told_bytes > 32 << 20, "{told_bytes}");
-        ensure!(told_bytes.abs_diff(real) <= real / 10, "{told_bytes}, and the kernel says {real}");
+        ensure!(
+            told_bytes.abs_diff(real) <= real / 10,
+            "{told_bytes}, and the kernel says {real}"
+        );
         Ok(told)
     })?;
     let memory = &told["containers"][0]["memory"];
@@ -87,17 +96,35 @@ fn what_containers_use_is_told() -> anyhow::Result<()> {
     until("the files that were written", || {
         let told = of_pod(&summary(&rig)?, "holder")?;
         let container = &told["containers"][0];
-        ensure!(number(&container["rootfs"]["usedBytes"])? >= 4 << 20, "{container}");
-        ensure!(number(&container["rootfs"]["capacityBytes"])? > 0, "{container}");
+        ensure!(
+            number(&container["rootfs"]["usedBytes"])? >= 4 << 20,
+            "{container}"
+        );
+        ensure!(
+            number(&container["rootfs"]["capacityBytes"])? > 0,
+            "{container}"
+        );
         ensure!(number(&container["logs"]["usedBytes"])? > 0, "{container}");
         let volumes = told["volume"].as_array().context("no volumes")?;
-        let scratch = volumes.iter().find(|volume| volume["name"] == "scratch").context("no such volume")?;
+        let scratch = volumes
+            .iter()
+            .find(|volume| volume["name"] == "scratch")
+            .context("no such volume")?;
         ensure!(number(&scratch["usedBytes"])? >= 2 << 20, "{scratch}");
-        ensure!(number(&told["ephemeral-storage"]["usedBytes"])? >= 6 << 20, "{told}");
+        ensure!(
+            number(&told["ephemeral-storage"]["usedBytes"])? >= 6 << 20,
+            "{told}"
+        );
         Ok(())
     })?;
-    ensure!(number(&told["process_stats"]["process_count"])? >= 2, "{told}");
-    ensure!(told["network"]["name"] == "eth0" && told["network"]["rxBytes"].is_u64(), "{told}");
+    ensure!(
+        number(&told["process_stats"]["process_count"])? >= 2,
+        "{told}"
+    );
+    ensure!(
+        told["network"]["name"] == "eth0" && told["network"]["rxBytes"].is_u64(),
+        "{told}"
+    );
     leaves_nothing(&rig)
 }
 
@@ -118,7 +145,10 @@ fn a_busy_container_uses_more_and_more() -> anyhow::Result<()> {
         Ok(())
     })?;
     let idle = of_pod(&summary(&rig)?, "busy")?;
-    ensure!(number(&idle["containers"][0]["memory"]["workingSetBytes"])? < 32 << 20, "{idle}");
+    ensure!(
+        number(&idle["containers"][0]["memory"]["workingSetBytes"])? < 32 << 20,
+        "{idle}"
+    );
     leaves_nothing(&rig)
 }
 
@@ -128,25 +158,65 @@ fn every_page_is_served_from_real_containers() -> anyhow::Result<()> {
     apply(&rig, &pods())?;
     rig.wait_ready("holder")?;
     let page = |path: &str| scrape::get(server(&rig), path)?.samples();
-    let main = [("container", "main"), ("namespace", "default"), ("pod", "holder")];
+    let main = [
+        ("container", "main"),
+        ("namespace", "default"),
+        ("pod", "holder"),
+    ];
     for (path, name, labels) in [
         ("/metrics", "kubelet_running_pods", &[][..]),
-        ("/metrics", "kubelet_pleg_relist_duration_seconds_count", &[]),
-        ("/metrics", "kubelet_runtime_operations_total", &[("operation_type", "run_podsandbox")]),
+        (
+            "/metrics",
+            "kubelet_pleg_relist_duration_seconds_count",
+            &[],
+        ),
+        (
+            "/metrics",
+            "kubelet_runtime_operations_total",
+            &[("operation_type", "run_podsandbox")],
+        ),
         ("/metrics/resource", "node_cpu_usage_seconds_total", &[]),
-        ("/metrics/resource", "container_cpu_usage_seconds_total", &main),
-        ("/metrics/resource", "container_memory_working_set_bytes", &main),
-        ("/metrics/resource", "pod_memory_working_set_bytes", &main[1..]),
+        (
+            "/metrics/resource",
+            "container_cpu_usage_seconds_total",
+            &main,
+        ),
+        (
+            "/metrics/resource",
+            "container_memory_working_set_bytes",
+            &main,
+        ),
+        (
+            "/metrics/resource",
+            "pod_memory_working_set_bytes",
+            &main[1..],
+        ),
         ("/metrics/cadvisor", "container_memory_rss", &main),
-        ("/metrics/probes", "prober_probe_total", &[("probe_type", "Readiness"), ("result", "successful")]),
+        (
+            "/metrics/probes",
+            "prober_probe_total",
+            &[("probe_type", "Readiness"), ("result", "successful")],
+        ),
     ] {
         let samples = page(path).with_context(|| path.to_owned())?;
         ensure!(find(&samples, name, labels)?.value > 0.0, "{path}: {name}");
     }
     // nobody may have sent the pod anything yet
-    find(&page("/metrics/cadvisor")?, "container_network_receive_bytes_total", &main[1..])?;
+    find(
+        &page("/metrics/cadvisor")?,
+        "container_network_receive_bytes_total",
+        &main[1..],
+    )?;
     let pods: Value = serde_json::from_str(&scrape::get(server(&rig), "/pods")?.success()?.body)?;
-    ensure!(pods["items"].as_array().is_some_and(|items| items.len() == 2), "{pods}");
-    ensure!(scrape::get(server(&rig), "/healthz")?.success()?.body == "ok", "not well");
+    ensure!(
+        pods["items"]
+            .as_array()
+            .is_some_and(|items| items.len() == 2),
+        "{pods}"
+    );
+    ensure!(
+        scrape::get(server(&rig), "/healthz")?.success()?.body == "ok",
+        "not well"
+    );
     leaves_nothing(&rig)
 }

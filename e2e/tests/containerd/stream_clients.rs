@@ -41,13 +41,26 @@ fn terminals_and_kube_rs() -> anyhow::Result<()> {
     let asks = json!({"containers": [{"command": ["sh", "-c", "while read line; do echo got $line; done"], "stdin": true}]});
     // what was attached to once may end with that
     let names = ["asks-cloud", "asks-node"];
-    apply(&rig, &[pod("echo", &echo), pod(names[0], &asks), pod(names[1], &asks)])?;
+    apply(
+        &rig,
+        &[
+            pod("echo", &echo),
+            pod(names[0], &asks),
+            pod(names[1], &asks),
+        ],
+    )?;
     for name in ["echo", names[0], names[1]] {
         rig.wait_ready(name)?;
     }
     terminals(&rig)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    for (kubeconfig, asks) in [(rig.cloud.kubeconfig.clone(), names[0]), (rig.node.kubeconfig(), names[1])] {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    for (kubeconfig, asks) in [
+        (rig.cloud.kubeconfig.clone(), names[0]),
+        (rig.node.kubeconfig(), names[1]),
+    ] {
         let done = runtime.block_on(kube_rs(&kubeconfig, asks));
         done.with_context(|| format!("with {}", kubeconfig.display()))?;
     }
@@ -57,7 +70,9 @@ fn terminals_and_kube_rs() -> anyhow::Result<()> {
 fn terminals(rig: &RealRig) -> anyhow::Result<()> {
     let mut command = e2e::python("terminals.py")?;
     command.args(["echo", IMAGE]);
-    command.env("KUBECONFIG", &rig.cloud.kubeconfig).env("HOME", rig.directory.path());
+    command
+        .env("KUBECONFIG", &rig.cloud.kubeconfig)
+        .env("HOME", rig.directory.path());
     let said = run(&mut command)?;
     let told = said.clone().success()?.text();
     let told: Value = serde_json::from_str(&told).with_context(|| told.clone())?;
@@ -77,15 +92,30 @@ async fn kube_rs(kubeconfig: &Path, asks: &str) -> anyhow::Result<()> {
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
     let pods = Api::<Pod>::namespaced(Client::try_from(config)?, "default");
     let params = AttachParams::default().stdin(true).stderr(false);
-    let mut process = pods.exec("echo", ["sh", "-c", "read word; echo read $word; exit 3"], &params).await?;
+    let mut process = pods
+        .exec(
+            "echo",
+            ["sh", "-c", "read word; echo read $word; exit 3"],
+            &params,
+        )
+        .await?;
     let mut stdin = process.stdin().context("stdin")?;
     stdin.write_all(b"this\n").await?;
     let mut said = String::new();
     let mut stdout = process.stdout().context("stdout")?;
-    timeout(WAIT_TIMEOUT, stdout.read_to_string(&mut said)).await.context("no end of the command")??;
+    timeout(WAIT_TIMEOUT, stdout.read_to_string(&mut said))
+        .await
+        .context("no end of the command")??;
     ensure!(said == "read this\n", "{said:?}");
-    let status = process.take_status().context("a status")?.await.context("it has no status")?;
-    ensure!(status.reason.as_deref() == Some("NonZeroExitCode"), "{status:?}");
+    let status = process
+        .take_status()
+        .context("a status")?
+        .await
+        .context("it has no status")?;
+    ensure!(
+        status.reason.as_deref() == Some("NonZeroExitCode"),
+        "{status:?}"
+    );
 
     let mut attached = pods.attach(asks, &params).await?;
     let mut stdin = attached.stdin().context("stdin")?;
@@ -99,12 +129,20 @@ async fn kube_rs(kubeconfig: &Path, asks: &str) -> anyhow::Result<()> {
     attached.abort();
 
     let mut forwarded = pods.portforward("echo", &[7000]).await?;
-    let stream = forwarded.take_stream(7000).context("a stream of the port")?;
+    let stream = forwarded
+        .take_stream(7000)
+        .context("a stream of the port")?;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let sent: Vec<u8> = (0..=250).cycle().take(SENT).collect();
     let mut came = vec![0; SENT];
     let write = async { anyhow::Ok(writer.write_all(&sent).await?) };
-    let read = async { anyhow::Ok(timeout(WAIT_TIMEOUT, reader.read_exact(&mut came)).await.map(drop)?) };
+    let read = async {
+        anyhow::Ok(
+            timeout(WAIT_TIMEOUT, reader.read_exact(&mut came))
+                .await
+                .map(drop)?,
+        )
+    };
     tokio::try_join!(write, read)?;
     ensure!(came == sent, "other bytes come back");
     Ok(())

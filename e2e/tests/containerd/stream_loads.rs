@@ -44,7 +44,8 @@ fn much_at_a_time_through_one_tunnel() -> anyhow::Result<()> {
     let told = json!({"exec": {"command": ["test", "-e", "/tmp/told"]}, "periodSeconds": 1});
     let ready = json!({"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1});
     let talks = json!({"containers": [{"command": ["sh", "-c", talks], "readinessProbe": told}]});
-    let serves = json!({"containers": [{"command": ["sh", "-c", serves], "readinessProbe": ready}]});
+    let serves =
+        json!({"containers": [{"command": ["sh", "-c", serves], "readinessProbe": ready}]});
     apply(&rig, &[pod("talks", &talks), pod("serves", &serves)])?;
     rig.wait_ready("talks")?;
     rig.wait_ready("serves")?;
@@ -65,9 +66,16 @@ struct Follower {
 impl Follower {
     fn start(rig: &RealRig) -> anyhow::Result<Self> {
         let mut command = rig.cloud.kubectl.command(&["logs", "-f", "talks"]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let stdout = child.stdout.take().context("kubectl has no output")?;
-        Ok(Self { child, lines: BufReader::with_capacity(4096, stdout), next: 0 })
+        Ok(Self {
+            child,
+            lines: BufReader::with_capacity(4096, stdout),
+            next: 0,
+        })
     }
 
     /// Reads so many lines more, which are the next ones.
@@ -100,7 +108,10 @@ impl Drop for Follower {
 fn a_slow_reader(rig: &RealRig) -> anyhow::Result<()> {
     let mut log = Follower::start(rig)?;
     log.read(1)?;
-    let (from, back) = (rig.directory.path().join("sent"), rig.directory.path().join("back"));
+    let (from, back) = (
+        rig.directory.path().join("sent"),
+        rig.directory.path().join("back"),
+    );
     let bytes: Vec<u8> = (0..=250).cycle().take(COPIED).collect();
     fs::write(&from, &bytes)?;
     let kubectl = &rig.cloud.kubectl;
@@ -113,7 +124,10 @@ fn a_slow_reader(rig: &RealRig) -> anyhow::Result<()> {
         kubectl.run(&["cp", &from.display().to_string(), "serves:/tmp/copied"])?;
         log.read(1)?;
         kubectl.run(&["cp", "serves:/tmp/copied", &back.display().to_string()])?;
-        ensure!(fs::read(&back)? == bytes, "other bytes came back in round {round}");
+        ensure!(
+            fs::read(&back)? == bytes,
+            "other bytes came back in round {round}"
+        );
         fs::remove_file(&back)?;
         log.read(1)?;
     }
@@ -121,25 +135,39 @@ fn a_slow_reader(rig: &RealRig) -> anyhow::Result<()> {
 }
 
 fn many_connections(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
-    let mut command = rig.cloud.kubectl.command(&["port-forward", "pod/serves", ":7000", ":7001"]);
+    let mut command = rig
+        .cloud
+        .kubectl
+        .command(&["port-forward", "pod/serves", ":7000", ":7001"]);
     command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets);
     let mut process = Process::start("kubectl", command, rig.directory.path())?;
     process.wait_for("-> 7000")?;
     process.wait_for("-> 7001")?;
     let log = process.log();
     let port = |to: &str| {
-        let line =
-            log.lines().find(|line| line.starts_with("Forwarding from 127.0.0.1:") && line.ends_with(to));
-        let port = line.and_then(|line| line.strip_prefix("Forwarding from 127.0.0.1:")?.split(' ').next());
+        let line = log
+            .lines()
+            .find(|line| line.starts_with("Forwarding from 127.0.0.1:") && line.ends_with(to));
+        let port = line.and_then(|line| {
+            line.strip_prefix("Forwarding from 127.0.0.1:")?
+                .split(' ')
+                .next()
+        });
         anyhow::Ok(port.with_context(|| log.clone())?.parse::<u16>()?)
     };
     let (echoes, body) = (port("-> 7000")?, port("-> 7001")?);
     // one after the other to begin with: busybox's nc resets some of many that come together
-    let connections: Vec<_> = (0..CONNECTIONS).map(|_| begun(echoes)).collect::<Result<_, _>>()?;
-    let all: Vec<_> =
-        (0..).zip(connections).map(|(number, stream)| thread::spawn(move || echo(stream, number))).collect();
+    let connections: Vec<_> = (0..CONNECTIONS)
+        .map(|_| begun(echoes))
+        .collect::<Result<_, _>>()?;
+    let all: Vec<_> = (0..)
+        .zip(connections)
+        .map(|(number, stream)| thread::spawn(move || echo(stream, number)))
+        .collect();
     for one in all {
-        one.join().map_err(|_| anyhow!("a connection has failed"))?.with_context(|| process.log())?;
+        one.join()
+            .map_err(|_| anyhow!("a connection has failed"))?
+            .with_context(|| process.log())?;
     }
     let inside = rig.inside("serves", "md5sum < /tmp/body")?;
     let stream = TcpStream::connect(("127.0.0.1", body))?;
@@ -163,15 +191,25 @@ fn echo(mut stream: TcpStream, number: u8) -> anyhow::Result<()> {
     let mut writer = stream.try_clone()?;
     let writing = thread::spawn(move || writer.write_all(&vec![number; SENT]));
     let mut came = vec![0; SENT];
-    stream.read_exact(&mut came).with_context(|| format!("connection {number}"))?;
-    writing.join().map_err(|_| anyhow!("the writer has failed"))??;
-    ensure!(came == vec![number; SENT], "other bytes come back on connection {number}");
+    stream
+        .read_exact(&mut came)
+        .with_context(|| format!("connection {number}"))?;
+    writing
+        .join()
+        .map_err(|_| anyhow!("the writer has failed"))??;
+    ensure!(
+        came == vec![number; SENT],
+        "other bytes come back on connection {number}"
+    );
     Ok(stream.shutdown(Shutdown::Both)?)
 }
 
 /// What a program prints that reads a connection to its end.
 fn run_with_stdin(mut command: Command, stream: TcpStream) -> anyhow::Result<String> {
-    let child = command.stdin(OwnedFd::from(stream)).stdout(Stdio::piped()).spawn()?;
+    let child = command
+        .stdin(OwnedFd::from(stream))
+        .stdout(Stdio::piped())
+        .spawn()?;
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "{output:?}");
     Ok(String::from_utf8(output.stdout)?)

@@ -44,19 +44,33 @@ impl Tunnelled {
         let server = TunnelServer::start(&below("node/ca/rootCA.crt"))?;
         let ca = below("tunnel-ca.crt");
         fs::write(&ca, &server.ca)?;
-        let (at, ca) = (format!("127.0.0.1:{}", server.port), ca.display().to_string());
-        rig.node.set(&[("edgeStream.server", &at), ("tlsTunnelCAFile", &ca)])?;
+        let (at, ca) = (
+            format!("127.0.0.1:{}", server.port),
+            ca.display().to_string(),
+        );
+        rig.node
+            .set(&[("edgeStream.server", &at), ("tlsTunnelCAFile", &ca)])?;
         rig.node.process.start_again()?;
         rig.node.process.wait_for("edge-agent runs")?;
         let session = server.session()?;
-        ensure!(session.node() == (NODE, "127.0.0.1"), "{:?}", session.node());
-        Ok(Self { rig, server, session })
+        ensure!(
+            session.node() == (NODE, "127.0.0.1"),
+            "{:?}",
+            session.node()
+        );
+        Ok(Self {
+            rig,
+            server,
+            session,
+        })
     }
 
     fn run<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        self.server
-            .runtime
-            .block_on(async { timeout(PROCESS_TIMEOUT, work).await.context("it does not end")? })
+        self.server.runtime.block_on(async {
+            timeout(PROCESS_TIMEOUT, work)
+                .await
+                .context("it does not end")?
+        })
     }
 }
 
@@ -68,21 +82,29 @@ impl Lines {
     async fn count(&mut self, from: u64, to: u64) -> anyhow::Result<()> {
         for number in from..to {
             let mut line = String::new();
-            timeout(WAIT_TIMEOUT, self.0.read_line(&mut line)).await.context("the log stands still")??;
-            ensure!(line == format!("line {number}\n"), "{line:?} is not line {number}");
+            timeout(WAIT_TIMEOUT, self.0.read_line(&mut line))
+                .await
+                .context("the log stands still")??;
+            ensure!(
+                line == format!("line {number}\n"),
+                "{line:?} is not line {number}"
+            );
         }
         Ok(())
     }
 
     async fn end(mut self) -> anyhow::Result<String> {
         let mut rest = String::new();
-        timeout(WAIT_TIMEOUT, self.0.read_to_string(&mut rest)).await.context("the log has no end")??;
+        timeout(WAIT_TIMEOUT, self.0.read_to_string(&mut rest))
+            .await
+            .context("the log has no end")??;
         Ok(rest)
     }
 }
 
 /// Lines that are numbered, for as long as it is not asked to end.
-const COUNT: &str = "trap 'exit 0' TERM; i=0; while true; do echo line $i; i=$((i+1)); usleep 20000; done";
+const COUNT: &str =
+    "trap 'exit 0' TERM; i=0; while true; do echo line $i; i=$((i+1)); usleep 20000; done";
 
 #[test]
 fn logs() -> anyhow::Result<()> {
@@ -93,13 +115,24 @@ fn logs() -> anyhow::Result<()> {
         "initContainers": [{"name": "first", "image": e2e::containerd::IMAGE, "command": ["sh", "-c", "echo prepared; head -c 20000 /dev/zero | tr '\\0' x; echo; echo done"]}],
         "containers": [{"command": ["false"]}],
     });
-    let waits = json!({"containers": [{"image": "docker.io/e2e/none:1", "imagePullPolicy": "Never"}]});
-    apply(&here.rig, &[pod("counts", &counts), pod("fails", &fails), pod("waits", &waits)])?;
+    let waits =
+        json!({"containers": [{"image": "docker.io/e2e/none:1", "imagePullPolicy": "Never"}]});
+    apply(
+        &here.rig,
+        &[
+            pod("counts", &counts),
+            pod("fails", &fails),
+            pod("waits", &waits),
+        ],
+    )?;
     let counting = here.rig.wait_ready("counts")?;
     follows_a_rotation(&here, &counting)?;
     let of = |path: &str, query: &str| {
-        let body =
-            here.run(here.session.get(Kind::Logs, &format!("/containerLogs/default/{path}"), query))?;
+        let body = here.run(here.session.get(
+            Kind::Logs,
+            &format!("/containerLogs/default/{path}"),
+            query,
+        ))?;
         anyhow::Ok(String::from_utf8(body)?)
     };
     here.rig.wait_phase("fails", "Failed")?;
@@ -110,7 +143,8 @@ fn logs() -> anyhow::Result<()> {
     ensure!(of("fails/first", "limitBytes=5")? == "prepa");
     let stamped = of("fails/first", "tailLines=1&timestamps=true")?;
     ensure!(
-        stamped.ends_with("Z done\n") && stamped.len() == "2026-11-26T12:00:00.123456789Z done\n".len(),
+        stamped.ends_with("Z done\n")
+            && stamped.len() == "2026-11-26T12:00:00.123456789Z done\n".len(),
         "{stamped}"
     );
     ensure!(of("fails/first", "sinceTime=2100-01-01T00:00:00Z")?.is_empty());
@@ -124,9 +158,21 @@ fn logs() -> anyhow::Result<()> {
     })?;
     for (path, query, words) in [
         ("none/main", "", "pod \"none\" does not exist\n"),
-        ("counts/none", "", "container \"none\" not found in pod \"counts\"\n"),
-        ("fails/main", "previous=true", "previous terminated container \"main\" in pod \"fails\" not found"),
-        ("counts/main", "tailLines=-1", "{\"message\": \"Invalid request.\"}\n"),
+        (
+            "counts/none",
+            "",
+            "container \"none\" not found in pod \"counts\"\n",
+        ),
+        (
+            "fails/main",
+            "previous=true",
+            "previous terminated container \"main\" in pod \"fails\" not found",
+        ),
+        (
+            "counts/main",
+            "tailLines=-1",
+            "{\"message\": \"Invalid request.\"}\n",
+        ),
     ] {
         let told = of(path, query)?;
         ensure!(told == words, "{path}?{query}: {told}");
@@ -148,34 +194,65 @@ fn follows_a_rotation(here: &Tunnelled, counting: &Value) -> anyhow::Result<()> 
     let id = RealRig::container_id(counting, "main")?;
     let follow = async |query: &str| {
         let request = Connect::new(0, "/containerLogs/default/counts/main", query);
-        anyhow::Ok(Lines(BufReader::new(here.session.connect(Kind::Logs, request).await?)))
+        anyhow::Ok(Lines(BufReader::new(
+            here.session.connect(Kind::Logs, request).await?,
+        )))
     };
     let mut lines = here.run(follow("follow=true"))?;
     here.run(lines.count(0, 20))?;
     let uid = counting["metadata"]["uid"].as_str().context("no uid")?;
-    let log = here.rig.logs().join(format!("default_counts_{uid}/main/0.log"));
+    let log = here
+        .rig
+        .logs()
+        .join(format!("default_counts_{uid}/main/0.log"));
     for round in 1..=3 {
         // as the agent does it
-        fs::rename(&log, log.with_file_name(format!("0.log.2026112{round}-120000")))?;
-        let request = ReopenContainerLogRequest { container_id: id.clone() };
-        here.rig.containerd.raw_cri.runtime(async |mut client| client.reopen_container_log(request).await)?;
+        fs::rename(
+            &log,
+            log.with_file_name(format!("0.log.2026112{round}-120000")),
+        )?;
+        let request = ReopenContainerLogRequest {
+            container_id: id.clone(),
+        };
+        here.rig
+            .containerd
+            .raw_cri
+            .runtime(async |mut client| client.reopen_container_log(request).await)?;
         here.run(lines.count(20 * round, 20 * (round + 1)))?;
     }
     // one that nobody reads, beside which a command runs
     let _unread = here.run(follow("follow=true"))?;
-    let said = here.run(run(&here.session, "/exec/default/counts/main", &["echo", "beside"], b""))?;
-    ensure!(said.stdout == b"beside\n" && said.code() == Some(0), "{said:?}");
+    let said = here.run(run(
+        &here.session,
+        "/exec/default/counts/main",
+        &["echo", "beside"],
+        b"",
+    ))?;
+    ensure!(
+        said.stdout == b"beside\n" && said.code() == Some(0),
+        "{said:?}"
+    );
     here.rig.containerd.raw_cri.stop(&id, 0)?;
     let rest = here.run(lines.end())?;
-    ensure!(rest.starts_with("line 80\n"), "until the container's end: {rest:?}");
+    ensure!(
+        rest.starts_with("line 80\n"),
+        "until the container's end: {rest:?}"
+    );
     Ok(())
 }
 
 /// The log of the instance before, after a restart.
-fn previous(here: &Tunnelled, of: impl Fn(&str, &str) -> anyhow::Result<String>) -> anyhow::Result<()> {
+fn previous(
+    here: &Tunnelled,
+    of: impl Fn(&str, &str) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
     here.rig.wait_pod("counts", |pod| {
         let status = &pod["status"]["containerStatuses"][0];
-        if status["restartCount"] == 1 && status["ready"] == true { Ok(()) } else { Err(status.to_string()) }
+        if status["restartCount"] == 1 && status["ready"] == true {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
     })?;
     until("the log of the instance before", || {
         let before = of("counts/main", "previous=true&tailLines=1")?;
@@ -200,7 +277,10 @@ impl Said {
         if self.status["status"] == "Success" {
             return Some(0);
         }
-        self.status["details"]["causes"][0]["message"].as_str()?.parse().ok()
+        self.status["details"]["causes"][0]["message"]
+            .as_str()?
+            .parse()
+            .ok()
     }
 }
 
@@ -215,19 +295,39 @@ struct Exec {
 }
 
 async fn exec(session: &Session, path: &str, command: &[&str], tty: bool) -> anyhow::Result<Exec> {
-    let mut query: Vec<String> = command.iter().map(|word| format!("command={}", encoded(word))).collect();
+    let mut query: Vec<String> = command
+        .iter()
+        .map(|word| format!("command={}", encoded(word)))
+        .collect();
     query.extend(["input=1", "output=1", if tty { "tty=1" } else { "error=1" }].map(str::to_owned));
-    let kind = if path.starts_with("/attach") { Kind::Attach } else { Kind::Exec };
-    let stream = session.upgrade(kind, path, &query.join("&"), "v4.channel.k8s.io").await?;
+    let kind = if path.starts_with("/attach") {
+        Kind::Attach
+    } else {
+        Kind::Exec
+    };
+    let stream = session
+        .upgrade(kind, path, &query.join("&"), "v4.channel.k8s.io")
+        .await?;
     let (spdy, _incoming, driver) = session::new(stream, Role::Client);
     tokio::spawn(driver.run());
-    let open = async |kind: &str| spdy.open(Headers::new().with("streamtype", kind), false).await;
+    let open = async |kind: &str| {
+        spdy.open(Headers::new().with("streamtype", kind), false)
+            .await
+    };
     Ok(Exec {
         error: open("error").await?,
         stdin: open("stdin").await?,
         stdout: open("stdout").await?,
-        stderr: if tty { None } else { Some(open("stderr").await?) },
-        resize: if tty { Some(open("resize").await?) } else { None },
+        stderr: if tty {
+            None
+        } else {
+            Some(open("stderr").await?)
+        },
+        resize: if tty {
+            Some(open("resize").await?)
+        } else {
+            None
+        },
         _session: spdy,
     })
 }
@@ -238,21 +338,39 @@ fn encoded(word: &str) -> String {
 
 async fn all(stream: &mut Stream) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    timeout(WAIT_TIMEOUT, stream.read_to_end(&mut bytes)).await.context("a stream has no end")??;
+    timeout(WAIT_TIMEOUT, stream.read_to_end(&mut bytes))
+        .await
+        .context("a stream has no end")??;
     Ok(bytes)
 }
 
 /// Runs a command to its end, with this on its standard input.
-async fn run(session: &Session, path: &str, command: &[&str], input: &[u8]) -> anyhow::Result<Said> {
+async fn run(
+    session: &Session,
+    path: &str,
+    command: &[&str],
+    input: &[u8],
+) -> anyhow::Result<Said> {
     let mut exec = exec(session, path, command, false).await?;
-    let Exec { error, stdin, stdout, stderr, .. } = &mut exec;
+    let Exec {
+        error,
+        stdin,
+        stdout,
+        stderr,
+        ..
+    } = &mut exec;
     let stderr = stderr.as_mut().context("without a terminal")?;
     let write = async {
         stdin.write_all(input).await?;
         anyhow::Ok(stdin.shutdown().await?)
     };
-    let ((), stdout, stderr, status) = tokio::try_join!(write, all(stdout), all(stderr), all(error))?;
-    Ok(Said { stdout, stderr, status: serde_json::from_slice(&status)? })
+    let ((), stdout, stderr, status) =
+        tokio::try_join!(write, all(stdout), all(stderr), all(error))?;
+    Ok(Said {
+        stdout,
+        stderr,
+        status: serde_json::from_slice(&status)?,
+    })
 }
 
 /// Answers each connection with what it says.
@@ -269,14 +387,25 @@ fn commands_and_ports() -> anyhow::Result<()> {
     let path = "/exec/default/echo/main";
     let script = "echo out; echo err >&2; exit 7";
     let said = here.run(run(&here.session, path, &["sh", "-c", script], b""))?;
-    ensure!(said.stdout == b"out\n" && said.stderr == b"err\n" && said.code() == Some(7), "{said:?}");
+    ensure!(
+        said.stdout == b"out\n" && said.stderr == b"err\n" && said.code() == Some(7),
+        "{said:?}"
+    );
     ensure!(said.status["reason"] == "NonZeroExitCode", "{said:?}");
     // every byte, and an end that the command sees
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     let said = here.run(run(&here.session, path, &["cat"], &bytes))?;
-    ensure!(said.stdout == bytes && said.code() == Some(0), "{} bytes, {:?}", said.stdout.len(), said.status);
+    ensure!(
+        said.stdout == bytes && said.code() == Some(0),
+        "{} bytes, {:?}",
+        said.stdout.len(),
+        said.status
+    );
     let none = here.run(run(&here.session, path, &["no-such-program"], b""))?;
-    ensure!(none.status["status"] == "Failure" && none.code().is_none(), "{none:?}");
+    ensure!(
+        none.status["status"] == "Failure" && none.code().is_none(),
+        "{none:?}"
+    );
     terminal(&here, path)?;
     attached(&here)?;
     forwards(&here)?;
@@ -297,7 +426,10 @@ fn terminal(here: &Tunnelled, path: &str) -> anyhow::Result<()> {
         let shown = all(&mut exec.stdout).await?;
         Ok((String::from_utf8(shown)?, all(&mut exec.error).await?))
     })?;
-    ensure!(shown.contains("\r\n43 101\r\n") && shown.contains("/dev/pts/"), "{shown:?}");
+    ensure!(
+        shown.contains("\r\n43 101\r\n") && shown.contains("/dev/pts/"),
+        "{shown:?}"
+    );
     let status: Value = serde_json::from_slice(&status)?;
     ensure!(status["details"]["causes"][0]["message"] == "3", "{status}");
     Ok(())
@@ -308,7 +440,9 @@ fn attached(here: &Tunnelled) -> anyhow::Result<()> {
         let mut attached = exec(&here.session, "/attach/default/asks/main", &[], false).await?;
         attached.stdin.write_all(b"this\n").await?;
         let mut answer = [0; 9];
-        timeout(WAIT_TIMEOUT, attached.stdout.read_exact(&mut answer)).await.context("no answer")??;
+        timeout(WAIT_TIMEOUT, attached.stdout.read_exact(&mut answer))
+            .await
+            .context("no answer")??;
         ensure!(&answer == b"got this\n", "{answer:?}");
         Ok(())
     })
@@ -317,23 +451,36 @@ fn attached(here: &Tunnelled) -> anyhow::Result<()> {
 /// A mebibyte to a port and back, and what is said of a port on which nobody listens.
 fn forwards(here: &Tunnelled) -> anyhow::Result<()> {
     here.run(async {
-        let stream =
-            here.session.upgrade(Kind::Exec, "/portForward/default/echo", "", "portforward.k8s.io").await?;
+        let stream = here
+            .session
+            .upgrade(
+                Kind::Exec,
+                "/portForward/default/echo",
+                "",
+                "portforward.k8s.io",
+            )
+            .await?;
         let (spdy, _incoming, driver) = session::new(stream, Role::Client);
         tokio::spawn(driver.run());
         let pair = async |port: &str, request: &str| {
             let headers = |kind: &str| {
-                Headers::new().with("streamtype", kind).with("port", port).with("requestid", request)
+                Headers::new()
+                    .with("streamtype", kind)
+                    .with("port", port)
+                    .with("requestid", request)
             };
             let error = spdy.open(headers("error"), true).await?;
             anyhow::Ok((error, spdy.open(headers("data"), false).await?))
         };
         let (_error, data) = pair("7000", "0").await?;
-        let sent: Vec<u8> = (0..1024 * 1024_u32).map(|number| (number % 251) as u8).collect();
+        let sent: Vec<u8> = (0..1024 * 1024_u32)
+            .map(|number| (number % 251) as u8)
+            .collect();
         let (mut reader, mut writer) = tokio::io::split(data);
         let mut came = vec![0; sent.len()];
         let write = async { anyhow::Ok(writer.write_all(&sent).await?) };
-        let read = async { anyhow::Ok(timeout(WAIT_TIMEOUT, reader.read_exact(&mut came)).await??) };
+        let read =
+            async { anyhow::Ok(timeout(WAIT_TIMEOUT, reader.read_exact(&mut came)).await??) };
         tokio::try_join!(write, read).context("a mebibyte and back")?;
         ensure!(came == sent, "other bytes come back");
         let (mut error, _data) = pair("7001", "1").await?;
@@ -349,12 +496,18 @@ fn leaves(here: &Tunnelled, path: &str) -> anyhow::Result<()> {
         let mut exec = exec(
             &here.session,
             path,
-            &["sh", "-c", "echo $$ > /tmp/pid; echo begun; cat; rm /tmp/pid"],
+            &[
+                "sh",
+                "-c",
+                "echo $$ > /tmp/pid; echo begun; cat; rm /tmp/pid",
+            ],
             false,
         )
         .await?;
         let mut begun = [0; 6];
-        timeout(WAIT_TIMEOUT, exec.stdout.read_exact(&mut begun)).await.context("no beginning")??;
+        timeout(WAIT_TIMEOUT, exec.stdout.read_exact(&mut begun))
+            .await
+            .context("no beginning")??;
         Ok(())
     })?;
     until("the end of the command", || {
@@ -366,7 +519,12 @@ fn leaves(here: &Tunnelled, path: &str) -> anyhow::Result<()> {
 
 fn refusals(here: &Tunnelled) -> anyhow::Result<()> {
     for (path, query, status, words) in [
-        ("/exec/default/none/main", "output=1&command=true", "404 Not Found", "pod does not exist"),
+        (
+            "/exec/default/none/main",
+            "output=1&command=true",
+            "404 Not Found",
+            "pod does not exist",
+        ),
         (
             "/exec/default/echo/none",
             "output=1&command=true",
@@ -379,11 +537,22 @@ fn refusals(here: &Tunnelled) -> anyhow::Result<()> {
             "400 Bad Request",
             "you must specify at least 1 of stdin, stdout, stderr",
         ),
-        ("/run/default/echo/main", "cmd=true", "404 Not Found", "404 page not found"),
+        (
+            "/run/default/echo/main",
+            "cmd=true",
+            "404 Not Found",
+            "404 page not found",
+        ),
     ] {
-        let refused = here.run(here.session.upgrade(Kind::Exec, path, query, "v4.channel.k8s.io"));
+        let refused = here.run(
+            here.session
+                .upgrade(Kind::Exec, path, query, "v4.channel.k8s.io"),
+        );
         let head = refused.err().context("it is not refused")?.to_string();
-        ensure!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{path}: {head}");
+        ensure!(
+            head.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+            "{path}: {head}"
+        );
         let body = here.run(async {
             let request = Connect::new(0, path, query)
                 .method("POST")

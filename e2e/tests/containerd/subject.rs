@@ -51,13 +51,21 @@ impl Subject {
             Self::Real(rig) => return case::leaves_nothing(rig),
             Self::Simulated(rig) => rig,
         };
-        rig.cloud.kubectl.run(&["delete", "pods", "--all", "--wait=false"])?;
+        rig.cloud
+            .kubectl
+            .run(&["delete", "pods", "--all", "--wait=false"])?;
         until("a node without a trace of pods", || {
-            let (sandboxes, containers) = (rig.runtime.cri.sandboxes()?, rig.runtime.cri.containers()?);
-            ensure!(sandboxes.0.is_empty() && sandboxes.1.is_empty(), "sandboxes: {sandboxes:?}");
+            let (sandboxes, containers) =
+                (rig.runtime.cri.sandboxes()?, rig.runtime.cri.containers()?);
+            ensure!(
+                sandboxes.0.is_empty() && sandboxes.1.is_empty(),
+                "sandboxes: {sandboxes:?}"
+            );
             ensure!(containers.is_empty(), "containers: {containers:?}");
             let logs = rig.directory.path().join("node/logs");
-            let left: Vec<_> = fs::read_dir(&rig.node.pods)?.chain(fs::read_dir(logs)?).collect();
+            let left: Vec<_> = fs::read_dir(&rig.node.pods)?
+                .chain(fs::read_dir(logs)?)
+                .collect();
             ensure!(left.is_empty(), "files of pods are left: {left:?}");
             Ok(())
         })

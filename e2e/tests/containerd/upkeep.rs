@@ -26,8 +26,10 @@ fn logs(rig: &RealRig, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 fn files(path: &Path) -> anyhow::Result<Vec<String>> {
-    let mut all: Vec<_> =
-        fs::read_dir(path)?.flatten().map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    let mut all: Vec<_> = fs::read_dir(path)?
+        .flatten()
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect();
     all.sort();
     Ok(all)
 }
@@ -38,7 +40,11 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
     let raw_cri = &rig.containerd.raw_cri;
     let config = RawCri::sandbox_config("foreign", &rig.directory.path().join("foreign"));
     let sandbox = raw_cri.run_sandbox(config.clone())?;
-    let foreign = raw_cri.create(&sandbox, config, RawCri::container_config("foreign", &["true"]))?;
+    let foreign = raw_cri.create(
+        &sandbox,
+        config,
+        RawCri::container_config("foreign", &["true"]),
+    )?;
     raw_cri.start(&foreign)?;
     apply(&rig, &[pod("again", &json!({}))])?;
     let mut id = RealRig::container_id(&rig.wait_ready("again")?, "main")?;
@@ -47,22 +53,39 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
         let other = rig.wait_pod("again", |pod| {
             let new = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
             let ready = pod["status"]["containerStatuses"][0]["ready"] == true;
-            if ready && new != id { Ok(()) } else { Err("not restarted".to_owned()) }
+            if ready && new != id {
+                Ok(())
+            } else {
+                Err("not restarted".to_owned())
+            }
         })?;
         id = RealRig::container_id(&other, "main")?;
         let there = files(&logs(&rig, "again")?)?;
-        ensure!(there.iter().any(|file| file == log), "{log} is not among {there:?}");
+        ensure!(
+            there.iter().any(|file| file == log),
+            "{log} is not among {there:?}"
+        );
     }
     // the first look comes with the start
     rig.node.process.start_again()?;
     until("one that ended, one that runs", || {
         let listed = rig.containerd.raw_cri.list(None)?;
-        let ours = listed.iter().filter(|one| one.labels.contains_key("io.kubernetes.pod.uid"));
+        let ours = listed
+            .iter()
+            .filter(|one| one.labels.contains_key("io.kubernetes.pod.uid"));
         let mut states: Vec<_> = ours
-            .map(|one| (one.metadata.as_ref().map_or(0, |metadata| metadata.attempt), one.state()))
+            .map(|one| {
+                (
+                    one.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
+                    one.state(),
+                )
+            })
             .collect();
         states.sort_by_key(|(attempt, _)| *attempt);
-        let wanted = [(1, ContainerState::ContainerExited), (2, ContainerState::ContainerRunning)];
+        let wanted = [
+            (1, ContainerState::ContainerExited),
+            (2, ContainerState::ContainerRunning),
+        ];
         ensure!(states == wanted, "{states:?}");
         Ok(())
     })?;
@@ -72,9 +95,16 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
         Ok(())
     })?;
     let seen = rig.wait_ready("again")?;
-    ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 2, "{}", seen["status"]);
+    ensure!(
+        seen["status"]["containerStatuses"][0]["restartCount"] == 2,
+        "{}",
+        seen["status"]
+    );
     let kept = rig.containerd.raw_cri.status(&foreign)?;
-    ensure!(kept.state() == ContainerState::ContainerExited, "a container of somebody else: {kept:?}");
+    ensure!(
+        kept.state() == ContainerState::ContainerExited,
+        "a container of somebody else: {kept:?}"
+    );
     rig.containerd.raw_cri.stop_sandbox(&sandbox)?;
     rig.containerd.raw_cri.remove_sandbox(&sandbox)?;
     leaves_nothing(&rig)
@@ -96,7 +126,11 @@ fn end(rig: &RealRig, name: &str, restarts: u32) -> anyhow::Result<()> {
     let pod = rig.wait_pod(name, |pod| {
         let status = &pod["status"]["containerStatuses"][0];
         let is_it = status["restartCount"] == restarts && status["ready"] == true;
-        if is_it { Ok(()) } else { Err(status.to_string()) }
+        if is_it {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
     })?;
     let id = RealRig::container_id(&pod, "main")?;
     rig.containerd.raw_cri.stop(&id, 0)?;
@@ -114,7 +148,9 @@ const YOUNG: Duration = Duration::from_secs(20);
 fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let age = YOUNG.as_secs();
-    let kept = format!("    maxContainerCount: 1\n    maxPerPodContainerCount: -1\n    minimumGCAge: {age}s");
+    let kept = format!(
+        "    maxContainerCount: 1\n    maxPerPodContainerCount: -1\n    minimumGCAge: {age}s"
+    );
     rig.restart_with_lines(&[("  edged:", &kept)])?;
     apply(&rig, &[pod("first", &json!({})), pod("second", &json!({}))])?;
     // One after the other: of two that end at the same time, either may be made anew first.
@@ -133,7 +169,10 @@ fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {
     rig.node.process.start_again()?;
     until("the newest of the old, and the young", || {
         let left = ended(&rig)?;
-        ensure!(left == [last.clone(), ("third".to_owned(), 0)].into(), "{left:?}");
+        ensure!(
+            left == [last.clone(), ("third".to_owned(), 0)].into(),
+            "{left:?}"
+        );
         Ok(())
     })?;
     leaves_nothing(&rig)
@@ -159,7 +198,10 @@ fn images_that_nobody_uses_go_when_the_disk_fills() -> anyhow::Result<()> {
         ensure!(log.contains("failed to clean up images"), "{log}");
         Ok(())
     })?;
-    ensure!(names(&rig)? == [IMAGE, PAUSE].map(str::to_owned).into(), "one that is used was removed");
+    ensure!(
+        names(&rig)? == [IMAGE, PAUSE].map(str::to_owned).into(),
+        "one that is used was removed"
+    );
     leaves_nothing(&rig)?;
     until("the end of the pod", || {
         ensure!(rig.pod("user")?.is_none(), "it is there");
@@ -178,8 +220,14 @@ const A_THIRD_OF_A_DISK: &str = "{memory.available: 0%, nodefs.available: 33%, n
 #[test]
 fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Result<()> {
     let mut rig = RealRig::start_on_one_small_disk("size=64m")?;
-    let others = ["docker.io/e2e/other:1", "docker.io/e2e/other:2", "docker.io/e2e/other:3"];
-    others.iter().try_for_each(|name| rig.containerd.add_image(name))?;
+    let others = [
+        "docker.io/e2e/other:1",
+        "docker.io/e2e/other:2",
+        "docker.io/e2e/other:3",
+    ];
+    others
+        .iter()
+        .try_for_each(|name| rig.containerd.add_image(name))?;
     let ids = rig.containerd.images()?;
     apply(&rig, &[pod("user", &json!({}))])?;
     rig.wait_ready("user")?;
@@ -194,9 +242,14 @@ fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Resu
     ])?;
     let removed = |rig: &RealRig| -> Vec<String> {
         let log = rig.node.process.log();
-        let lines = log.lines().filter(|line| line.contains("an image that nobody uses is removed"));
-        let name =
-            |line: &str| ids.iter().find(|(_, id)| line.contains(id.as_str())).map(|(name, _)| name.clone());
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("an image that nobody uses is removed"));
+        let name = |line: &str| {
+            ids.iter()
+                .find(|(_, id)| line.contains(id.as_str()))
+                .map(|(name, _)| name.clone())
+        };
         lines.filter_map(name).collect()
     };
     until("one image less", || {
@@ -206,10 +259,17 @@ fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Resu
     })?;
     rig.cloud.kubectl.run(&["delete", "pod", "user"])?;
     until("the end of the pod", || {
-        ensure!(rig.containerd.raw_cri.sandboxes(None)?.is_empty(), "it is there");
+        ensure!(
+            rig.containerd.raw_cri.sandboxes(None)?.is_empty(),
+            "it is there"
+        );
         Ok(())
     })?;
-    ensure!(names(&rig)?.len() == 4, "more than need be: {:?}", names(&rig)?);
+    ensure!(
+        names(&rig)?.len() == 4,
+        "more than need be: {:?}",
+        names(&rig)?
+    );
     fs::write(rig.node.pods.join("much"), vec![0; 40 << 20])?;
     until("only the image of sandboxes", || {
         let left = names(&rig)?;
@@ -222,7 +282,10 @@ fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Resu
         ensure!(removed.len() == 4, "{removed:?}");
         Ok(removed)
     })?;
-    ensure!(removed[3] == IMAGE, "the one that was used is not the last: {removed:?}");
+    ensure!(
+        removed[3] == IMAGE,
+        "the one that was used is not the last: {removed:?}"
+    );
     Ok(())
 }
 
@@ -247,16 +310,28 @@ fn a_busy_log_is_rotated_and_no_line_is_lost() -> anyhow::Result<()> {
         "i=0; while [ $i -lt {LINES} ]; do echo line $i; i=$((i+1)); [ $((i%1000)) = 0 ] && usleep 50000; done; \
          echo end; trap 'exit 0' TERM; sleep 2147483647 & wait"
     );
-    apply(&rig, &[pod("busy", &json!({"containers": [{"command": ["sh", "-c", words]}]}))])?;
+    apply(
+        &rig,
+        &[pod(
+            "busy",
+            &json!({"containers": [{"command": ["sh", "-c", words]}]}),
+        )],
+    )?;
     rig.wait_ready("busy")?;
     let directory = logs(&rig, "busy")?;
     let all = until("the last line", || {
         // fails, and is tried again, where a file gets another name meanwhile
         let all = read(&directory)?;
-        ensure!(all.last().is_some_and(|line| line == "end"), "{} lines", all.len());
+        ensure!(
+            all.last().is_some_and(|line| line == "end"),
+            "{} lines",
+            all.len()
+        );
         Ok(all)
     })?;
-    let expected = (0..LINES).map(|number| format!("line {number}")).chain(["end".to_owned()]);
+    let expected = (0..LINES)
+        .map(|number| format!("line {number}"))
+        .chain(["end".to_owned()]);
     ensure!(
         all.len() == LINES + 1 && all.iter().eq(expected.collect::<Vec<_>>().iter()),
         "{} lines",
@@ -264,8 +339,14 @@ fn a_busy_log_is_rotated_and_no_line_is_lost() -> anyhow::Result<()> {
     );
     until("a log that is at rest", || {
         let names = files(&directory)?;
-        ensure!(names.len() > 3 && names.iter().any(|name| name.ends_with(".gz")), "{names:?}");
-        ensure!(names.iter().all(|name| !name.ends_with(".tmp")), "{names:?}");
+        ensure!(
+            names.len() > 3 && names.iter().any(|name| name.ends_with(".gz")),
+            "{names:?}"
+        );
+        ensure!(
+            names.iter().all(|name| !name.ends_with(".tmp")),
+            "{names:?}"
+        );
         Ok(())
     })?;
     leaves_nothing(&rig)
@@ -282,7 +363,13 @@ fn no_more_files_of_a_log_are_kept_than_wanted() -> anyhow::Result<()> {
     // half a dozen rotations, not two of them in one second
     let words = "i=0; while [ $i -lt 12000 ]; do echo line $i; i=$((i+1)); [ $((i%500)) = 0 ] && usleep 100000; done; \
                  echo end; trap 'exit 0' TERM; sleep 2147483647 & wait";
-    apply(&rig, &[pod("busy", &json!({"containers": [{"command": ["sh", "-c", words]}]}))])?;
+    apply(
+        &rig,
+        &[pod(
+            "busy",
+            &json!({"containers": [{"command": ["sh", "-c", words]}]}),
+        )],
+    )?;
     rig.wait_ready("busy")?;
     let directory = logs(&rig, "busy")?;
     let mut most = 0;
@@ -296,7 +383,9 @@ fn no_more_files_of_a_log_are_kept_than_wanted() -> anyhow::Result<()> {
         most = most.max(names.len());
         // after the last line, the file may have been rotated once more
         let is_written = match fs::read_to_string(directory.join("0.log"))? {
-            current if current.is_empty() => read(&directory)?.last().is_some_and(|line| line == "end"),
+            current if current.is_empty() => {
+                read(&directory)?.last().is_some_and(|line| line == "end")
+            }
             current => current.ends_with(" end\n"),
         };
         ensure!(is_written, "it goes on: {names:?}");
@@ -304,12 +393,24 @@ fn no_more_files_of_a_log_are_kept_than_wanted() -> anyhow::Result<()> {
     })?;
     ensure!(most == 3, "{most} files");
     let lines = until("a log that is at rest", || read(&directory))?;
-    let numbers: Vec<u32> =
-        lines.iter().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
-    let (first, last) = (numbers.first().context("no lines")?, numbers.last().context("no lines")?);
+    let numbers: Vec<u32> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("line ")?.parse().ok())
+        .collect();
+    let (first, last) = (
+        numbers.first().context("no lines")?,
+        numbers.last().context("no lines")?,
+    );
     ensure!(*last == 11_999 && *first > 0, "from {first} to {last}");
-    let gaps: Vec<_> = numbers.windows(2).filter(|two| two[1] != two[0] + 1).collect();
-    ensure!(gaps.is_empty(), "lines of the files that are left are lost: {gaps:?}, {:?}", files(&directory)?);
+    let gaps: Vec<_> = numbers
+        .windows(2)
+        .filter(|two| two[1] != two[0] + 1)
+        .collect();
+    ensure!(
+        gaps.is_empty(),
+        "lines of the files that are left are lost: {gaps:?}, {:?}",
+        files(&directory)?
+    );
     leaves_nothing(&rig)
 }
 
@@ -322,18 +423,30 @@ fn read(directory: &Path) -> anyhow::Result<Vec<String>> {
     names.retain(|name| name != "0.log");
     // while it is compressed, a file is there twice
     let doubles: Vec<_> = names.iter().map(|name| format!("{name}.gz")).collect();
-    let doubles: Vec<_> = doubles.into_iter().filter(|name| names.contains(name)).collect();
+    let doubles: Vec<_> = doubles
+        .into_iter()
+        .filter(|name| names.contains(name))
+        .collect();
     names.retain(|name| !doubles.contains(name));
     names.push("0.log".to_owned());
     let mut lines = Vec::new();
     for name in names {
         let path = directory.join(&name);
         let text = match name.ends_with(".gz") {
-            true => run(Command::new("gzip").arg("-dc").arg(&path))?.success()?.text(),
+            true => run(Command::new("gzip").arg("-dc").arg(&path))?
+                .success()?
+                .text(),
             false => fs::read_to_string(&path)?,
         };
-        lines.extend(text.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).map(str::to_owned));
+        lines.extend(
+            text.lines()
+                .filter_map(|line| line.splitn(4, ' ').nth(3))
+                .map(str::to_owned),
+        );
     }
-    ensure!(files(directory)? == before, "files got other names meanwhile");
+    ensure!(
+        files(directory)? == before,
+        "files got other names meanwhile"
+    );
     Ok(lines)
 }

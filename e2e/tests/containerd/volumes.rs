@@ -58,20 +58,35 @@ fn volumes_from_objects() -> anyhow::Result<()> {
             }),
             inside: vec![
                 ("cat /whole/colour /whole/shape", "blueround"),
-                ("stat -L -c %a /whole/colour /chosen/a/b /chosen/c /keys/password", "644\n444\n400\n600"),
+                (
+                    "stat -L -c %a /whole/colour /chosen/a/b /chosen/c /keys/password",
+                    "644\n444\n400\n600",
+                ),
                 ("cat /chosen/a/b /chosen/c; ls /absent", "roundblue"),
                 ("cat /keys/password", "open sesame"),
-                ("cat /self/labels; echo; cat /self/deep/cpu", "app=\"objects\"\n250"),
-                ("cat /mixed/colour /mixed/password /mixed/name", "blueopen sesameobjects"),
+                (
+                    "cat /self/labels; echo; cat /self/deep/cpu",
+                    "app=\"objects\"\n250",
+                ),
+                (
+                    "cat /mixed/colour /mixed/password /mixed/name",
+                    "blueopen sesameobjects",
+                ),
                 ("tr -cd . < /mixed/token | wc -c", "2"),
                 ("cat /etc/one-file", "blue"),
-                ("echo x 2>/dev/null > /whole/colour || echo refused", "refused"),
+                (
+                    "echo x 2>/dev/null > /whole/colour || echo refused",
+                    "refused",
+                ),
             ],
         }],
     )?;
     apply(&rig, &[settings("green")])?;
     until("the new colour in the pod", || {
-        match rig.inside("objects", "cat /whole/colour /chosen/c /mixed/colour /etc/one-file") {
+        match rig.inside(
+            "objects",
+            "cat /whole/colour /chosen/c /mixed/colour /etc/one-file",
+        ) {
             // a subPath is bound once, when the container starts
             Ok(found) if found == "greengreengreenblue" => Ok(()),
             other => Err(format!("{other:?}")),
@@ -104,7 +119,10 @@ fn volumes_of_the_node() -> anyhow::Result<()> {
                 }),
                 inside: vec![
                     ("cat /h/file", "of the node"),
-                    ("stat -c %F /h/socket /h/made /h/new", "socket\ndirectory\nregular empty file"),
+                    (
+                        "stat -c %F /h/socket /h/made /h/new",
+                        "socket\ndirectory\nregular empty file",
+                    ),
                     ("echo more > /h/made/more; cat /h/made/more", "more"),
                 ],
             },
@@ -145,7 +163,10 @@ fn volumes_of_the_node() -> anyhow::Result<()> {
         "what the pod wrote is not on the node"
     );
     leaves_nothing(&rig)?;
-    anyhow::ensure!(host.join("made/more").exists(), "a hostPath went with its pod");
+    anyhow::ensure!(
+        host.join("made/more").exists(),
+        "a hostPath went with its pod"
+    );
     Ok(())
 }
 
@@ -177,12 +198,17 @@ fn files_follow_what_they_are_made_of() -> anyhow::Result<()> {
         ],
         "containers": [{"command": ["sh", "-c", READS], "volumeMounts": mounts}],
     });
-    apply(&rig, &[settings("0"), crate::case::pod("follows", &follows)])?;
+    apply(
+        &rig,
+        &[settings("0"), crate::case::pod("follows", &follows)],
+    )?;
     rig.wait_ready("follows")?;
     let inside = |words: &str, expected: &str| {
-        until(&format!("{words}: {expected:?}"), || match rig.inside("follows", words) {
-            Ok(found) if found == expected => Ok(()),
-            other => Err(format!("{other:?}")),
+        until(&format!("{words}: {expected:?}"), || {
+            match rig.inside("follows", words) {
+                Ok(found) if found == expected => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
         })
     };
     // of what is optional and not there, there is nothing
@@ -190,7 +216,10 @@ fn files_follow_what_they_are_made_of() -> anyhow::Result<()> {
     let mut last = rig.inside("follows", "readlink /whole/..data")?;
     for version in ["1", "2", "3", "4"] {
         apply(&rig, &[settings(version)])?;
-        inside("cat /whole/colour /whole/shape", &format!("{version}{version}"))?;
+        inside(
+            "cat /whole/colour /whole/shape",
+            &format!("{version}{version}"),
+        )?;
         inside("tail -n 1 /tmp/seen", &format!("{version}\n"))?;
         let now = rig.inside("follows", "readlink /whole/..data")?;
         anyhow::ensure!(now != last, "the files were changed where they were: {now}");
@@ -198,9 +227,21 @@ fn files_follow_what_they_are_made_of() -> anyhow::Result<()> {
         inside("ls -A /whole | wc -l", "4\n")?;
         last = now;
     }
-    inside("cat /tmp/mixed 2>/dev/null; cat /tmp/seen", "0\n1\n2\n3\n4\n")?;
-    rig.cloud.kubectl.run(&["label", "pod", "follows", "app=changed", "more=yes", "--overwrite"])?;
-    rig.cloud.kubectl.run(&["annotate", "pod", "follows", "note=another", "--overwrite"])?;
+    inside(
+        "cat /tmp/mixed 2>/dev/null; cat /tmp/seen",
+        "0\n1\n2\n3\n4\n",
+    )?;
+    rig.cloud.kubectl.run(&[
+        "label",
+        "pod",
+        "follows",
+        "app=changed",
+        "more=yes",
+        "--overwrite",
+    ])?;
+    rig.cloud
+        .kubectl
+        .run(&["annotate", "pod", "follows", "note=another", "--overwrite"])?;
     for place in ["/self", "/mixed"] {
         let words = format!("cat {place}/labels; echo; cat {place}/note");
         inside(&words, "app=\"changed\"\nmore=\"yes\"\nanother")?;
@@ -212,7 +253,11 @@ fn files_follow_what_they_are_made_of() -> anyhow::Result<()> {
         "open sesame\nopen sesame400\n",
     )?;
     let seen = rig.wait_ready("follows")?;
-    anyhow::ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 0, "{}", seen["status"]);
+    anyhow::ensure!(
+        seen["status"]["containerStatuses"][0]["restartCount"] == 0,
+        "{}",
+        seen["status"]
+    );
     leaves_nothing(&rig)
 }
 
@@ -225,7 +270,10 @@ fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
         mount["mountPath"] = "/v".into();
         let mut volume = volume;
         volume["name"] = "v".into();
-        crate::case::pod(name, &json!({"volumes": [volume], "containers": [{"volumeMounts": [mount]}]}))
+        crate::case::pod(
+            name,
+            &json!({"volumes": [volume], "containers": [{"volumeMounts": [mount]}]}),
+        )
     };
     let etc = json!({"hostPath": {"path": rig.directory().join("links"), "type": ""}});
     let links = rig.directory().join("links");
@@ -234,7 +282,11 @@ fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
     apply(
         &rig,
         &[
-            pod("wrong-type", json!({"hostPath": {"path": "/etc/passwd", "type": "Directory"}}), json!({})),
+            pod(
+                "wrong-type",
+                json!({"hostPath": {"path": "/etc/passwd", "type": "Directory"}}),
+                json!({}),
+            ),
             pod("no-map", json!({"configMap": {"name": "none"}}), json!({})),
             pod(
                 "no-key",
@@ -247,10 +299,18 @@ fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
         ],
     )?;
     rig.as_ref().wait_ready("fine")?;
-    let (mount, container) = (("ContainerCreating", "FailedMount"), ("CreateContainerConfigError", "Failed"));
+    let (mount, container) = (
+        ("ContainerCreating", "FailedMount"),
+        ("CreateContainerConfigError", "Failed"),
+    );
     let set_up = "MountVolume.SetUp failed for volume \"v\" : ";
     for (name, (reason, event), begin, text) in [
-        ("wrong-type", mount, set_up, "hostPath type check failed: /etc/passwd is not a directory"),
+        (
+            "wrong-type",
+            mount,
+            set_up,
+            "hostPath type check failed: /etc/passwd is not a directory",
+        ),
         ("no-map", mount, set_up, "configmap \"none\" not found"),
         ("no-key", mount, set_up, "other"),
         ("escape", container, "Error: ", "leads out of the volume"),
@@ -260,8 +320,7 @@ fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
         wait_event(&rig, name, event, text)?;
     }
     // what is missing comes, and the pods need not be made anew
-    let map =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "none"}, "data": {"a": "b"}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "none"}, "data": {"a": "b"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "half"}, "stringData": {"other": "2"}});
     apply(&rig, &[map, secret])?;
     for name in ["no-map", "no-key"] {

@@ -26,16 +26,30 @@ struct Backed {
 fn up(kubeconfig: &Path, ports: Ports) -> anyhow::Result<Command> {
     let mut command = Command::new(binary(CLOUDSIM)?);
     command.args(["up", "--cluster-kubeconfig"]).arg(kubeconfig);
-    command.args(["--https-port", &ports.https.to_string(), "--ws-port", &ports.ws.to_string()]);
-    command.args(["--tunnel-port", &ports.tunnel.to_string(), "--health-port", &ports.api.to_string()]);
+    command.args([
+        "--https-port",
+        &ports.https.to_string(),
+        "--ws-port",
+        &ports.ws.to_string(),
+    ]);
+    command.args([
+        "--tunnel-port",
+        &ports.tunnel.to_string(),
+        "--health-port",
+        &ports.api.to_string(),
+    ]);
     Ok(command)
 }
 
 /// The kubeconfig of the service account that the roles are for.
 fn kubeconfig(cluster: &Cloud, path: PathBuf) -> anyhow::Result<PathBuf> {
-    let roles = run(Command::new(binary(CLOUDSIM)?).arg("roles"))?.success()?.text();
+    let roles = run(Command::new(binary(CLOUDSIM)?).arg("roles"))?
+        .success()?
+        .text();
     cluster.kubectl.apply(&roles)?;
-    let token = cluster.kubectl.run(&["create", "token", "cloudsim", "--namespace", "kubeedge"])?;
+    let token = cluster
+        .kubectl
+        .run(&["create", "token", "cloudsim", "--namespace", "kubeedge"])?;
     let mut config = cluster.kubectl.json(&["config", "view", "--raw"])?;
     let user = config["users"][0]["name"].clone();
     config["users"] = json!([{"name": user, "user": {"token": token.trim()}}]);
@@ -49,17 +63,24 @@ impl Backed {
         let own = directory.path().join("cluster");
         fs::create_dir(&own)?;
         let controllers = "*,-serviceaccountaccess,-csrapproving";
-        let cluster = Cloud::start_with(&own, &["--node-grace", "8", "--controllers", controllers])?;
+        let cluster =
+            Cloud::start_with(&own, &["--node-grace", "8", "--controllers", controllers])?;
         let kubeconfig = kubeconfig(&cluster, directory.path().join("kubeconfig"))?;
         let ports = Ports::free()?;
         let mut cloud = Process::start("backed", up(&kubeconfig, ports)?, directory.path())?;
         cloud.wait_for("is ready")?;
-        let token = run(Command::new(binary(CLOUDSIM)?).arg("token").arg("--kubeconfig").arg(&kubeconfig))?;
+        let token = run(Command::new(binary(CLOUDSIM)?)
+            .arg("token")
+            .arg("--kubeconfig")
+            .arg(&kubeconfig))?;
         let token = token.success()?.text().trim().to_owned();
         let runtime = Runtime::start(directory.path())?;
         let config = Node::configure(directory.path(), ports, &token)?;
         let text = fs::read_to_string(&config)?;
-        let (lease, every) = ("nodeLeaseDurationSeconds: ", "      nodeLeaseDurationSeconds: 8");
+        let (lease, every) = (
+            "nodeLeaseDurationSeconds: ",
+            "      nodeLeaseDurationSeconds: 8",
+        );
         let mut lines: Vec<&str> = text.lines().filter(|line| !line.contains(lease)).collect();
         let at = lines
             .iter()
@@ -70,13 +91,24 @@ impl Backed {
         let mut node = Process::start(AGENT, Node::command(&config)?, directory.path())?;
         node.wait_for("edge-agent runs")?;
         cluster.wait_node("Ready")?;
-        Ok(Self { node, runtime, cloud, cluster, kubeconfig, ports, directory })
+        Ok(Self {
+            node,
+            runtime,
+            cloud,
+            cluster,
+            kubeconfig,
+            ports,
+            directory,
+        })
     }
 
     /// `cloudsim` with these arguments and the cluster's kubeconfig.
     fn cloudsim(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new(binary(CLOUDSIM)?);
-        command.args(arguments).arg("--kubeconfig").arg(&self.cluster.kubeconfig);
+        command
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(&self.cluster.kubeconfig);
         Ok(run(&mut command)?.success()?.text())
     }
 
@@ -93,7 +125,13 @@ impl Backed {
     /// A file in the pod's volumes on the node.
     fn until_file(&self, pod: &Value, path: &str, content: &str) -> anyhow::Result<()> {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
-        let file = self.directory.path().join("node/kubelet/pods").join(uid).join("volumes").join(path);
+        let file = self
+            .directory
+            .path()
+            .join("node/kubelet/pods")
+            .join(uid)
+            .join("volumes")
+            .join(path);
         until(path, || match fs::read_to_string(&file) {
             Ok(text) if text == content => Ok(()),
             other => Err(format!("{other:?}")),
@@ -109,7 +147,9 @@ fn manifests(mode: &str) -> String {
             {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]}});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"mode": mode}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password", "namespace": "default"}, "stringData": {"p": "x"}});
-    [map, secret, pod].map(|object| object.to_string()).join("\n---\n")
+    [map, secret, pod]
+        .map(|object| object.to_string())
+        .join("\n---\n")
 }
 
 #[test]
@@ -121,7 +161,11 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     backed.until_file(&pod, "kubernetes.io~configmap/map/mode", "fast")?;
     backed.until_file(&pod, "kubernetes.io~secret/secret/p", "x")?;
     let container = pod["status"]["containerStatuses"][0]["containerID"].clone();
-    let lease = backed.cluster.kubectl.json(&["get", "lease", NODE, "--namespace", "kube-node-lease"])?;
+    let lease =
+        backed
+            .cluster
+            .kubectl
+            .json(&["get", "lease", NODE, "--namespace", "kube-node-lease"])?;
     ensure!(lease["spec"]["holderIdentity"] == NODE, "{lease}");
     // devices
     let model = json!({"apiVersion": "devices.kubeedge.io/v1beta1", "kind": "DeviceModel", "metadata": {"name": "m", "namespace": "default"},
@@ -129,8 +173,13 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     let device = json!({"apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device", "metadata": {"name": "d", "namespace": "default"},
         "spec": {"deviceModelRef": {"name": "m"}, "nodeName": NODE, "protocol": {"protocolName": "virtual"},
             "properties": [{"name": "t", "desired": {"value": "5"}}]}});
-    backed.cluster.kubectl.apply(&format!("{model}\n---\n{device}"))?;
-    until("the device's status", || backed.cluster.kubectl.json(&["get", "devicestatus", "d"]))?;
+    backed
+        .cluster
+        .kubectl
+        .apply(&format!("{model}\n---\n{device}"))?;
+    until("the device's status", || {
+        backed.cluster.kubectl.json(&["get", "devicestatus", "d"])
+    })?;
     // what is told of it
     until("the session", || {
         let told = backed.cloudsim(&["nodes"])?;
@@ -149,12 +198,18 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     // so does the cloud
     backed.cloud.kill()?;
     backed.cluster.kubectl.apply(&manifests("slower"))?;
-    backed.cloud =
-        Process::start("backed-2", up(&backed.kubeconfig, backed.ports)?, backed.directory.path())?;
+    backed.cloud = Process::start(
+        "backed-2",
+        up(&backed.kubeconfig, backed.ports)?,
+        backed.directory.path(),
+    )?;
     backed.cloud.wait_for("is ready")?;
     backed.until_file(&pod, "kubernetes.io~configmap/map/mode", "slower")?;
     let after = backed.cluster.kubectl.json(&["get", "pod", "web"])?;
-    ensure!(after["status"]["containerStatuses"][0]["containerID"] == container, "it was restarted: {after}");
+    ensure!(
+        after["status"]["containerStatuses"][0]["containerID"] == container,
+        "it was restarted: {after}"
+    );
 
     // the node goes away and comes back
     backed.node.kill()?;
@@ -162,7 +217,10 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     backed.node.start_again()?;
     backed.cluster.wait_node("Ready")?;
     let after = backed.cluster.kubectl.json(&["get", "pod", "web"])?;
-    ensure!(after["status"]["containerStatuses"][0]["containerID"] == container, "it was restarted: {after}");
+    ensure!(
+        after["status"]["containerStatuses"][0]["containerID"] == container,
+        "it was restarted: {after}"
+    );
     // its name is taken back, by whoever has the cluster's kubeconfig
     let told = backed.cloudsim(&["node", "reset", NODE])?;
     ensure!(told.contains("its certificates count no more"), "{told}");

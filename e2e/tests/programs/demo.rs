@@ -7,8 +7,12 @@ use e2e::{CLOUDSIM, Output, binary, ensure_says, examples, run};
 
 fn demo(manifests: &std::path::Path, directory: &std::path::Path) -> anyhow::Result<Output> {
     let mut command = Command::new(binary(CLOUDSIM)?);
-    command.args(["demo", "--once", "--manifests"]).arg(manifests);
-    run(command.arg("--kubeconfig").arg(directory.join("kubeconfig")))
+    command
+        .args(["demo", "--once", "--manifests"])
+        .arg(manifests);
+    run(command
+        .arg("--kubeconfig")
+        .arg(directory.join("kubeconfig")))
 }
 
 #[test]
@@ -25,7 +29,10 @@ fn the_examples_run_and_the_table_says_what_was_seen() -> anyhow::Result<()> {
         "device reports",
         "twin follows",
     ] {
-        ensure!(text.lines().any(|line| line.starts_with(row)), "no row {row:?} in:\n{text}");
+        ensure!(
+            text.lines().any(|line| line.starts_with(row)),
+            "no row {row:?} in:\n{text}"
+        );
     }
     Ok(())
 }
@@ -45,9 +52,11 @@ fn manifests_that_cannot_be_used_end_it_with_the_reason() -> anyhow::Result<()> 
         refused.join("pod.yaml"),
         "apiVersion: v1\nkind: Pod\nmetadata: {name: Not_A_Name}\nspec: {containers: []}\n",
     )?;
-    for (folder, reason) in
-        [(&missing, "cannot be read"), (&empty, "holds no pod"), (&broken, "pod.yaml is not a manifest")]
-    {
+    for (folder, reason) in [
+        (&missing, "cannot be read"),
+        (&empty, "holds no pod"),
+        (&broken, "pod.yaml is not a manifest"),
+    ] {
         let output = demo(folder, directory.path())?;
         ensure!(output.stdout.is_empty(), "it has begun: {}", output.text());
         ensure_says(&output.failure()?, &[reason])?;
@@ -55,5 +64,8 @@ fn manifests_that_cannot_be_used_end_it_with_the_reason() -> anyhow::Result<()> 
     let output = demo(&refused, directory.path())?;
     let text = output.text();
     output.failure()?;
-    ensure_says(&text, &["not everything was seen", "Not_A_Name was not taken"])
+    ensure_says(
+        &text,
+        &["not everything was seen", "Not_A_Name was not taken"],
+    )
 }

@@ -89,7 +89,12 @@ impl Tank {
         command.args(["--simulate", &format!("127.0.0.1:{port}")]);
         let slave = Process::start("tank", command, rig.directory.path())?;
         until("the tank", || TcpStream::connect(("127.0.0.1", port)))?;
-        Ok(Self { port, mapper: rig.mapper("modbus")?, _slave: slave, kubectl: rig.cloud.kubectl.clone() })
+        Ok(Self {
+            port,
+            mapper: rig.mapper("modbus")?,
+            _slave: slave,
+            kubectl: rig.cloud.kubectl.clone(),
+        })
     }
 
     /// Asks it: a function, a register, and a number.
@@ -103,7 +108,10 @@ impl Tank {
         stream.read_exact(&mut answer)?;
         ensure!(answer[1] == function, "the tank answers {answer:?}");
         // the number is last, in an answer to either
-        Ok(u16::from_be_bytes([answer[answer.len() - 2], answer[answer.len() - 1]]))
+        Ok(u16::from_be_bytes([
+            answer[answer.len() - 2],
+            answer[answer.len() - 1],
+        ]))
     }
 
     /// Its level changes by itself.
@@ -117,7 +125,9 @@ impl Tank {
 
     /// The cloud wants the valve so.
     fn shall_be(&self, valve: u16) -> anyhow::Result<()> {
-        let manifests = TANK.replace("PORT", &self.port.to_string()).replace("WANTED", &valve.to_string());
+        let manifests = TANK
+            .replace("PORT", &self.port.to_string())
+            .replace("WANTED", &valve.to_string());
         self.kubectl.apply(&manifests).map(drop)
     }
 
@@ -130,8 +140,10 @@ impl Tank {
     }
 
     fn until_reported(&self, level: u16, valve: u16) -> anyhow::Result<()> {
-        self.kubectl.until_reported("tank", "level", &level.to_string())?;
-        self.kubectl.until_reported("tank", "valve", &valve.to_string())
+        self.kubectl
+            .until_reported("tank", "level", &level.to_string())?;
+        self.kubectl
+            .until_reported("tank", "valve", &valve.to_string())
     }
 }
 
@@ -142,13 +154,19 @@ fn a_device_over_dmi() -> anyhow::Result<()> {
     tank.rises_to(7)?;
     tank.shall_be(10)?;
     tank.until_reported(7, 10)?;
-    let yaml = tank.kubectl.run(&["get", "devicestatus", "tank", "-o", "yaml"])?;
+    let yaml = tank
+        .kubectl
+        .run(&["get", "devicestatus", "tank", "-o", "yaml"])?;
     for line in ["state: online", "propertyName: level", "kind: Device"] {
         ensure!(yaml.contains(line), "no {line:?} in\n{yaml}");
     }
-    let refused = format!("{:#}", tank.shall_be(101).err().context("101 percent were taken")?);
+    let refused = format!(
+        "{:#}",
+        tank.shall_be(101).err().context("101 percent were taken")?
+    );
     ensure!(
-        refused.contains("spec.properties[1].desired.value") && refused.contains("maximum, 100 percent"),
+        refused.contains("spec.properties[1].desired.value")
+            && refused.contains("maximum, 100 percent"),
         "{refused}"
     );
 
@@ -183,7 +201,10 @@ fn nothing_is_lost_while_the_link_is_cut() -> anyhow::Result<()> {
         Ok(())
     })?;
     let reported = tank.kubectl.reported("tank", "level")?;
-    ensure!(reported == "11" && tank.valve()? == 10, "the link is not cut: {reported}");
+    ensure!(
+        reported == "11" && tank.valve()? == 10,
+        "the link is not cut: {reported}"
+    );
     // from now on nobody but the agent knows
     tank.mapper.kill()?;
     rig.cloud.faults(&["restore", NODE])?;
@@ -224,7 +245,8 @@ fn nothing_is_lost_when_the_agent_is_killed() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_mapper_that_is_killed_in_the_middle_of_calls_hears_again_and_holds_up_no_other() -> anyhow::Result<()> {
+fn a_mapper_that_is_killed_in_the_middle_of_calls_hears_again_and_holds_up_no_other()
+-> anyhow::Result<()> {
     const TOLD: &str = "devices wait for their mapper";
     let mut rig = Rig::start()?;
     let tank = Tank::start(&rig)?;

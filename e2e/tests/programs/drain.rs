@@ -57,16 +57,28 @@ fn app(pod: &Value) -> &str {
 
 fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
-    let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-    conditions.is_some_and(|all| all.iter().any(is_ready)) && pod["metadata"]["deletionTimestamp"].is_null()
+    let is_ready =
+        |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    conditions.is_some_and(|all| all.iter().any(is_ready))
+        && pod["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// The nodes of the ready pods, by app.
 fn places(cloud: &Cloud) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut places = BTreeMap::<String, Vec<String>>::new();
-    for pod in cloud.api.list("/api/v1/namespaces/default/pods")?.iter().filter(|pod| is_ready(pod)) {
-        let node = pod["spec"]["nodeName"].as_str().context("a ready pod without a node")?;
-        places.entry(app(pod).to_owned()).or_default().push(node.to_owned());
+    for pod in cloud
+        .api
+        .list("/api/v1/namespaces/default/pods")?
+        .iter()
+        .filter(|pod| is_ready(pod))
+    {
+        let node = pod["spec"]["nodeName"]
+            .as_str()
+            .context("a ready pod without a node")?;
+        places
+            .entry(app(pod).to_owned())
+            .or_default()
+            .push(node.to_owned());
     }
     places.values_mut().for_each(|nodes| nodes.sort());
     Ok(places)
@@ -74,7 +86,10 @@ fn places(cloud: &Cloud) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
 
 fn until_places(cloud: &Cloud, wanted: &[(&str, &[&str])]) -> anyhow::Result<()> {
     let owned = |nodes: &[&str]| nodes.iter().map(|&node| node.to_owned()).collect();
-    let wanted = wanted.iter().map(|(app, nodes)| ((*app).to_owned(), owned(nodes))).collect();
+    let wanted = wanted
+        .iter()
+        .map(|(app, nodes)| ((*app).to_owned(), owned(nodes)))
+        .collect();
     until("the pods in their places", || {
         let found = places(cloud)?;
         ensure!(found == wanted, "{found:?}, not {wanted:?}");
@@ -89,16 +104,28 @@ fn a_drain_respects_a_budget_daemon_sets_and_pods_of_nobody() -> anyhow::Result<
     let kubectl = &cloud.kubectl;
     for node in ["edge-1", "edge-2"] {
         until("both nodes", || {
-            cloud.api.get(&format!("/api/v1/nodes/{node}"))?.context("it has not registered")
+            cloud
+                .api
+                .get(&format!("/api/v1/nodes/{node}"))?
+                .context("it has not registered")
         })?;
-        kubectl.run(&["wait", "--for=condition=Ready", &format!("node/{node}"), "--timeout=60s"])?;
+        kubectl.run(&[
+            "wait",
+            "--for=condition=Ready",
+            &format!("node/{node}"),
+            "--timeout=60s",
+        ])?;
     }
     // both pods of the Deployment on the node that is to be drained
     kubectl.run(&["cordon", "edge-2"])?;
     kubectl.apply(WORKLOADS)?;
     until_places(
         &cloud,
-        &[("web", &["edge-1", "edge-1"]), ("agent", &["edge-1", "edge-2"]), ("bare", &["edge-1"])],
+        &[
+            ("web", &["edge-1", "edge-1"]),
+            ("agent", &["edge-1", "edge-2"]),
+            ("bare", &["edge-1"]),
+        ],
     )?;
     kubectl.run(&["uncordon", "edge-2"])?;
 
@@ -107,23 +134,50 @@ fn a_drain_respects_a_budget_daemon_sets_and_pods_of_nobody() -> anyhow::Result<
         refused.contains("DaemonSet-managed Pods") && refused.contains("--ignore-daemonsets"),
         "{refused}"
     );
-    ensure!(refused.contains("default/bare") && refused.contains("--force"), "{refused}");
-    let refused = kubectl.output(&["drain", "edge-1", "--ignore-daemonsets"])?.failure()?;
-    ensure!(refused.contains("default/bare") && refused.contains("--force"), "{refused}");
+    ensure!(
+        refused.contains("default/bare") && refused.contains("--force"),
+        "{refused}"
+    );
+    let refused = kubectl
+        .output(&["drain", "edge-1", "--ignore-daemonsets"])?
+        .failure()?;
+    ensure!(
+        refused.contains("default/bare") && refused.contains("--force"),
+        "{refused}"
+    );
     // nothing was evicted
     until_places(
         &cloud,
-        &[("web", &["edge-1", "edge-1"]), ("agent", &["edge-1", "edge-2"]), ("bare", &["edge-1"])],
+        &[
+            ("web", &["edge-1", "edge-1"]),
+            ("agent", &["edge-1", "edge-2"]),
+            ("bare", &["edge-1"]),
+        ],
     )?;
 
     let watch = Watch::start(kubectl, "pods", directory.path())?;
-    let drained = kubectl.output(&["drain", "edge-1", "--ignore-daemonsets", "--force", "--timeout=90s"])?;
+    let drained = kubectl.output(&[
+        "drain",
+        "edge-1",
+        "--ignore-daemonsets",
+        "--force",
+        "--timeout=90s",
+    ])?;
     let said = format!("{}{}", drained.text(), drained.stderr);
     drained.success()?;
     // the budget allows one at a time: the other one is asked for again until its replacement is ready
-    ensure!(said.contains("Cannot evict pod as it would violate the pod's disruption budget"), "{said}");
+    ensure!(
+        said.contains("Cannot evict pod as it would violate the pod's disruption budget"),
+        "{said}"
+    );
     ensure!(said.contains("node/edge-1 drained"), "{said}");
-    until_places(&cloud, &[("web", &["edge-2", "edge-2"]), ("agent", &["edge-1", "edge-2"])])?;
+    until_places(
+        &cloud,
+        &[
+            ("web", &["edge-2", "edge-2"]),
+            ("agent", &["edge-1", "edge-2"]),
+        ],
+    )?;
     ensure!(kubectl.json(&["get", "node", "edge-1"])?["spec"]["unschedulable"] == true);
 
     // at no time was there less than the budget demands
@@ -136,10 +190,16 @@ fn a_drain_respects_a_budget_daemon_sets_and_pods_of_nobody() -> anyhow::Result<
         } else {
             pods.insert(uid, event.object);
         }
-        let ready = pods.values().filter(|pod| app(pod) == "web" && is_ready(pod)).count();
+        let ready = pods
+            .values()
+            .filter(|pod| app(pod) == "web" && is_ready(pod))
+            .count();
         seen = ready.max(seen);
         // the list at the beginning comes one by one
-        ensure!(seen == 0 || ready > 0, "no pod of the Deployment was ready: {pods:#?}");
+        ensure!(
+            seen == 0 || ready > 0,
+            "no pod of the Deployment was ready: {pods:#?}"
+        );
     }
     ensure!(seen == 2, "the watch has not seen both pods");
     kubectl.run(&["uncordon", "edge-1"]).map(drop)

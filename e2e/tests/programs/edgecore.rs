@@ -24,7 +24,10 @@ fn database(rig: &Rig) -> PathBuf {
 
 fn export(rig: &Rig, arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(binary(AGENT)?);
-    command.args(["db", "export", "--config"]).arg(&rig.node.config).args(arguments);
+    command
+        .args(["db", "export", "--config"])
+        .arg(&rig.node.config)
+        .args(arguments);
     Ok(command)
 }
 
@@ -42,7 +45,9 @@ fn on_database(path: &Path, statement: &str) -> anyhow::Result<String> {
 /// The ids of the containers that run, by name, which is their pod's.
 fn running(rig: &Rig) -> anyhow::Result<BTreeMap<String, String>> {
     let running = rig.runtime.cri.running()?.into_iter();
-    Ok(running.map(|container| (container.name, container.id)).collect())
+    Ok(running
+        .map(|container| (container.name, container.id))
+        .collect())
 }
 
 fn until_run(rig: &Rig, names: &[&str]) -> anyhow::Result<BTreeMap<String, String>> {
@@ -56,9 +61,17 @@ fn until_run(rig: &Rig, names: &[&str]) -> anyhow::Result<BTreeMap<String, Strin
 #[test]
 fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
     let mut rig = Rig::start()?;
-    rig.cloud.kubectl.apply(&[pod("a-stays"), pod("b-goes")].join("---\n"))?;
+    rig.cloud
+        .kubectl
+        .apply(&[pod("a-stays"), pod("b-goes")].join("---\n"))?;
     until_run(&rig, &["a-stays", "b-goes"])?;
-    rig.cloud.kubectl.run(&["delete", "pod", "b-goes", "--grace-period=0", "--wait=false"])?;
+    rig.cloud.kubectl.run(&[
+        "delete",
+        "pod",
+        "b-goes",
+        "--grace-period=0",
+        "--wait=false",
+    ])?;
     rig.cloud.kubectl.apply(&pod("c-comes"))?;
     let ids = until_run(&rig, &["a-stays", "c-comes"])?;
 
@@ -68,10 +81,19 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
     ensure!(!database(&rig).exists(), "it was written all the same");
     rig.node.process.terminate()?;
     let said = run(&mut export(&rig, &[])?)?.success()?.text();
-    ensure!(said.contains("edgecore.db: rows of ") && !said.contains("c-comes"), "{said}");
+    ensure!(
+        said.contains("edgecore.db: rows of ") && !said.contains("c-comes"),
+        "{said}"
+    );
     ensure!(fs::metadata(database(&rig))?.permissions().mode() & 0o777 == 0o600);
-    let pods = on_database(&database(&rig), "SELECT key FROM meta WHERE type = 'pod' ORDER BY key")?;
-    ensure!(pods == "default/pod/a-stays\ndefault/pod/c-comes\n", "{pods}");
+    let pods = on_database(
+        &database(&rig),
+        "SELECT key FROM meta WHERE type = 'pod' ORDER BY key",
+    )?;
+    ensure!(
+        pods == "default/pod/a-stays\ndefault/pod/c-comes\n",
+        "{pods}"
+    );
     let refused = run(&mut export(&rig, &[])?)?.failure()?;
     ensure!(refused.contains("--overwrite"), "{refused}");
     run(&mut export(&rig, &["--overwrite"])?)?.success()?;
@@ -79,21 +101,42 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
     // EdgeCore has not run: the agent goes on with its own
     rig.node.process.start_again()?;
     rig.node.process.wait_for("edge-agent runs")?;
-    ensure!(!rig.node.process.log().contains("EdgeCore has run on this node"), "{}", rig.node.process.log());
-    ensure!(until_run(&rig, &["a-stays", "c-comes"])? == ids, "containers were restarted");
+    ensure!(
+        !rig.node
+            .process
+            .log()
+            .contains("EdgeCore has run on this node"),
+        "{}",
+        rig.node.process.log()
+    );
+    ensure!(
+        until_run(&rig, &["a-stays", "c-comes"])? == ids,
+        "containers were restarted"
+    );
     rig.node.process.terminate()?;
     run(&mut export(&rig, &["--overwrite"])?)?.success()?;
 
     // EdgeCore has run, and the cloud has deleted a pod meanwhile
-    rig.cloud.kubectl.run(&["delete", "pod", "a-stays", "--force", "--grace-period=0", "--wait=false"])?;
-    on_database(&database(&rig), "DELETE FROM meta WHERE key = 'default/pod/a-stays'")?;
+    rig.cloud.kubectl.run(&[
+        "delete",
+        "pod",
+        "a-stays",
+        "--force",
+        "--grace-period=0",
+        "--wait=false",
+    ])?;
+    on_database(
+        &database(&rig),
+        "DELETE FROM meta WHERE key = 'default/pod/a-stays'",
+    )?;
     rig.node.process.start_again()?;
     rig.node.process.wait_for("EdgeCore has run on this node")?;
     let aside = fs::read_dir(rig.directory.path().join("node"))?.flatten();
     ensure!(
-        aside
-            .into_iter()
-            .any(|entry| entry.file_name().to_string_lossy().starts_with("outrigger.db.before-edgecore-")),
+        aside.into_iter().any(|entry| entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("outrigger.db.before-edgecore-")),
         "what the agent had is gone"
     );
     // what EdgeCore had is what the agent has, and one that comes is run as ever
@@ -109,7 +152,10 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
     let mut dump = Command::new(binary(AGENT)?);
     dump.args(["db", "dump", "--config"]).arg(&rig.node.config);
     let dump = run(&mut dump)?.success()?.text();
-    let pods: Vec<_> = dump.lines().filter(|line| line.contains(r#""resource":"pods","#)).collect();
+    let pods: Vec<_> = dump
+        .lines()
+        .filter(|line| line.contains(r#""resource":"pods","#))
+        .collect();
     let is_gone = !pods.iter().any(|pod| pod.contains(r#""name":"a-stays""#));
     ensure!(pods.len() == 2 && is_gone, "{dump}");
     Ok(())

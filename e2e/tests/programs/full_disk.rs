@@ -13,11 +13,17 @@ fn config_map(number: usize) -> String {
 }
 
 fn create(cloud: &Cloud, number: usize) -> anyhow::Result<e2e::Output> {
-    run_with_input(&mut cloud.kubectl.command(&["create", "-f", "-"]), &config_map(number))
+    run_with_input(
+        &mut cloud.kubectl.command(&["create", "-f", "-"]),
+        &config_map(number),
+    )
 }
 
 fn delete(cloud: &Cloud, number: usize) -> anyhow::Result<()> {
-    cloud.kubectl.run(&["delete", "configmap", &format!("fill-{number}")]).map(drop)
+    cloud
+        .kubectl
+        .run(&["delete", "configmap", &format!("fill-{number}")])
+        .map(drop)
 }
 
 #[test]
@@ -39,11 +45,17 @@ fn cloud_whose_disk_is_full_deletes_and_starts() -> anyhow::Result<()> {
     );
     ensure!(created > 10, "{created}");
     ensure!(
-        cloud.process.log().contains("disk full: used the reserve of the store"),
+        cloud
+            .process
+            .log()
+            .contains("disk full: used the reserve of the store"),
         "{}",
         cloud.process.log()
     );
-    let ready = cloud.kubectl.output(&["get", "--raw", "/readyz?verbose"])?.failure()?;
+    let ready = cloud
+        .kubectl
+        .output(&["get", "--raw", "/readyz?verbose"])?
+        .failure()?;
     ensure!(ready.contains("[-]store failed"), "{ready}");
     delete(&cloud, 0)?;
 
@@ -52,15 +64,27 @@ fn cloud_whose_disk_is_full_deletes_and_starts() -> anyhow::Result<()> {
     let full = disk.fill()?;
     cloud.process.start_again()?;
     cloud.process.wait_for("is ready")?;
-    let reading = cloud.kubectl.json(&["get", "configmap", "fill-1", "-o", "json"])?;
-    ensure!(reading["data"]["a"].as_str().is_some_and(|text| text.len() == 700_000), "it is not whole");
-    cloud.kubectl.output(&["get", "--raw", "/readyz"])?.failure()?;
+    let reading = cloud
+        .kubectl
+        .json(&["get", "configmap", "fill-1", "-o", "json"])?;
+    ensure!(
+        reading["data"]["a"]
+            .as_str()
+            .is_some_and(|text| text.len() == 700_000),
+        "it is not whole"
+    );
+    cloud
+        .kubectl
+        .output(&["get", "--raw", "/readyz"])?
+        .failure()?;
     for number in 1..10 {
         delete(&cloud, number)?;
     }
 
     fs::remove_file(full)?;
-    until("the store is well again", || cloud.kubectl.run(&["get", "--raw", "/readyz"]).map(drop))?;
+    until("the store is well again", || {
+        cloud.kubectl.run(&["get", "--raw", "/readyz"]).map(drop)
+    })?;
     create(&cloud, 0)?.success()?;
     Ok(())
 }
@@ -75,16 +99,27 @@ fn agent_with_meta_server_starts_on_a_full_disk() -> anyhow::Result<()> {
     cloud.wait_node("Ready")?;
     node.add_after("modules:", "  metaManager: {metaServer: {enable: true}}")?;
     node.process.start_again()?;
-    node.process.wait_for("MetaServer serves the Kubernetes API")?;
+    node.process
+        .wait_for("MetaServer serves the Kubernetes API")?;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "steady"}, "spec": {"nodeName": e2e::NODE,
         "containers": [{"name": "main", "image": "registry.example/app:1"}]}});
     cloud.kubectl.apply(&pod.to_string())?;
-    cloud.kubectl.run(&["wait", "--for=condition=Ready", "pod/steady", "--timeout=60s"])?;
+    cloud.kubectl.run(&[
+        "wait",
+        "--for=condition=Ready",
+        "pod/steady",
+        "--timeout=60s",
+    ])?;
     let container = || -> anyhow::Result<String> {
-        let pod = cloud.kubectl.json(&["get", "pod", "steady", "-o", "json"])?;
+        let pod = cloud
+            .kubectl
+            .json(&["get", "pod", "steady", "-o", "json"])?;
         let status = &pod["status"]["containerStatuses"][0];
         ensure!(status["restartCount"] == 0, "{status}");
-        Ok(status["containerID"].as_str().context("no container")?.to_owned())
+        Ok(status["containerID"]
+            .as_str()
+            .context("no container")?
+            .to_owned())
     };
     let before = container()?;
 
@@ -101,7 +136,8 @@ fn agent_with_meta_server_starts_on_a_full_disk() -> anyhow::Result<()> {
 
     fs::remove_file(full)?;
     drop(full_again);
-    node.process.wait_for("MetaServer serves the Kubernetes API")?;
+    node.process
+        .wait_for("MetaServer serves the Kubernetes API")?;
     ensure!(container()? == before, "the container was restarted");
     Ok(())
 }

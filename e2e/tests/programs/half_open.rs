@@ -47,15 +47,21 @@ fn measure() -> anyhow::Result<(Duration, Duration)> {
     cloud.wait_node("Ready")?;
     let begun = Instant::now();
     cloud.faults(&["half-open", NODE])?;
-    until("the link is found dead", || says(&node.process, ": connection to CloudHub lost", 1))?;
+    until("the link is found dead", || {
+        says(&node.process, ": connection to CloudHub lost", 1)
+    })?;
     let found = begun.elapsed();
     cloud.wait_node("Ready=Unknown")?;
     thread::scope(|scope| {
         let ready = scope.spawn(|| cloud.wait_node("Ready").map(|()| Instant::now()));
         cloud.faults(&["restore", NODE])?;
-        until("the next connection", || says(&node.process, ": connected", 2))?;
+        until("the next connection", || {
+            says(&node.process, ": connected", 2)
+        })?;
         let connected = Instant::now();
-        let ready = ready.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let ready = ready
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok((found, ready.saturating_duration_since(connected)))
     })
 }

@@ -74,8 +74,14 @@ fn churn(victims: &[Victim], points: impl Iterator<Item = Point>) -> anyhow::Res
     rig.cloud.kubectl.apply(&manifests(0))?;
     let mut healed = desired(0, "0").wait(&rig)?;
     for (number, point) in points.enumerate() {
-        let round = Round { number: number + 1, point, victims };
-        healed = round.play(&mut rig, &healed).map_err(|error| error.context(format!("{round:?}")))?;
+        let round = Round {
+            number: number + 1,
+            point,
+            victims,
+        };
+        healed = round
+            .play(&mut rig, &healed)
+            .map_err(|error| error.context(format!("{round:?}")))?;
     }
     Ok(())
 }
@@ -99,18 +105,30 @@ impl Round<'_> {
             let begun = Instant::now();
             let person = scope.spawn(|| self.ask(&kubectl));
             let killed = self.kill(rig, &watch, begun, || person.is_finished());
-            let asked = person.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let asked = person
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             asked.and(killed)
         })?;
         let content = self.number.to_string();
         let healed = desired(self.number, &content).wait(rig)?;
         for name in STAYING {
-            ensure!(before[name] == healed[name], "{name} was {:?} and is {:?}", before[name], healed[name]);
+            ensure!(
+                before[name] == healed[name],
+                "{name} was {:?} and is {:?}",
+                before[name],
+                healed[name]
+            );
         }
         for pod in healed.values() {
-            let ran = at_kill.iter().filter(|container| container.pod_uid == pod.uid);
+            let ran = at_kill
+                .iter()
+                .filter(|container| container.pod_uid == pod.uid);
             for container in ran {
-                ensure!(pod.containers.contains(&container.id), "{container:?} ran before, and now {pod:?}");
+                ensure!(
+                    pod.containers.contains(&container.id),
+                    "{container:?} ran before, and now {pod:?}"
+                );
             }
         }
         self.settle(rig)?;
@@ -122,7 +140,14 @@ impl Round<'_> {
         let manifests = manifests(self.number);
         until("apply", || kubectl.apply(&manifests))?;
         let [a, b] = coming(self.number - 1);
-        let delete = ["delete", "pod", &a, &b, "--wait=false", "--ignore-not-found"];
+        let delete = [
+            "delete",
+            "pod",
+            &a,
+            &b,
+            "--wait=false",
+            "--ignore-not-found",
+        ];
         until("delete", || kubectl.run(&delete)).map(drop)
     }
 
@@ -195,10 +220,19 @@ struct Watch {
 impl Watch {
     fn start(kubectl: &Kubectl, rig: &Rig, pods: usize) -> anyhow::Result<Self> {
         let watch = Self {
-            process: kubectl.start(&["get", "pods", "--watch", "--no-headers"], rig.directory.path())?,
+            process: kubectl.start(
+                &["get", "pods", "--watch", "--no-headers"],
+                rig.directory.path(),
+            )?,
             before: pods,
         };
-        until("the watch", || if watch.lines() >= pods { Ok(()) } else { Err(watch.lines()) })?;
+        until("the watch", || {
+            if watch.lines() >= pods {
+                Ok(())
+            } else {
+                Err(watch.lines())
+            }
+        })?;
         Ok(watch)
     }
 
@@ -216,8 +250,15 @@ fn coming(round: usize) -> [String; 2] {
 }
 
 fn desired(round: usize, content: &str) -> DesiredPods<'_> {
-    let names = STAYING.map(str::to_owned).into_iter().chain(coming(round)).collect();
-    DesiredPods { names, file: ("/etc/settings/round", content) }
+    let names = STAYING
+        .map(str::to_owned)
+        .into_iter()
+        .chain(coming(round))
+        .collect();
+    DesiredPods {
+        names,
+        file: ("/etc/settings/round", content),
+    }
 }
 
 fn manifests(round: usize) -> String {

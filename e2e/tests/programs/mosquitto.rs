@@ -45,9 +45,22 @@ struct Listener {
 impl Listener {
     fn start(port: u16) -> anyhow::Result<Self> {
         let mut command = Command::new("stdbuf");
-        command.args(["-oL", "mosquitto_sub", "-h", "127.0.0.1", "-p", &port.to_string(), "-q", "1", "-d"]);
+        command.args([
+            "-oL",
+            "mosquitto_sub",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-q",
+            "1",
+            "-d",
+        ]);
         command.args(["-F", "message %t %p", "-t", &format!("{DEVICE}/#")]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         let stdout = BufReader::new(child.stdout.take().context("no stdout")?);
         let (sender, lines) = channel();
         let (subscribed, is_subscribed) = channel();
@@ -56,14 +69,21 @@ impl Listener {
                 if line.starts_with("Subscribed") {
                     let _ = subscribed.send(());
                 }
-                let message = line.strip_prefix("message ").and_then(|rest| rest.split_once(' '));
+                let message = line
+                    .strip_prefix("message ")
+                    .and_then(|rest| rest.split_once(' '));
                 if let Some((topic, body)) = message {
-                    let _ = sender.send((topic.to_owned(), serde_json::from_str(body).unwrap_or_default()));
+                    let _ = sender.send((
+                        topic.to_owned(),
+                        serde_json::from_str(body).unwrap_or_default(),
+                    ));
                 }
             }
         });
         let listener = Self { child, lines };
-        is_subscribed.recv_timeout(PROCESS_TIMEOUT).context("mosquitto_sub does not subscribe")?;
+        is_subscribed
+            .recv_timeout(PROCESS_TIMEOUT)
+            .context("mosquitto_sub does not subscribe")?;
         Ok(listener)
     }
 
@@ -81,8 +101,10 @@ impl Listener {
     ) -> anyhow::Result<Value> {
         let topic = format!("{DEVICE}/{what}");
         loop {
-            let (on, body) =
-                self.lines.recv_timeout(patience).with_context(|| format!("nothing on {topic}"))?;
+            let (on, body) = self
+                .lines
+                .recv_timeout(patience)
+                .with_context(|| format!("nothing on {topic}"))?;
             if on == topic && wanted(&body) {
                 return Ok(body);
             }
@@ -131,7 +153,10 @@ fn talk(port: u16) -> anyhow::Result<()> {
     until("the device is here", || {
         publish(port, "twin/get", r#"{"event_id":"here","timestamp":1}"#)?;
         let answer = listener.until("twin/get/result", by("here"))?;
-        ensure!(answer["twin"]["opening"]["expected"]["value"].is_string(), "{answer}");
+        ensure!(
+            answer["twin"]["opening"]["expected"]["value"].is_string(),
+            "{answer}"
+        );
         Ok(())
     })?;
     opening(port, "x1", "7")?;
@@ -143,18 +168,35 @@ fn talk(port: u16) -> anyhow::Result<()> {
         "{result}"
     );
     let document = listener.until("twin/update/document", by("x1"))?;
-    ensure!(document["twin"]["opening"]["current"]["actual"]["value"] == "7", "{document}");
-    let delta =
-        listener.until("twin/update/delta", |body| body["twin"]["opening"]["actual"]["value"] == "7")?;
+    ensure!(
+        document["twin"]["opening"]["current"]["actual"]["value"] == "7",
+        "{document}"
+    );
+    let delta = listener.until("twin/update/delta", |body| {
+        body["twin"]["opening"]["actual"]["value"] == "7"
+    })?;
     ensure!(delta["delta"]["opening"].is_string(), "{delta}");
-    publish(port, "state/update", r#"{"event_id":"x2","timestamp":1,"state":"online"}"#)?;
+    publish(
+        port,
+        "state/update",
+        r#"{"event_id":"x2","timestamp":1,"state":"online"}"#,
+    )?;
     let state = listener.until("state/update/result", by("x2"))?;
-    ensure!(state["device"]["name"] == "valve" && state["device"]["lastOnlineTime"].is_string(), "{state}");
-    for (event, value, why) in [("x3", "101", "at most 100"), ("x4", "wide", "is of type int")] {
+    ensure!(
+        state["device"]["name"] == "valve" && state["device"]["lastOnlineTime"].is_string(),
+        "{state}"
+    );
+    for (event, value, why) in [
+        ("x3", "101", "at most 100"),
+        ("x4", "wide", "is of type int"),
+    ] {
         opening(port, event, value)?;
         let refused = listener.until("twin/update/result", by(event))?;
         ensure!(
-            refused["code"] == 400 && refused["reason"].as_str().is_some_and(|said| said.contains(why)),
+            refused["code"] == 400
+                && refused["reason"]
+                    .as_str()
+                    .is_some_and(|said| said.contains(why)),
             "{refused}"
         );
     }
@@ -177,8 +219,12 @@ fn a_device_over_mqtt() -> anyhow::Result<()> {
     }
     until_reported(&rig, "7")?;
     let listener = Listener::start(beside)?;
-    rig.cloud.kubectl.apply(&MANIFESTS.replace("'10'", "'20'"))?;
-    listener.until("twin/update/delta", |delta| delta["delta"]["opening"] == "20")?;
+    rig.cloud
+        .kubectl
+        .apply(&MANIFESTS.replace("'10'", "'20'"))?;
+    listener.until("twin/update/delta", |delta| {
+        delta["delta"]["opening"] == "20"
+    })?;
     drop(listener);
 
     // a broker that is killed: the agent is there again as soon as it is
@@ -210,10 +256,16 @@ fn a_device_over_mqtt() -> anyhow::Result<()> {
     rig.cloud.faults(&["cut", NODE])?;
     opening(beside, "while-cut", "55")?;
     listener.until("twin/update/result", |body| body["event_id"] == "while-cut")?;
-    rig.cloud.kubectl.apply(&MANIFESTS.replace("'10'", "'60'"))?;
+    rig.cloud
+        .kubectl
+        .apply(&MANIFESTS.replace("'10'", "'60'"))?;
     let reported = rig.cloud.kubectl.reported("valve", "opening")?;
     ensure!(reported == "44", "the link is not cut: {reported}");
     rig.cloud.faults(&["restore", NODE])?;
     until_reported(&rig, "55")?;
-    listener.until("twin/update/delta", |delta| delta["delta"]["opening"] == "60").map(drop)
+    listener
+        .until("twin/update/delta", |delta| {
+            delta["delta"]["opening"] == "60"
+        })
+        .map(drop)
 }

@@ -38,14 +38,22 @@ impl Proxy {
             head.push(byte[0]);
         }
         let head = String::from_utf8_lossy(&head).into_owned();
-        let authority = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next());
+        let authority = head
+            .strip_prefix("CONNECT ")
+            .and_then(|rest| rest.split(' ').next());
         let authority = authority.unwrap_or_default().to_owned();
-        let Some(port) = authority.strip_prefix(CLOUD_NAME).and_then(|rest| rest.strip_prefix(':')) else {
+        let Some(port) = authority
+            .strip_prefix(CLOUD_NAME)
+            .and_then(|rest| rest.strip_prefix(':'))
+        else {
             return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n");
         };
         let port: u16 = port.parse().map_err(io::Error::other)?;
         let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        self.0.lock().map_err(|_| io::Error::other("a thread has panicked"))?.insert(authority);
+        self.0
+            .lock()
+            .map_err(|_| io::Error::other("a thread has panicked"))?
+            .insert(authority);
         client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
         let (from_client, from_server) = (client.try_clone()?, server.try_clone()?);
         thread::spawn(move || copy(from_client, server));
@@ -80,7 +88,11 @@ fn a_node_joins_through_the_proxy_of_its_environment() -> anyhow::Result<()> {
         .env_remove("no_proxy");
     let _node = Process::start(AGENT, command, directory.path())?;
     cloud.wait_node("Ready")?;
-    let asked = proxy.0.lock().map_err(|_| io::Error::other("a thread has panicked"))?.clone();
+    let asked = proxy
+        .0
+        .lock()
+        .map_err(|_| io::Error::other("a thread has panicked"))?
+        .clone();
     ensure!(asked == BTreeSet::from(servers), "{asked:?}");
     Ok(())
 }

@@ -8,16 +8,24 @@ use e2e::{Cloud, Rig, run};
 use serde_json::{Value, json};
 
 /// A program of `python/`, with these arguments, which tells of itself in JSON.
-fn told(program: &str, arrange: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<Value> {
+fn told(
+    program: &str,
+    arrange: impl FnOnce(&mut Command) -> &mut Command,
+) -> anyhow::Result<Value> {
     let mut command = e2e::python(program)?;
     arrange(&mut command);
     let output = run(&mut command)?;
-    let told = output.success().context("`make needs` installs what the programs import")?.text();
+    let told = output
+        .success()
+        .context("`make needs` installs what the programs import")?
+        .text();
     serde_json::from_str(&told).with_context(|| format!("{program} printed no JSON: {told}"))
 }
 
 fn informer(cloud: &Cloud, version: &str) -> anyhow::Result<Value> {
-    told("informer.py", |command| command.arg(version).env("KUBECONFIG", &cloud.kubeconfig))
+    told("informer.py", |command| {
+        command.arg(version).env("KUBECONFIG", &cloud.kubeconfig)
+    })
 }
 
 #[test]
@@ -25,7 +33,10 @@ fn an_informer_of_the_official_python_client_follows_and_recovers() -> anyhow::R
     let directory = tempfile::tempdir()?;
     let mut cloud = Cloud::start(directory.path())?;
     let namespace = cloud.kubectl.json(&["get", "namespace", "default"])?;
-    let version = namespace["metadata"]["resourceVersion"].as_str().context("no version")?.to_owned();
+    let version = namespace["metadata"]["resourceVersion"]
+        .as_str()
+        .context("no version")?
+        .to_owned();
     cloud.kubectl.run(&["create", "namespace", "later"])?;
     // a cloud that starts again has forgotten the changes of its former life: to follow from there is answered with 410
     cloud.process.start_again()?;
@@ -43,8 +54,10 @@ fn an_informer_of_the_official_python_client_follows_and_recovers() -> anyhow::R
 #[test]
 fn pythons_grpc_calls_the_sockets_of_agent_and_runtime() -> anyhow::Result<()> {
     let rig = Rig::start()?;
-    let (agent, runtime) =
-        (rig.directory.path().join("node/dmi.sock"), rig.directory.path().join("runtime.sock"));
+    let (agent, runtime) = (
+        rig.directory.path().join("node/dmi.sock"),
+        rig.directory.path().join("runtime.sock"),
+    );
     let told = told("grpc_calls.py", |command| command.arg(agent).arg(runtime))?;
     ensure!(
         told == json!({

@@ -37,7 +37,11 @@ fn a_rollout_that_cannot_fit_makes_one_pod_and_waits() -> anyhow::Result<()> {
     let watch = Watch::start(kubectl, "pods", directory.path())?;
     kubectl.apply(DEPLOYMENT)?;
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=90s"])?;
-    let first: BTreeSet<String> = watch.events().iter().map(|event| event.uid().to_owned()).collect();
+    let first: BTreeSet<String> = watch
+        .events()
+        .iter()
+        .map(|event| event.uid().to_owned())
+        .collect();
     ensure!(first.len() == 1, "{first:?}");
 
     kubectl.run(&["rollout", "restart", "deployment/web"])?;
@@ -47,16 +51,24 @@ fn a_rollout_that_cannot_fit_makes_one_pod_and_waits() -> anyhow::Result<()> {
         !first.contains(event.uid()) && conditions.is_some_and(|all| all.iter().any(is_stuck))
     })?;
     at(Instant::now() + STUCK_FOR);
-    let status = kubectl.output(&["rollout", "status", "deployment/web", "--timeout=1s"])?.failure()?;
+    let status = kubectl
+        .output(&["rollout", "status", "deployment/web", "--timeout=1s"])?
+        .failure()?;
     ensure!(status.contains("timed out"), "{status}");
 
     let events = watch.events();
     let made: BTreeSet<&str> = events.iter().map(|event| event.uid()).collect();
     ensure!(made.len() == 2, "{} pods were made: {made:?}", made.len());
     let is_new = |uid: &str| uid == waiting.uid();
-    let gone: Vec<_> =
-        events.iter().filter(|event| event.kind == "DELETED").map(|event| event.name()).collect();
-    ensure!(gone.is_empty() && made.iter().any(|uid| is_new(uid)), "{gone:?} went");
+    let gone: Vec<_> = events
+        .iter()
+        .filter(|event| event.kind == "DELETED")
+        .map(|event| event.name())
+        .collect();
+    ensure!(
+        gone.is_empty() && made.iter().any(|uid| is_new(uid)),
+        "{gone:?} went"
+    );
     // the old one serves on, until somebody decides otherwise
     ensure!(kubectl.json(&["get", "deployment", "web"])?["status"]["readyReplicas"] == 1);
     kubectl.run(&["rollout", "undo", "deployment/web"])?;

@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::{Context, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use e2e::{AGENT, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Rig, Runtime, binary, mosquitto, run, until};
+use e2e::{
+    AGENT, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Rig, Runtime, binary, mosquitto, run, until,
+};
 use serde_json::Value;
 
 /// The repository.
@@ -47,7 +49,8 @@ struct World {
 }
 
 /// Calls the local service; prints the status.
-const HELLO: &str = "curl -sS -o /dev/null -w %{http_code} http://127.0.0.1:9443/edge-1/default/hello";
+const HELLO: &str =
+    "curl -sS -o /dev/null -w %{http_code} http://127.0.0.1:9443/edge-1/default/hello";
 /// Calls the target from the node, with a number.
 const ORDER: &str = "curl -sS --data '{\"method\": \"POST\", \"targetURL\": \"http://127.0.0.1:7777/orders\", \"payload\": NUMBER}' http://127.0.0.1:9060";
 
@@ -70,26 +73,58 @@ impl World {
         let text = fs::read_to_string(&config)?;
         let text = text
             .replace("mqttMode: 2", "mqttMode: 1")
-            .replace("tcp://127.0.0.1:1883", &format!("tcp://127.0.0.1:{}", two.api))
-            .replace("tcp://127.0.0.1:1884", &format!("tcp://127.0.0.1:{}", one.node));
-        let service_bus = format!("modules:\n  serviceBus:\n    enable: true\n    port: {}\n", one.tunnel);
+            .replace(
+                "tcp://127.0.0.1:1883",
+                &format!("tcp://127.0.0.1:{}", two.api),
+            )
+            .replace(
+                "tcp://127.0.0.1:1884",
+                &format!("tcp://127.0.0.1:{}", one.node),
+            );
+        let service_bus = format!(
+            "modules:\n  serviceBus:\n    enable: true\n    port: {}\n",
+            one.tunnel
+        );
         ensure!(text.matches("modules:\n").count() == 1, "{text}");
         fs::write(&config, text.replace("modules:\n", &service_bus))?;
         let mut process = Process::start(AGENT, Node::command(&config)?, &path)?;
         process.wait_for("edge-agent runs")?;
         cloud.wait_node("Ready")?;
-        let node = Node { process, config, pods: path.join("node/kubelet/pods"), port: cloud.ports.node };
+        let node = Node {
+            process,
+            config,
+            pods: path.join("node/kubelet/pods"),
+            port: cloud.ports.node,
+        };
         let server = |name: &str, port: u16| {
             let mut command = Command::new("python3");
-            command.arg(Path::new(ROOT).join("examples/rules/server.py")).arg(port.to_string());
+            command
+                .arg(Path::new(ROOT).join("examples/rules/server.py"))
+                .arg(port.to_string());
             Process::start(name, command, &path)
         };
         let (service, target) = (server("service", one.https)?, server("target", one.ws)?);
-        let rig = Rig { node, runtime, cloud, directory };
-        let world = Self { rig, broker, service, target, ports, directory: path, calls: Cell::default() };
+        let rig = Rig {
+            node,
+            runtime,
+            cloud,
+            directory,
+        };
+        let world = Self {
+            rig,
+            broker,
+            service,
+            target,
+            ports,
+            directory: path,
+            calls: Cell::default(),
+        };
         fs::create_dir_all(world.directory.join("examples/rules"))?;
         let rules = fs::read_to_string(Path::new(ROOT).join("examples/rules/rules.yaml"))?;
-        fs::write(world.directory.join("examples/rules/rules.yaml"), world.here(&rules))?;
+        fs::write(
+            world.directory.join("examples/rules/rules.yaml"),
+            world.here(&rules),
+        )?;
         Ok(world)
     }
 
@@ -98,9 +133,12 @@ impl World {
         // in two steps: a port of here may hold the digits of another one
         let mark = |number: usize| format!("<port {number}>");
         let ports = || self.ports.iter().enumerate();
-        let marked =
-            ports().fold(text.to_owned(), |text, (number, (port, _))| text.replace(port, &mark(number)));
-        ports().fold(marked, |text, (number, (_, here))| text.replace(&mark(number), &here.to_string()))
+        let marked = ports().fold(text.to_owned(), |text, (number, (port, _))| {
+            text.replace(port, &mark(number))
+        });
+        ports().fold(marked, |text, (number, (_, here))| {
+            text.replace(&mark(number), &here.to_string())
+        })
     }
 
     /// Calls the local service; the status.
@@ -143,7 +181,10 @@ impl World {
             "cloudsim" => Command::new(binary(CLOUDSIM)?),
             other => Command::new(other),
         };
-        command.args(arguments).env("KUBECONFIG", &self.rig.cloud.kubeconfig).current_dir(&self.directory);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", &self.rig.cloud.kubeconfig)
+            .current_dir(&self.directory);
         Ok(command)
     }
 
@@ -151,7 +192,10 @@ impl World {
     fn counts(&self, rule: &str) -> anyhow::Result<(i64, i64)> {
         let listed: Value = serde_json::from_str(&self.line("cloudsim rules -o json")?)?;
         let rules = listed["rules"].as_array().context("no rules")?;
-        let found = rules.iter().find(|one| one["name"] == rule).context("no such rule")?;
+        let found = rules
+            .iter()
+            .find(|one| one["name"] == rule)
+            .context("no such rule")?;
         let count = |field: &str| found["status"][field].as_i64().unwrap_or_default();
         Ok((count("successMessages"), count("failMessages")))
     }
@@ -167,13 +211,19 @@ impl World {
     /// Publishes at the broker beside the agent.
     fn publish(&self, message: &str) -> anyhow::Result<()> {
         let port = self.beside();
-        self.line(&format!("mosquitto_pub -p {port} -q 1 -t default/readings -m {message}")).map(drop)
+        self.line(&format!(
+            "mosquitto_pub -p {port} -q 1 -t default/readings -m {message}"
+        ))
+        .map(drop)
     }
 
     fn beside(&self) -> u16 {
         // where mosquitto listens stands in its configuration
         let text = fs::read_to_string(self.directory.join("mosquitto.conf")).unwrap_or_default();
-        text.split_whitespace().nth(1).and_then(|port| port.parse().ok()).unwrap_or_default()
+        text.split_whitespace()
+            .nth(1)
+            .and_then(|port| port.parse().ok())
+            .unwrap_or_default()
     }
 
     /// What the target was told on this path, each once.
@@ -238,7 +288,11 @@ fn every_command_of_the_documentation_does_what_it_says() -> anyhow::Result<()> 
             // the node has to listen first
             until("the message at the target", || {
                 world.line(line)?;
-                ensure!(world.told("/readings").contains("21.5"), "{:?}", world.told("/readings"));
+                ensure!(
+                    world.told("/readings").contains("21.5"),
+                    "{:?}",
+                    world.told("/readings")
+                );
                 Ok(())
             })?;
             continue;
@@ -246,7 +300,10 @@ fn every_command_of_the_documentation_does_what_it_says() -> anyhow::Result<()> 
         until(line, || {
             let said = world.line(line)?;
             for line in expected.lines() {
-                ensure!(said.contains(&world.here(line)), "{line:?} is not in:\n{said}");
+                ensure!(
+                    said.contains(&world.here(line)),
+                    "{line:?} is not in:\n{said}"
+                );
             }
             Ok(())
         })?;
@@ -317,9 +374,17 @@ fn every_direction_counts_what_was_sent() -> anyhow::Result<()> {
 
     interrupted(&mut world, arrived)?;
     let told = world.told("/readings");
-    for (kind, numbers) in [("online", 1..=10), ("cut", 0..=4), ("killed", 0..=4), ("cloudless", 0..=4)] {
+    for (kind, numbers) in [
+        ("online", 1..=10),
+        ("cut", 0..=4),
+        ("killed", 0..=4),
+        ("cloudless", 0..=4),
+    ] {
         for number in numbers {
-            ensure!(told.contains(&format!("{kind}-{number}")), "{kind}-{number}: {told:?}");
+            ensure!(
+                told.contains(&format!("{kind}-{number}")),
+                "{kind}-{number}: {told:?}"
+            );
         }
     }
     ensure!(world.service.runs() && world.broker.runs());
@@ -331,7 +396,10 @@ fn every_direction_counts_what_was_sent() -> anyhow::Result<()> {
     let send = "cloudsim rules send edge-1 default/hello";
     let sent = world.command(send)?.output()?;
     let said = String::from_utf8_lossy(&sent.stdout);
-    ensure!(!sent.status.success() && said.starts_with("502 nothing answers at port"), "{said}");
+    ensure!(
+        !sent.status.success() && said.starts_with("502 nothing answers at port"),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -359,22 +427,31 @@ fn a_router_that_others_reach_asks_who_calls() -> anyhow::Result<()> {
             command.args(["-H", &format!("Authorization: Bearer {token}")]);
         }
         command.arg(format!("https://127.0.0.1:{port}/edge-1/default/nothing"));
-        Ok(serde_json::from_slice(&run(&mut command)?.success()?.stdout)?)
+        Ok(serde_json::from_slice(
+            &run(&mut command)?.success()?.stdout,
+        )?)
     };
     ensure!(ask("")?["reason"] == "Unauthorized");
     ensure!(ask("a.b.c")?["reason"] == "Unauthorized");
     kubectl.run(&["create", "serviceaccount", "caller"])?;
     let token = kubectl.run(&["create", "token", "caller"])?;
     let refused = ask(token.trim())?;
-    ensure!(refused["reason"] == "Forbidden" && refused["code"] == 403, "{refused}");
+    ensure!(
+        refused["reason"] == "Forbidden" && refused["code"] == 403,
+        "{refused}"
+    );
     kubectl.apply(CALLERS)?;
     until("the role counts", || {
         let answer = ask(token.trim())?;
-        ensure!(answer["reason"] == "RuleNotFound" && answer["code"] == 404, "{answer}");
+        ensure!(
+            answer["reason"] == "RuleNotFound" && answer["code"] == 404,
+            "{answer}"
+        );
         Ok(())
     })?;
     let plain =
-        run(Command::new("curl").args(["-sS", &format!("http://127.0.0.1:{port}/edge-1/default/a")]))?;
+        run(Command::new("curl")
+            .args(["-sS", &format!("http://127.0.0.1:{port}/edge-1/default/a")]))?;
     ensure!(plain.code != Some(0), "{}", plain.text());
     Ok(())
 }

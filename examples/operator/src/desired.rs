@@ -18,7 +18,8 @@ fn metadata(website: &Website) -> ObjectMeta {
 /// The fields of its deployment that the operator decides.
 pub(crate) fn deployment(website: &Website) -> Value {
     let labels = json!({"website": website.name_any()});
-    let container = json!({"name": "web", "image": website.spec.image, "ports": [{"containerPort": 80}]});
+    let container =
+        json!({"name": "web", "image": website.spec.image, "ports": [{"containerPort": 80}]});
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(website),
         "spec": {

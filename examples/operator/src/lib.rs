@@ -55,9 +55,17 @@ pub async fn install(client: &Client) -> anyhow::Result<()> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let definition = Website::crd();
     let name = definition.name_any();
-    definitions.patch(&name, &PatchParams::apply(NAME).force(), &Patch::Apply(&definition)).await?;
+    definitions
+        .patch(
+            &name,
+            &PatchParams::apply(NAME).force(),
+            &Patch::Apply(&definition),
+        )
+        .await?;
     let established = await_condition(definitions, &name, conditions::is_crd_established());
-    tokio::time::timeout(SERVED_TIMEOUT, established).await.context("websites are not served in time")??;
+    tokio::time::timeout(SERVED_TIMEOUT, established)
+        .await
+        .context("websites are not served in time")??;
     Ok(())
 }
 
@@ -65,9 +73,14 @@ pub async fn install(client: &Client) -> anyhow::Result<()> {
 pub async fn run(client: Client) {
     let websites = Api::<Website>::all(client.clone());
     let any = watcher::Config::default;
-    let reporter = Reporter { controller: NAME.into(), instance: None };
-    let context =
-        Arc::new(Context { recorder: Recorder::new(client.clone(), reporter), client: client.clone() });
+    let reporter = Reporter {
+        controller: NAME.into(),
+        instance: None,
+    };
+    let context = Arc::new(Context {
+        recorder: Recorder::new(client.clone(), reporter),
+        client: client.clone(),
+    });
     Controller::new(websites, any())
         .owns(Api::<Deployment>::all(client.clone()), any())
         .owns(Api::<Service>::all(client), any())
@@ -98,25 +111,53 @@ async fn apply(website: &Website, namespace: &str, context: &Context) -> Result<
     let deployment = Patch::Apply(desired::deployment(website));
     let deployment: Deployment = deployments.patch(&name, &ours, &deployment).await?;
     let services = Api::<Service>::namespaced(context.client.clone(), namespace);
-    services.patch(&name, &ours, &Patch::Apply(desired::service(website))).await?;
+    services
+        .patch(&name, &ours, &Patch::Apply(desired::service(website)))
+        .await?;
 
-    let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default();
-    let phase = if ready >= website.spec.replicas { "Online" } else { "Starting" };
-    let status = WebsiteStatus { phase: phase.to_owned(), ready_replicas: ready };
+    let ready = deployment
+        .status
+        .and_then(|status| status.ready_replicas)
+        .unwrap_or_default();
+    let phase = if ready >= website.spec.replicas {
+        "Online"
+    } else {
+        "Starting"
+    };
+    let status = WebsiteStatus {
+        phase: phase.to_owned(),
+        ready_replicas: ready,
+    };
     if website.status.as_ref() == Some(&status) {
         return Ok(Action::await_change());
     }
     let was = website.status.as_ref().map(|status| status.phase.as_str());
     if was != Some(phase) {
-        tell(website, context, phase, format!("{ready} of {} replicas are ready", website.spec.replicas))
-            .await?;
+        tell(
+            website,
+            context,
+            phase,
+            format!("{ready} of {} replicas are ready", website.spec.replicas),
+        )
+        .await?;
     }
     let websites = Api::<Website>::namespaced(context.client.clone(), namespace);
-    websites.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;
+    websites
+        .patch_status(
+            &name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"status": status})),
+        )
+        .await?;
     Ok(Action::await_change())
 }
 
-async fn tell(website: &Website, context: &Context, reason: &str, note: String) -> Result<(), Error> {
+async fn tell(
+    website: &Website,
+    context: &Context,
+    reason: &str,
+    note: String,
+) -> Result<(), Error> {
     let event = Event {
         type_: EventType::Normal,
         reason: reason.to_owned(),
@@ -124,5 +165,8 @@ async fn tell(website: &Website, context: &Context, reason: &str, note: String) 
         action: "Reconcile".to_owned(),
         secondary: None,
     };
-    Ok(context.recorder.publish(&event, &website.object_ref(&())).await?)
+    Ok(context
+        .recorder
+        .publish(&event, &website.object_ref(&()))
+        .await?)
 }

@@ -6,10 +6,19 @@ use serde::{Deserialize, Serialize};
 
 /// A page, and how many serve it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
+#[kube(
+    group = "example.com",
+    version = "v1",
+    kind = "Website",
+    namespaced,
+    status = "WebsiteStatus"
+)]
 #[kube(shortname = "site", derive = "PartialEq")]
 #[kube(printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#)]
-#[kube(scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.readyReplicas"))]
+#[kube(scale(
+    spec_replicas_path = ".spec.replicas",
+    status_replicas_path = ".status.readyReplicas"
+))]
 #[serde(rename_all = "camelCase")]
 pub struct WebsiteSpec {
     /// The image of a web server that has the pages in it.

@@ -19,28 +19,57 @@ const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","l
 
 /// Runs a future that waits only for tasks of this process.
 pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
 }
 
 /// Sends requests one after the other to a new API. The last response must be complete and not an internal error.
 fn ask(requests: &[(&str, &str, &str, &[u8])]) {
-    let api = Api::builder(MemoryStore::new()).registry(REGISTRY.clone()).build();
+    let api = Api::builder(MemoryStore::new())
+        .registry(REGISTRY.clone())
+        .build();
     wait(async {
         for (method, uri, media_type, body) in requests {
-            let request = Request::builder().method(*method).uri(*uri).header("content-type", *media_type);
+            let request = Request::builder()
+                .method(*method)
+                .uri(*uri)
+                .header("content-type", *media_type);
             // A malformed request never gets this far.
-            let Ok(mut request) = request.body(Full::new(Bytes::copy_from_slice(body))) else { return };
+            let Ok(mut request) = request.body(Full::new(Bytes::copy_from_slice(body))) else {
+                return;
+            };
             request.extensions_mut().insert(Identity::master());
-            let answer = api.service().oneshot(request).await.expect("a service without errors");
+            let answer = api
+                .service()
+                .oneshot(request)
+                .await
+                .expect("a service without errors");
             let status = answer.status();
-            let body = answer.into_body().collect().await.expect("a body").to_bytes();
-            assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{}", String::from_utf8_lossy(&body));
+            let body = answer
+                .into_body()
+                .collect()
+                .await
+                .expect("a body")
+                .to_bytes();
+            assert_ne!(
+                status,
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "{}",
+                String::from_utf8_lossy(&body)
+            );
         }
     });
 }
 
 pub(super) fn json(bytes: &[u8]) {
-    for uri in ["/api/v1/namespaces", PODS, "/apis/apps/v1/namespaces/default/deployments"] {
+    for uri in [
+        "/api/v1/namespaces",
+        PODS,
+        "/apis/apps/v1/namespaces/default/deployments",
+    ] {
         let first = ("POST", "/api/v1/namespaces", JSON, NAMESPACE.as_bytes());
         ask(&[first, ("POST", uri, JSON, bytes)]);
     }
@@ -48,7 +77,10 @@ pub(super) fn json(bytes: &[u8]) {
 
 pub(super) fn objects() -> Vec<Vec<u8>> {
     let mut all = corpus::texts(&[POD, NAMESPACE]);
-    all.extend(corpus::files("kubeapi/src/proto/fixtures", "deployment.json"));
+    all.extend(corpus::files(
+        "kubeapi/src/proto/fixtures",
+        "deployment.json",
+    ));
     all
 }
 
@@ -67,7 +99,10 @@ pub(super) fn yamls() -> Vec<Vec<u8>> {
 pub(super) fn protobuf(bytes: &[u8]) {
     let first = ("POST", "/api/v1/namespaces", JSON, NAMESPACE.as_bytes());
     let media_type = "application/vnd.kubernetes.protobuf";
-    for uri in ["/api/v1/namespaces/default/services", "/apis/apps/v1/namespaces/default/deployments"] {
+    for uri in [
+        "/api/v1/namespaces/default/services",
+        "/apis/apps/v1/namespaces/default/deployments",
+    ] {
         ask(&[first, ("POST", uri, media_type, bytes)]);
     }
 }
@@ -87,8 +122,18 @@ pub(super) fn patch(bytes: &[u8]) {
     ask(&[
         ("POST", "/api/v1/namespaces", JSON, NAMESPACE.as_bytes()),
         ("POST", PODS, JSON, POD.as_bytes()),
-        ("PATCH", "/api/v1/namespaces/default/pods/web", media_type, bytes),
-        ("PATCH", "/api/v1/namespaces/default/pods/web/status", media_type, bytes),
+        (
+            "PATCH",
+            "/api/v1/namespaces/default/pods/web",
+            media_type,
+            bytes,
+        ),
+        (
+            "PATCH",
+            "/api/v1/namespaces/default/pods/web/status",
+            media_type,
+            bytes,
+        ),
     ]);
 }
 
@@ -101,8 +146,10 @@ pub(super) fn patches() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn apply(bytes: &[u8]) {
-    let (media_type, uri) =
-        ("application/apply-patch+yaml", "/api/v1/namespaces/default/pods/web?fieldManager=a&force=true");
+    let (media_type, uri) = (
+        "application/apply-patch+yaml",
+        "/api/v1/namespaces/default/pods/web?fieldManager=a&force=true",
+    );
     let second = "/api/v1/namespaces/default/pods/web?fieldManager=b";
     ask(&[
         ("POST", "/api/v1/namespaces", JSON, NAMESPACE.as_bytes()),
@@ -123,7 +170,10 @@ pub(super) fn applied() -> Vec<Vec<u8>> {
 
 /// Runs a query.
 pub(super) fn query(bytes: &[u8]) {
-    let text: String = String::from_utf8_lossy(bytes).chars().filter(char::is_ascii_graphic).collect();
+    let text: String = String::from_utf8_lossy(bytes)
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .collect();
     let uri = format!("{PODS}?{}", text.replace('#', "%23"));
     ask(&[
         ("POST", "/api/v1/namespaces", JSON, NAMESPACE.as_bytes()),

@@ -22,13 +22,24 @@ const CONNECT: &[u8] = b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04good";
 
 /// The broker and its runtime.
 static BROKER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
     let runtime = runtime.expect("a runtime");
     let address = runtime.block_on(async {
-        let listeners = vec![Listener { address: ([127, 0, 0, 1], 0).into(), tls: None }];
+        let listeners = vec![Listener {
+            address: ([127, 0, 0, 1], 0).into(),
+            tls: None,
+        }];
         let access = Access::default().with_anonymous(true);
-        let (handle, task) =
-            mqtt::bind(Config { listeners, access, ..Config::default() }).await.expect("a broker");
+        let (handle, task) = mqtt::bind(Config {
+            listeners,
+            access,
+            ..Config::default()
+        })
+        .await
+        .expect("a broker");
         let address = handle.addresses()[0];
         tokio::spawn(async move {
             let _handle = handle;
@@ -42,17 +53,27 @@ static BROKER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
 pub(super) fn packets(bytes: &[u8]) {
     let (runtime, address) = &*BROKER;
     runtime.block_on(async {
-        let mut stream = TcpStream::connect(address).await.expect("the broker listens");
+        let mut stream = TcpStream::connect(address)
+            .await
+            .expect("the broker listens");
         // A broker that hangs up does not read everything.
         let _ = stream.write_all(bytes).await;
         let mut answer = [0; 1024];
-        while matches!(timeout(SILENCE, stream.read(&mut answer)).await, Ok(Ok(1..))) {}
+        while matches!(
+            timeout(SILENCE, stream.read(&mut answer)).await,
+            Ok(Ok(1..))
+        ) {}
         drop(stream);
-        let mut good = TcpStream::connect(address).await.expect("the broker listens");
+        let mut good = TcpStream::connect(address)
+            .await
+            .expect("the broker listens");
         good.write_all(CONNECT).await.expect("the broker reads");
         let mut answer = [0; 4];
         let answered = timeout(ANSWER_TIMEOUT, good.read_exact(&mut answer)).await;
-        assert!(matches!(answered, Ok(Ok(_))), "the broker no longer answers: {answered:?}");
+        assert!(
+            matches!(answered, Ok(Ok(_))),
+            "the broker no longer answers: {answered:?}"
+        );
     });
 }
 

@@ -11,12 +11,23 @@ use agent::edgemesh::{
 const LONGEST: usize = 1232;
 
 static CLUSTER: LazyLock<(Snapshot, Zone)> = LazyLock::new(|| {
-    let web = Service { cluster_ips: vec![[10, 96, 0, 10].into()], ..Service::default() };
-    let external =
-        Service { kind: Kind::ExternalName("web.shop.svc.cluster.local".into()), ..Service::default() };
+    let web = Service {
+        cluster_ips: vec![[10, 96, 0, 10].into()],
+        ..Service::default()
+    };
+    let external = Service {
+        kind: Kind::ExternalName("web.shop.svc.cluster.local".into()),
+        ..Service::default()
+    };
     let services = [("web", web), ("ext", external)];
     let services = services.map(|(name, service)| (("shop".to_owned(), name.to_owned()), service));
-    (Snapshot { services: services.into(), synced: true }, Zone::new("cluster.local").expect("a domain"))
+    (
+        Snapshot {
+            services: services.into(),
+            synced: true,
+        },
+        Zone::new("cluster.local").expect("a domain"),
+    )
 });
 
 pub(super) fn packet(bytes: &[u8]) {

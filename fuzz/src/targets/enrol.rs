@@ -30,7 +30,11 @@ pub(super) fn token(bytes: &[u8]) {
         && token.verify(&CA, now()).is_ok()
     {
         let good = String::from_utf8(tokens().remove(0)).expect("text");
-        assert_eq!(token.jwt(), Token::parse(&good).expect("a token").jwt(), "only the real one is good");
+        assert_eq!(
+            token.jwt(),
+            Token::parse(&good).expect("a token").jwt(),
+            "only the real one is good"
+        );
     }
 }
 
@@ -50,8 +54,13 @@ pub(super) fn jwts() -> Vec<Vec<u8>> {
     let claims = serde_json::json!({"exp": 2_000_000_000_u64, "sub": "system:serviceaccount:default:web", "aud": ["a"]});
     let mut all = vec![key.sign_es256(&claims).expect("a signature").into_bytes()];
     let tokens = tokens();
-    let jwt =
-        tokens.first().map(|token| token.splitn(2, |byte| *byte == b'.').last().unwrap_or_default().to_vec());
+    let jwt = tokens.first().map(|token| {
+        token
+            .splitn(2, |byte| *byte == b'.')
+            .last()
+            .unwrap_or_default()
+            .to_vec()
+    });
     all.extend(jwt);
     all
 }
@@ -68,17 +77,26 @@ pub(super) fn certificate(bytes: &[u8]) {
 pub(super) fn certificates() -> Vec<Vec<u8>> {
     let mut all = corpus::der("ca.pem");
     let usages = [Usage::ClientAuth];
-    let signed = requests()
-        .into_iter()
-        .filter_map(|request| CA.sign_edge(&request, &usages, Duration::from_secs(3600), now()).ok());
+    let signed = requests().into_iter().filter_map(|request| {
+        CA.sign_edge(&request, &usages, Duration::from_secs(3600), now())
+            .ok()
+    });
     all.extend(signed);
     all
 }
 
 pub(super) fn request(bytes: &[u8]) {
-    if let Ok(certificate) = CA.sign_edge(bytes, &[Usage::ClientAuth], Duration::from_secs(3600), now()) {
+    if let Ok(certificate) = CA.sign_edge(
+        bytes,
+        &[Usage::ClientAuth],
+        Duration::from_secs(3600),
+        now(),
+    ) {
         let identity = identity_of(&certificate).expect("what was signed names somebody");
-        assert!(matches!(identity, wire::enroll::Identity::Node(_)), "{identity:?} was signed");
+        assert!(
+            matches!(identity, wire::enroll::Identity::Node(_)),
+            "{identity:?} was signed"
+        );
     }
 }
 
@@ -93,5 +111,8 @@ pub(super) fn key(bytes: &[u8]) {
 }
 
 pub(super) fn keys() -> Vec<Vec<u8>> {
-    corpus::der("key-").into_iter().chain(corpus::der("ca-key")).collect()
+    corpus::der("key-")
+        .into_iter()
+        .chain(corpus::der("ca-key"))
+        .collect()
 }

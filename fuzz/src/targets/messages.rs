@@ -24,7 +24,8 @@ pub(super) fn json(bytes: &[u8]) {
     if let Ok(message) = wire::json::decode(bytes, LIMIT) {
         typed(&message);
         let text = wire::json::encode(&message);
-        let again = wire::json::decode(text.as_bytes(), usize::MAX).expect("what was encoded is decoded");
+        let again =
+            wire::json::decode(text.as_bytes(), usize::MAX).expect("what was encoded is decoded");
         assert_eq!(again, message, "a message is what it was encoded from");
     }
 }
@@ -36,7 +37,10 @@ fn typed(message: &Message) {
     let _ = message.content_bytes();
     let _ = Down::from(message.clone()).body.into_message(0);
     let up: Message = Up::from(message.clone()).into();
-    assert_eq!(up.header.msg_id, message.header.msg_id, "a message stays itself");
+    assert_eq!(
+        up.header.msg_id, message.header.msg_id,
+        "a message stays itself"
+    );
 }
 
 pub(super) fn recorded() -> Vec<Vec<u8>> {
@@ -77,17 +81,24 @@ pub(super) fn compressed(bytes: &[u8]) {
 
 pub(super) fn conversations() -> Vec<Vec<u8>> {
     let mut compressor = Compressor::default();
-    recorded().iter().filter_map(|message| compressor.compress(message)).collect()
+    recorded()
+        .iter()
+        .filter_map(|message| compressor.compress(message))
+        .collect()
 }
 
 pub(super) fn frames() -> Vec<Vec<u8>> {
-    let messages = recorded().into_iter().filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
+    let messages = recorded()
+        .into_iter()
+        .filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
     let frames: Vec<Vec<u8>> = messages.map(|message| frame::encode(&message)).collect();
     frames.chunks(3).map(<[Vec<u8>]>::concat).collect()
 }
 
 pub(super) fn application(bytes: &[u8]) {
-    let Ok(content) = serde_json::from_slice::<Value>(bytes) else { return };
+    let Ok(content) = serde_json::from_slice::<Value>(bytes) else {
+        return;
+    };
     if let Ok(application) = Application::read(&content) {
         let _ = application.refusal();
         let _ = Target::parse(&application.key).map(|target| (target.path(), target.to_string()));
@@ -96,10 +107,15 @@ pub(super) fn application(bytes: &[u8]) {
 }
 
 pub(super) fn applications() -> Vec<Vec<u8>> {
-    let recorded = recorded().into_iter().filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
-    let contents =
-        recorded.map(|message| message.content).filter(|content| Application::read(content).is_ok());
-    let mut all: Vec<Vec<u8>> = contents.map(|content| content.to_string().into_bytes()).collect();
+    let recorded = recorded()
+        .into_iter()
+        .filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
+    let contents = recorded
+        .map(|message| message.content)
+        .filter(|content| Application::read(content).is_ok());
+    let mut all: Vec<Vec<u8>> = contents
+        .map(|content| content.to_string().into_bytes())
+        .collect();
     let target = Target::parse("/core/v1/pods/default/web").expect("a key");
     let made = Application::new(
         "edge-1",
@@ -127,9 +143,12 @@ pub(super) fn path(bytes: &[u8]) {
 }
 
 pub(super) fn paths() -> Vec<Vec<u8>> {
-    let recorded = recorded().into_iter().filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
-    let mut paths: Vec<Vec<u8>> =
-        recorded.map(|message| message.route.resource.as_str().as_bytes().to_vec()).collect();
+    let recorded = recorded()
+        .into_iter()
+        .filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
+    let mut paths: Vec<Vec<u8>> = recorded
+        .map(|message| message.route.resource.as_str().as_bytes().to_vec())
+        .collect();
     paths.sort();
     paths.dedup();
     paths.extend(corpus::texts(&[
@@ -163,8 +182,12 @@ pub(super) fn cri_messages() -> Vec<Vec<u8>> {
         labels: [("io.kubernetes.pod.uid".to_owned(), "u1".to_owned())].into(),
         ..cri::Container::default()
     };
-    let containers = cri::ListContainersResponse { containers: vec![container; 3] };
-    let version =
-        cri::VersionResponse { runtime_name: "containerd".into(), ..cri::VersionResponse::default() };
+    let containers = cri::ListContainersResponse {
+        containers: vec![container; 3],
+    };
+    let version = cri::VersionResponse {
+        runtime_name: "containerd".into(),
+        ..cri::VersionResponse::default()
+    };
     vec![containers.encode_to_vec(), version.encode_to_vec()]
 }

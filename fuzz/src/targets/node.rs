@@ -3,7 +3,9 @@
 use std::{fs, path::Path, sync::Arc};
 
 use agent::{config, metamanager};
-use kubeapi::store::{Expect, Key, MemoryStore, Resource, SqliteOptions, SqliteStore, Store, Write};
+use kubeapi::store::{
+    Expect, Key, MemoryStore, Resource, SqliteOptions, SqliteStore, Store, Write,
+};
 use serde_json::Value;
 use testkit::until;
 
@@ -13,7 +15,11 @@ use crate::corpus;
 /// Runs `look` on a file with these bytes in a directory of its own, in memory if there is such a directory.
 fn with_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     let memory = Path::new("/dev/shm");
-    let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let directory = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
     let directory = directory.expect("a directory");
     let path = directory.path().join(name);
     fs::write(&path, bytes).expect("a file");
@@ -31,7 +37,10 @@ pub(super) fn edgecore_yaml(bytes: &[u8]) {
 
 pub(super) fn edgecore_yamls() -> Vec<Vec<u8>> {
     let host = config::Host::detect();
-    let mut all = corpus::texts(&[&config::default_config(&host), &config::minimal_config(&host)]);
+    let mut all = corpus::texts(&[
+        &config::default_config(&host),
+        &config::minimal_config(&host),
+    ]);
     all.extend(corpus::files("agent/src/config/tests", ".yaml"));
     all.extend(corpus::files("agent/src/config", "optional.yaml"));
     all
@@ -70,8 +79,13 @@ pub(super) fn store_dbs() -> Vec<Vec<u8>> {
     with_file("made.db", b"", |path| {
         wait(async {
             let store = SqliteStore::open(path).await.expect("a store");
-            let value = Some(serde_json::json!({"metadata": {"name": "web", "namespace": "default"}}));
-            let write = Write { key: place(), expect: Expect::Absent, value };
+            let value =
+                Some(serde_json::json!({"metadata": {"name": "web", "namespace": "default"}}));
+            let write = Write {
+                key: place(),
+                expect: Expect::Absent,
+                value,
+            };
             store.commit(vec![write]).await.expect("a commit");
             drop(store);
             // The last connection that is closed writes everything into the one file.
@@ -86,7 +100,9 @@ pub(super) fn store_dbs() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn static_pod(bytes: &[u8]) {
-    let Ok(pod) = serde_json::from_slice::<Value>(bytes) else { return };
+    let Ok(pod) = serde_json::from_slice::<Value>(bytes) else {
+        return;
+    };
     if let Ok(pod) = kubeapi::complete_pod(pod) {
         kubeapi::complete_pod(pod).expect("a complete pod is complete");
     }

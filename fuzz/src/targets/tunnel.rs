@@ -14,9 +14,15 @@ use crate::corpus;
 const LIMIT: usize = 1 << 16;
 
 pub(super) fn frame(bytes: &[u8]) {
-    let Ok(frame) = Frame::decode(Bytes::copy_from_slice(bytes)) else { return };
+    let Ok(frame) = Frame::decode(Bytes::copy_from_slice(bytes)) else {
+        return;
+    };
     let again = Frame::decode(frame.encode().into());
-    assert_eq!(again.as_ref(), Ok(&frame), "a frame is what it was encoded from");
+    assert_eq!(
+        again.as_ref(),
+        Ok(&frame),
+        "a frame is what it was encoded from"
+    );
     if let Some(bytes) = frame.taken() {
         assert_eq!(
             Frame::window(frame.id, bytes).taken(),
@@ -26,7 +32,10 @@ pub(super) fn frame(bytes: &[u8]) {
     }
     if let Ok(connect) = Connect::decode(&frame.data) {
         let made = connect.frame(Kind::Exec).expect("what was read is written");
-        assert_eq!(Connect::decode(&made.data).expect("what was written is read"), connect);
+        assert_eq!(
+            Connect::decode(&made.data).expect("what was written is read"),
+            connect
+        );
     }
 }
 
@@ -58,19 +67,30 @@ pub(super) fn spdy(bytes: &[u8]) {
                 connection.reply(id).expect("a stream that was just opened");
                 connection.send(id, b"x", false).unwrap_or_default();
             }
-            assert!(connection.streams() <= spdy::MAX_STREAMS + 3, "streams are bounded");
+            assert!(
+                connection.streams() <= spdy::MAX_STREAMS + 3,
+                "streams are bounded"
+            );
         }
         let answers = connection.take_output().len();
-        assert!(answers <= 1024 + bytes.len() * 8, "{answers} bytes of answers to {}", bytes.len());
+        assert!(
+            answers <= 1024 + bytes.len() * 8,
+            "{answers} bytes of answers to {}",
+            bytes.len()
+        );
     }
 }
 
 /// Returns recorded frames of a tunnel.
 pub(super) fn frames() -> Vec<Vec<u8>> {
     let captures = corpus::files("wire/tests/fixtures/tunnel", ".jsonl");
-    let lines = captures.iter().flat_map(|capture| capture.split(|byte| *byte == b'\n'));
+    let lines = captures
+        .iter()
+        .flat_map(|capture| capture.split(|byte| *byte == b'\n'));
     let lines = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    lines.filter_map(|line| Some(corpus::decode(line.get("frame")?.as_str()?))).collect()
+    lines
+        .filter_map(|line| Some(corpus::decode(line.get("frame")?.as_str()?)))
+        .collect()
 }
 
 /// Returns them as WebSocket frames of both ends.
@@ -79,7 +99,9 @@ pub(super) fn sockets() -> Vec<Vec<u8>> {
     let masks = [None, Some([9, 8, 7, 6])];
     let written = masks.map(|mask| {
         let mut out = BytesMut::new();
-        frames().into_iter().for_each(|frame| websocket::encode(&mut out, &message(frame), mask));
+        frames()
+            .into_iter()
+            .for_each(|frame| websocket::encode(&mut out, &message(frame), mask));
         out.to_vec()
     });
     written.into()
@@ -87,6 +109,9 @@ pub(super) fn sockets() -> Vec<Vec<u8>> {
 
 /// Returns a recorded exec, the bytes of each end.
 pub(super) fn execs() -> Vec<Vec<u8>> {
-    [corpus::files("spdy/tests/recorded", ".client"), corpus::files("spdy/tests/recorded", ".server")]
-        .concat()
+    [
+        corpus::files("spdy/tests/recorded", ".client"),
+        corpus::files("spdy/tests/recorded", ".server"),
+    ]
+    .concat()
 }

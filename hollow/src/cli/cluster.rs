@@ -101,17 +101,28 @@ mod tests {
         ] {
             let refused = backed(option).unwrap_err();
             assert!(
-                refused.contains(option[0].split('=').next().unwrap()) && refused.contains("--kube-context"),
+                refused.contains(option[0].split('=').next().unwrap())
+                    && refused.contains("--kube-context"),
                 "{refused}"
             );
         }
         assert!(backed(&["--installation", "blue.edge-2"]).is_ok());
         for name in ["", "Blue", "-a", "a-", "a..b", "a b", "ä"] {
             let refused = backed(&[&format!("--installation={name}")]).unwrap_err();
-            assert!(refused.contains("--installation") && refused.contains("RFC 1123"), "{refused}");
+            assert!(
+                refused.contains("--installation") && refused.contains("RFC 1123"),
+                "{refused}"
+            );
         }
-        for option in [&["--health-port", "1"][..], &["--installation", "i"], &["--in-cluster"]] {
-            assert!(Cli::try_parse_from(["cloudsim", "up"].iter().chain(option)).is_err(), "{option:?}");
+        for option in [
+            &["--health-port", "1"][..],
+            &["--installation", "i"],
+            &["--in-cluster"],
+        ] {
+            assert!(
+                Cli::try_parse_from(["cloudsim", "up"].iter().chain(option)).is_err(),
+                "{option:?}"
+            );
         }
     }
 }

@@ -17,7 +17,9 @@ pub enum DeviceCommand {
 }
 
 fn property(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write PROPERTY=VALUE, as temperature=21.5")?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write PROPERTY=VALUE, as temperature=21.5")?;
     if name.is_empty() || value.is_empty() {
         return Err("neither side of = may be empty".to_owned());
     }

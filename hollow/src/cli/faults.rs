@@ -114,7 +114,10 @@ pub struct Bad {
 impl Bad {
     /// Returns the options as link conditions.
     pub fn conditions(&self) -> Conditions {
-        let schedule = self.up.zip(self.down).map(|(up, down)| Schedule { up, down });
+        let schedule = self
+            .up
+            .zip(self.down)
+            .map(|(up, down)| Schedule { up, down });
         Conditions {
             profile: self.profile,
             link: None::<Link>,
@@ -151,15 +154,45 @@ mod tests {
     #[test]
     fn a_line_says_how_a_link_is_bad() {
         let line = "set edge-1 --profile satellite --delay 1s --drop 0.1 --up 5s --down 2s --refuse-answers";
-        let Some(FaultsCommand::Set { whom, bad }) = read(line) else { panic!() };
+        let Some(FaultsCommand::Set { whom, bad }) = read(line) else {
+            panic!()
+        };
         let conditions = bad.conditions();
         assert_eq!(whom, FaultTarget::Node("edge-1".to_owned()));
-        assert_eq!((conditions.profile, conditions.drop), (Some(Profile::Satellite), Some(0.1)));
-        assert_eq!(conditions.schedule, Some(Schedule { up: Period::seconds(5), down: Period::seconds(2) }));
-        assert_eq!((conditions.refuse_answers, conditions.refuse_acknowledgements), (Some(true), None));
-        assert!(matches!(read("cut all"), Some(FaultsCommand::Cut { whom: FaultTarget::All })));
-        assert!(matches!(read("restore"), Some(FaultsCommand::Restore { whom: None })));
-        assert!(matches!(read("answers slow"), Some(FaultsCommand::Answers { answers: Answers::Slow })));
+        assert_eq!(
+            (conditions.profile, conditions.drop),
+            (Some(Profile::Satellite), Some(0.1))
+        );
+        assert_eq!(
+            conditions.schedule,
+            Some(Schedule {
+                up: Period::seconds(5),
+                down: Period::seconds(2)
+            })
+        );
+        assert_eq!(
+            (
+                conditions.refuse_answers,
+                conditions.refuse_acknowledgements
+            ),
+            (Some(true), None)
+        );
+        assert!(matches!(
+            read("cut all"),
+            Some(FaultsCommand::Cut {
+                whom: FaultTarget::All
+            })
+        ));
+        assert!(matches!(
+            read("restore"),
+            Some(FaultsCommand::Restore { whom: None })
+        ));
+        assert!(matches!(
+            read("answers slow"),
+            Some(FaultsCommand::Answers {
+                answers: Answers::Slow
+            })
+        ));
         for wrong in [
             "set",
             "set edge-1 --up 5s",

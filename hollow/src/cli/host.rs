@@ -10,12 +10,17 @@ const MAX_LABEL: usize = 63;
 pub(super) fn host(text: &str) -> Result<String, String> {
     if let Some((_, rest)) = text.split_once("://") {
         let host = rest.split(['/', ':']).next().unwrap_or_default();
-        return Err(format!("a URL; give only the host name or IP address, such as {}", example(host)));
+        return Err(format!(
+            "a URL; give only the host name or IP address, such as {}",
+            example(host)
+        ));
     }
     if text.parse::<IpAddr>().is_ok() {
         return Ok(text.to_owned());
     }
-    if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
+    if let Some(address) = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
         && address.parse::<IpAddr>().is_ok()
     {
         return Err(format!("an address in brackets; write {address}"));
@@ -35,7 +40,10 @@ pub(super) fn host(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     if is_name(text.trim_end_matches('.')) && text.ends_with('.') {
-        return Err(format!("a name with a dot at its end; write {}", text.trim_end_matches('.')));
+        return Err(format!(
+            "a name with a dot at its end; write {}",
+            text.trim_end_matches('.')
+        ));
     }
     Err("neither an IP address nor a host name: letters, digits, `-` and `.` (RFC 1123)".to_owned())
 }
@@ -53,19 +61,27 @@ pub(super) fn listen_address(text: &str) -> Result<IpAddr, String> {
 }
 
 fn example(host: &str) -> &str {
-    if is_name(host) { host } else { "cloud.example.com" }
+    if is_name(host) {
+        host
+    } else {
+        "cloud.example.com"
+    }
 }
 
 /// Reports whether a text is a host name. A name whose last label is a number would be read as an address.
 fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
     let last = text.rsplit('.').next().unwrap_or_default();
-    text.len() <= MAX_NAME && text.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
+    text.len() <= MAX_NAME
+        && text.split('.').all(is_label)
+        && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -78,7 +94,12 @@ mod tests {
     fn refusal(words: &[&str], option: &str, value: &str) -> Option<String> {
         let words = words.iter().map(|word| (*word).to_owned());
         let given = [format!("{option}={value}")];
-        let parsed = Cli::try_parse_from(["cloudsim".to_owned()].into_iter().chain(words).chain(given));
+        let parsed = Cli::try_parse_from(
+            ["cloudsim".to_owned()]
+                .into_iter()
+                .chain(words)
+                .chain(given),
+        );
         parsed.err().map(|error| error.to_string())
     }
 
@@ -86,7 +107,11 @@ mod tests {
     fn options_for_hosts_and_addresses_refuse_everything_else_with_the_cure() {
         let hollow = &["hollow", "--token-file", "t"];
         let selftest = &["selftest", "--token-file", "t"];
-        let hosts: [(&[&str], &str); 3] = [(&["up"], "--name"), (hollow, "--cloud"), (selftest, "--cloud")];
+        let hosts: [(&[&str], &str); 3] = [
+            (&["up"], "--name"),
+            (hollow, "--cloud"),
+            (selftest, "--cloud"),
+        ];
         for (command, option) in hosts {
             for good in [
                 "cloud",
@@ -119,8 +144,12 @@ mod tests {
                 ("a/b", "host name"),
                 ("k\u{f6}ln", "host name"),
             ] {
-                let refused = refusal(command, option, bad).unwrap_or_else(|| panic!("{option} {bad}"));
-                assert!(refused.contains(option) && refused.contains(cure), "{bad}: {refused}");
+                let refused =
+                    refusal(command, option, bad).unwrap_or_else(|| panic!("{option} {bad}"));
+                assert!(
+                    refused.contains(option) && refused.contains(cure),
+                    "{bad}: {refused}"
+                );
             }
         }
     }
@@ -141,7 +170,10 @@ mod tests {
         ];
         for (command, option, bad, cure) in refused {
             let refused = refusal(command, option, bad).unwrap_or_else(|| panic!("{option} {bad}"));
-            assert!(refused.contains(option) && refused.contains(cure), "{bad}: {refused}");
+            assert!(
+                refused.contains(option) && refused.contains(cure),
+                "{bad}: {refused}"
+            );
         }
         let accepted: [(&[&str], &str, &str); 6] = [
             (&["up"], "--address", "::"),

@@ -37,19 +37,32 @@ async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
             .and_then(|read| read.map_or_else(Kubeconfig::read, Ok))
             .context("there is no kubeconfig of a cluster at $KUBECONFIG or ~/.kube/config; name one with --cluster-kubeconfig"),
     }?;
-    let known: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
-    let options = KubeConfigOptions { context: args.kube_context.clone(), ..KubeConfigOptions::default() };
-    Config::from_custom_kubeconfig(read, &options).await.with_context(|| {
-        let wanted = args.kube_context.as_deref().unwrap_or("the current one");
-        format!(
-            "the context of --kube-context ({wanted}) cannot be used; the kubeconfig has: {}",
-            known.join(", ")
-        )
-    })
+    let known: Vec<String> = read
+        .contexts
+        .iter()
+        .map(|context| context.name.clone())
+        .collect();
+    let options = KubeConfigOptions {
+        context: args.kube_context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    Config::from_custom_kubeconfig(read, &options)
+        .await
+        .with_context(|| {
+            let wanted = args.kube_context.as_deref().unwrap_or("the current one");
+            format!(
+                "the context of --kube-context ({wanted}) cannot be used; the kubeconfig has: {}",
+                known.join(", ")
+            )
+        })
 }
 
 /// Returns this process's name among the replicas: unique, also after a restart.
 fn replica() -> String {
     let number = Uuid::new_v4().simple().to_string();
-    format!("{}-{}", OwnNames::of_machine().name, number.get(..8).unwrap_or(&number))
+    format!(
+        "{}-{}",
+        OwnNames::of_machine().name,
+        number.get(..8).unwrap_or(&number)
+    )
 }

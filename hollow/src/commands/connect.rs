@@ -22,21 +22,43 @@ pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 /// Returns a client. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else the kubeconfig that
 /// `cloudsim up` writes to the current directory.
 pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
-    const CURE: &str = "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
+    const CURE: &str =
+        "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
     let read = read(access).map_err(|error| unread(error, &file(access), CURE))?;
-    let contexts: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
-    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let contexts: Vec<String> = read
+        .contexts
+        .iter()
+        .map(|context| context.name.clone())
+        .collect();
+    let options = KubeConfigOptions {
+        context: access.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     let cure = format!("choose one with --context: {}", contexts.join(", "));
-    if let Some(wanted) = access.context.as_ref().filter(|wanted| !contexts.contains(wanted)) {
-        bail!("there is no context {wanted:?} in {}; {cure}", file(access).display());
+    if let Some(wanted) = access
+        .context
+        .as_ref()
+        .filter(|wanted| !contexts.contains(wanted))
+    {
+        bail!(
+            "there is no context {wanted:?} in {}; {cure}",
+            file(access).display()
+        );
     }
-    let config = Config::from_custom_kubeconfig(read, &options).await.with_context(|| {
-        let wanted = access
-            .context
-            .as_deref()
-            .map_or("current context".to_owned(), |name| format!("context {name:?}"));
-        format!("cannot use the {wanted} of {}; {cure}", file(access).display())
-    })?;
+    let config = Config::from_custom_kubeconfig(read, &options)
+        .await
+        .with_context(|| {
+            let wanted = access
+                .context
+                .as_deref()
+                .map_or("current context".to_owned(), |name| {
+                    format!("context {name:?}")
+                });
+            format!(
+                "cannot use the {wanted} of {}; {cure}",
+                file(access).display()
+            )
+        })?;
     Ok(Client::try_from(config)?)
 }
 
@@ -53,9 +75,16 @@ fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
 
 /// Names the file, or the files, of [`connect`].
 fn file(access: &Access) -> PathBuf {
-    let of_environment =
-        || std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty()).map(PathBuf::from);
-    access.kubeconfig.clone().or_else(of_environment).unwrap_or_else(|| PathBuf::from(WRITTEN))
+    let of_environment = || {
+        std::env::var_os("KUBECONFIG")
+            .filter(|files| !files.is_empty())
+            .map(PathBuf::from)
+    };
+    access
+        .kubeconfig
+        .clone()
+        .or_else(of_environment)
+        .unwrap_or_else(|| PathBuf::from(WRITTEN))
 }
 
 /// Explains why `file` could not be read: it is missing, or no kubeconfig.
@@ -64,7 +93,8 @@ pub(super) fn unread(error: KubeconfigError, file: &Path, cure: &str) -> anyhow:
         KubeconfigError::ReadConfig(error, missing) if error.kind() == ErrorKind::NotFound => {
             anyhow!("there is no file {}; {cure}", missing.display())
         }
-        error => anyhow::Error::new(error).context(format!("{} is no kubeconfig; {cure}", file.display())),
+        error => anyhow::Error::new(error)
+            .context(format!("{} is no kubeconfig; {cure}", file.display())),
     }
 }
 
@@ -100,21 +130,44 @@ pub(super) fn explain(access: &Access) -> impl FnOnce(anyhow::Error) -> anyhow::
 fn is_unreachable(error: &anyhow::Error) -> bool {
     let of_transport =
         |error: &kube::Error| matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_));
-    error.chain().filter_map(|cause| cause.downcast_ref()).any(of_transport)
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref())
+        .any(of_transport)
 }
 
 /// Describes the server that cannot be reached, with the cure.
 fn unreachable(access: &Access) -> String {
     let read = read(access).unwrap_or_default();
-    let current = access.context.clone().or(read.current_context).unwrap_or_default();
-    let cluster = (read.contexts.iter().find(|context| context.name == current))
-        .and_then(|context| context.context.as_ref().map(|context| context.cluster.clone()));
-    let server = (read.clusters.into_iter().find(|named| Some(&named.name) == cluster.as_ref()))
-        .and_then(|named| named.cluster?.server)
+    let current = access
+        .context
+        .clone()
+        .or(read.current_context)
         .unwrap_or_default();
-    let others: Vec<String> =
-        read.contexts.into_iter().map(|context| context.name).filter(|name| *name != current).collect();
-    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+    let cluster =
+        (read.contexts.iter().find(|context| context.name == current)).and_then(|context| {
+            context
+                .context
+                .as_ref()
+                .map(|context| context.cluster.clone())
+        });
+    let server = (read
+        .clusters
+        .into_iter()
+        .find(|named| Some(&named.name) == cluster.as_ref()))
+    .and_then(|named| named.cluster?.server)
+    .unwrap_or_default();
+    let others: Vec<String> = read
+        .contexts
+        .into_iter()
+        .map(|context| context.name)
+        .filter(|name| *name != current)
+        .collect();
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", others.join(", "))
+    };
     format!(
         "cannot reach {server}, the server of context {current} in {}; start that cloud with `cloudsim up`, or choose another context with \
          --context{others} or another file with --kubeconfig",
@@ -144,27 +197,47 @@ mod tests {
         let path = directory.path().join("kubeconfig");
         let port = |cloud: &TestCloud| cloud.cloud().addresses().api.unwrap().port().to_string();
         let listed = async || {
-            let access = Access { kubeconfig: Some(path.clone()), context: None };
+            let access = Access {
+                kubeconfig: Some(path.clone()),
+                context: None,
+            };
             let listed = nodes::run(&access, None).await;
             listed.map_err(|error| format!("{:#}", explain(&access)(error)))
         };
         let missing = listed().await.unwrap_err();
-        assert!(missing.starts_with(&format!("there is no file {};", path.display())), "{missing}");
+        assert!(
+            missing.starts_with(&format!("there is no file {};", path.display())),
+            "{missing}"
+        );
         std::fs::write(&path, "apiVersion: [").unwrap();
         let broken = listed().await.unwrap_err();
-        assert!(broken.starts_with(&format!("{} is no kubeconfig;", path.display())), "{broken}");
+        assert!(
+            broken.starts_with(&format!("{} is no kubeconfig;", path.display())),
+            "{broken}"
+        );
         std::fs::write(&path, old.kubeconfig().replace(&port(&old), &port(&new))).unwrap();
         let other = listed().await.unwrap_err();
-        let expected = format!("another cloud than the one that wrote {} answers", path.display());
-        assert!(other.starts_with(&expected) && !other.contains("cannot reach"), "{other}");
+        let expected = format!(
+            "another cloud than the one that wrote {} answers",
+            path.display()
+        );
+        assert!(
+            other.starts_with(&expected) && !other.contains("cannot reach"),
+            "{other}"
+        );
         std::fs::write(&path, new.kubeconfig()).unwrap();
         assert_eq!(listed().await, Ok(()));
         std::fs::write(&path, new.kubeconfig().replace("127.0.0.1", "127.0.0.2")).unwrap();
         let silent = listed().await.unwrap_err();
         let server = format!("https://127.0.0.2:{}", port(&new));
-        let expected =
-            format!("cannot reach {server}, the server of context cloudsim in {};", path.display());
-        assert!(silent.starts_with(&expected) && silent.contains("--context or another file"), "{silent}");
+        let expected = format!(
+            "cannot reach {server}, the server of context cloudsim in {};",
+            path.display()
+        );
+        assert!(
+            silent.starts_with(&expected) && silent.contains("--context or another file"),
+            "{silent}"
+        );
         assert!(silent.contains("cloudsim up"), "{silent}");
     }
 }

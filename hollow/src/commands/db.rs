@@ -9,7 +9,8 @@ use cloudsim::{
     seal,
 };
 use kubeapi::store::{
-    Health, Inspection, RepairReport, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
+    Health, Inspection, RepairReport, Seal, SqliteOptions, SqliteStore, Store, StoreError,
+    StoreLock,
 };
 
 use wire::text::count;
@@ -30,9 +31,10 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     require_database(&path).await?;
     let health = match Inspection::open(&path, seal).await {
         Ok(mut inspection) => inspection.check().await?,
-        Err(error) if error.is_damaged_file() => {
-            Health { faults: vec![format!("{:#}", anyhow::Error::new(error))], ..Health::default() }
-        }
+        Err(error) if error.is_damaged_file() => Health {
+            faults: vec![format!("{:#}", anyhow::Error::new(error))],
+            ..Health::default()
+        },
         Err(error) => return Err(error.into()),
     };
     require_keys(place, &health)?;
@@ -42,26 +44,44 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     for (object, why) in &health.damaged {
         print_line(&format!("damaged: {object}: {why}"));
     }
-    let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = &health;
+    let Health {
+        faults,
+        damaged,
+        objects,
+        sealed,
+        revision,
+        bytes,
+        free_bytes,
+        ..
+    } = &health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
         (true, true) => "OK",
         (true, false) => {
             "some objects are damaged; delete or rewrite them through the API, or run `cloudsim db repair`"
         }
-        (false, _) => "the file is damaged; run `cloudsim db repair` to recover the readable objects",
+        (false, _) => {
+            "the file is damaged; run `cloudsim db repair` to recover the readable objects"
+        }
     };
     print_line(&format!(
         "{verdict}: {} ({sealed} encrypted), revision {revision}, {bytes} bytes ({free_bytes} free)",
         count(*objects, "object")
     ));
     let is_whole = faults.is_empty() && damaged.is_empty();
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_whole {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Fails unless there is a database, or what an interrupted repair has left of it.
 async fn require_database(path: &Path) -> anyhow::Result<()> {
     if !path.exists() && !SqliteStore::is_being_repaired(path).await {
-        bail!("there is no {}; name the data directory of a cloud with --data-dir", path.display());
+        bail!(
+            "there is no {}; name the data directory of a cloud with --data-dir",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -83,7 +103,13 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         print_line("OK: nothing to repair");
         return Ok(ExitCode::SUCCESS);
     };
-    let RepairReport { set_aside, kept, lost, is_torn, is_finished } = repaired;
+    let RepairReport {
+        set_aside,
+        kept,
+        lost,
+        is_torn,
+        is_finished,
+    } = repaired;
     if is_finished {
         print_line(&format!(
             "finished an earlier repair that was interrupted: {} in the new file",
@@ -104,7 +130,14 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         if is_torn { " or more" } else { "" },
         set_aside.display()
     ));
-    let store = SqliteStore::open_with(&path, SqliteOptions { seal, ..SqliteOptions::default() }).await?;
+    let store = SqliteStore::open_with(
+        &path,
+        SqliteOptions {
+            seal,
+            ..SqliteOptions::default()
+        },
+    )
+    .await?;
     if kept > 0 && store.get(&lost_records().authority).await?.is_none() {
         print_line(
             "the key of the CA is lost: the next start creates a new CA, and all nodes must join again (`edge-agent reset`, then join). If \

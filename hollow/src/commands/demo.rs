@@ -12,7 +12,11 @@ use crate::{
     fleet::{self, Fleet},
 };
 
-pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(
+    once: bool,
+    manifests: &Path,
+    kubeconfig: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     // Fails before a cloud is started in vain.
     let manifests = manifests::read(manifests)?;
@@ -24,17 +28,33 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
     destination::check(&destination).await?;
     directories::announce(destination.directory());
     let context = Some(destination.context.clone());
-    let options = Options { kubeconfig: Some(destination), ..Options::default().any_ports() };
+    let options = Options {
+        kubeconfig: Some(destination),
+        ..Options::default().any_ports()
+    };
     let cloud = Cloud::start(options).await?;
-    let progress = |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    let progress =
+        |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     progress("cloudsim is ready");
-    let fleet =
-        Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
+    let fleet = Fleet::start(
+        cloud.addresses(),
+        cloud.token(),
+        &fleet::Options::new(1, temporary.path()),
+    )
+    .await?;
     let node = fleet.nodes().first().context("the demo has no node")?;
-    let access = Access { kubeconfig: Some(kubeconfig.to_owned()), context };
+    let access = Access {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        context,
+    };
     let connected = connect::connect(&access).await?;
-    let steps =
-        Steps { client: cloud.client(), connected: Some(connected), node, manifests, progress: &progress };
+    let steps = Steps {
+        client: cloud.client(),
+        connected: Some(connected),
+        node,
+        manifests,
+        progress: &progress,
+    };
     let outcome = Box::pin(steps.walk()).await;
     let code = match &outcome {
         Ok(seen) => {
@@ -57,7 +77,11 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
             print_line(&format!("  kubectl logs {}", seen.pod));
             print_line(&format!("  kubectl exec -it {} -- sh", seen.pod));
         }
-        print_line(&format!("  {} devices {}", paste::program(), paste::access(entries)));
+        print_line(&format!(
+            "  {} devices {}",
+            paste::program(),
+            paste::access(entries)
+        ));
         tokio::select! {
             // Both are cancel-safe: the program ends then.
             () = signals.wait() => {}
@@ -73,12 +97,32 @@ fn table(seen: &Seen, begun: Instant) {
     let after = |at: Instant| format!("{:.3} s", at.duration_since(begun).as_secs_f64());
     print_line("");
     print_line(&format!("{:<28} {:<10} {}", "SEEN", "AFTER", "WHAT"));
-    print_line(&format!("{:<28} {:<10} {}", "node Ready", after(seen.node_ready), seen.node));
-    print_line(&format!("{:<28} {:<10} {}", "pod Running", after(seen.pod_running), seen.pod));
+    print_line(&format!(
+        "{:<28} {:<10} {}",
+        "node Ready",
+        after(seen.node_ready),
+        seen.node
+    ));
+    print_line(&format!(
+        "{:<28} {:<10} {}",
+        "pod Running",
+        after(seen.pod_running),
+        seen.pod
+    ));
     for (what, value) in &seen.inside {
-        print_line(&format!("{:<28} {:<10} {}", what, after(seen.looked_inside), value));
+        print_line(&format!(
+            "{:<28} {:<10} {}",
+            what,
+            after(seen.looked_inside),
+            value
+        ));
     }
     for (what, value) in &seen.twin {
-        print_line(&format!("{:<28} {:<10} {}", what, after(seen.twin_followed), value));
+        print_line(&format!(
+            "{:<28} {:<10} {}",
+            what,
+            after(seen.twin_followed),
+            value
+        ));
     }
 }

@@ -24,7 +24,11 @@ pub(super) fn of(up: &Up, listed: Option<OsString>) -> Destination {
         None if listed.is_empty() => vec![WRITTEN.into()],
         None => listed,
     };
-    Destination { files, context: up.context.clone(), make_current: up.set_current_context }
+    Destination {
+        files,
+        context: up.context.clone(),
+        make_current: up.set_current_context,
+    }
 }
 
 /// Checks whether a cloud's entries may be merged into these files.
@@ -33,7 +37,9 @@ pub(super) fn of(up: &Up, listed: Option<OsString>) -> Destination {
 /// A file is no kubeconfig; or it has a cluster of this name that answers, which could not be reached any more. Other clusters are not
 /// contacted.
 pub(super) async fn check(destination: &Destination) -> anyhow::Result<()> {
-    let Some(file) = destination.find_cluster()? else { return Ok(()) };
+    let Some(file) = destination.find_cluster()? else {
+        return Ok(());
+    };
     let context = &destination.context;
     match answering(&file, context).await {
         None => Ok(()),
@@ -48,7 +54,10 @@ pub(super) async fn check(destination: &Destination) -> anyhow::Result<()> {
 /// Returns the server of a context if it answers. A server with another CA on this port is another cloud and does not count.
 async fn answering(file: &Path, context: &str) -> Option<String> {
     let read = Kubeconfig::read_from(file).ok()?;
-    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: Some(context.to_owned()),
+        ..KubeConfigOptions::default()
+    };
     let config = Config::from_custom_kubeconfig(read, &options).await.ok()?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).ok()?;
@@ -69,7 +78,9 @@ mod tests {
 
     fn up(arguments: &[&str]) -> Up {
         let words = ["cloudsim", "up"].iter().chain(arguments);
-        let Command::Up(up) = Cli::parse_from(words).command else { panic!() };
+        let Command::Up(up) = Cli::parse_from(words).command else {
+            panic!()
+        };
         up
     }
 
@@ -82,7 +93,13 @@ mod tests {
             (&["--kubeconfig", "c:d"], Some("a"), &["c:d"]),
         ] {
             let found = of(&up(arguments), environment.map(OsString::from)).files;
-            assert_eq!(found, files.iter().map(std::path::PathBuf::from).collect::<Vec<_>>());
+            assert_eq!(
+                found,
+                files
+                    .iter()
+                    .map(std::path::PathBuf::from)
+                    .collect::<Vec<_>>()
+            );
         }
     }
 
@@ -93,19 +110,30 @@ mod tests {
         let path = directory.path().join("kubeconfig");
         let destination = Destination::from(path.clone());
         check(&destination).await.unwrap();
-        let options = Options { kubeconfig: Some(destination.clone()), ..Options::default().any_ports() };
+        let options = Options {
+            kubeconfig: Some(destination.clone()),
+            ..Options::default().any_ports()
+        };
         let cloud = Cloud::start(options).await.unwrap();
         let refused = check(&destination).await.unwrap_err().to_string();
         assert!(
             refused.contains("--kubeconfig") && refused.contains(&path.display().to_string()),
             "{refused}"
         );
-        check(&Destination { context: "other".into(), ..destination.clone() }).await.unwrap();
+        check(&Destination {
+            context: "other".into(),
+            ..destination.clone()
+        })
+        .await
+        .unwrap();
         cloud.stop().await.unwrap();
         check(&destination).await.unwrap();
         std::fs::write(&path, "no kubeconfig").unwrap();
         let refused = check(&destination).await.unwrap_err().to_string();
-        assert!(refused.contains("is no kubeconfig and was not changed"), "{refused}");
+        assert!(
+            refused.contains("is no kubeconfig and was not changed"),
+            "{refused}"
+        );
     }
 
     #[tokio::test]
@@ -123,7 +151,10 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let destination = Destination::from(path);
         check(&destination).await.unwrap();
-        let options = Options { kubeconfig: Some(destination), ..Options::default().any_ports() };
+        let options = Options {
+            kubeconfig: Some(destination),
+            ..Options::default().any_ports()
+        };
         let cloud = within("the start", Cloud::start(options)).await.unwrap();
         assert!(!cloud.kubeconfig_entries().unwrap().is_current());
         cloud.stop().await.unwrap();

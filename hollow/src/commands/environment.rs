@@ -18,17 +18,23 @@ pub(super) fn read() -> Result<Option<Kubeconfig>, KubeconfigError> {
 
 /// Returns the files of a value of `$KUBECONFIG`.
 pub(super) fn listed(value: Option<OsString>) -> Vec<PathBuf> {
-    value.map(|list| Destination::list(&list)).unwrap_or_default()
+    value
+        .map(|list| Destination::list(&list))
+        .unwrap_or_default()
 }
 
 fn merge(files: &[PathBuf]) -> Result<Option<Kubeconfig>, KubeconfigError> {
-    let Some(first) = files.first() else { return Ok(None) };
+    let Some(first) = files.first() else {
+        return Ok(None);
+    };
     let mut existing = files.iter().filter(|file| file.exists()).peekable();
     if existing.peek().is_none() {
         // The error names the file that is missing.
         return read_file(first).map(Some);
     }
-    let merged = existing.try_fold(Kubeconfig::default(), |all, file| all.merge(read_file(file)?))?;
+    let merged = existing.try_fold(Kubeconfig::default(), |all, file| {
+        all.merge(read_file(file)?)
+    })?;
     Ok(Some(merged))
 }
 
@@ -46,14 +52,29 @@ mod tests {
     #[test]
     fn missing_files_and_empty_current_contexts_of_a_list_do_not_count() {
         let directory = tempfile::tempdir().unwrap();
-        let files: Vec<PathBuf> = ["a", "b", "c"].map(|name| directory.path().join(name)).into();
+        let files: Vec<PathBuf> = ["a", "b", "c"]
+            .map(|name| directory.path().join(name))
+            .into();
         assert!(merge(&[]).unwrap().is_none());
-        assert!(matches!(merge(&files), Err(KubeconfigError::ReadConfig(_, missing)) if missing == files[0]));
-        std::fs::write(&files[1], "kind: Config\napiVersion: v1\ncurrent-context: \"\"\n").unwrap();
+        assert!(
+            matches!(merge(&files), Err(KubeconfigError::ReadConfig(_, missing)) if missing == files[0])
+        );
+        std::fs::write(
+            &files[1],
+            "kind: Config\napiVersion: v1\ncurrent-context: \"\"\n",
+        )
+        .unwrap();
         let context = "contexts: [{name: x, context: {cluster: x, user: x}}]\ncurrent-context: x\n";
-        std::fs::write(&files[2], format!("kind: Config\napiVersion: v1\n{context}")).unwrap();
+        std::fs::write(
+            &files[2],
+            format!("kind: Config\napiVersion: v1\n{context}"),
+        )
+        .unwrap();
         let read = merge(&files).unwrap().unwrap();
-        assert_eq!((read.current_context.as_deref(), read.contexts.len()), (Some("x"), 1));
+        assert_eq!(
+            (read.current_context.as_deref(), read.contexts.len()),
+            (Some("x"), 1)
+        );
         std::fs::write(&files[0], "kind: [").unwrap();
         assert!(merge(&files).is_err());
     }

@@ -33,7 +33,9 @@ pub(super) async fn run(
         if let FaultTarget::Node(node) = whom {
             known(&cloud, node).await?;
         }
-        cloud.ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions).await
+        cloud
+            .ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions)
+            .await
     };
     let wrong = match command {
         FaultsCommand::List => cloud.ask(Method::GET, "faults", &()).await?,
@@ -48,10 +50,18 @@ pub(super) async fn run(
             cloud.ask(Method::DELETE, &path, &()).await?
         }
         FaultsCommand::Certificate { certificate } => {
-            cloud.ask(Method::PUT, "certificate", &json!({"certificate": certificate})).await?
+            cloud
+                .ask(
+                    Method::PUT,
+                    "certificate",
+                    &json!({"certificate": certificate}),
+                )
+                .await?
         }
         FaultsCommand::Answers { answers } => {
-            cloud.ask(Method::PUT, "answers", &json!({"answers": answers})).await?
+            cloud
+                .ask(Method::PUT, "answers", &json!({"answers": answers}))
+                .await?
         }
         FaultsCommand::Send { node, shapes } => return send(&cloud, output, &node, &shapes).await,
         FaultsCommand::Profiles | FaultsCommand::Shapes => return Ok(()),
@@ -73,28 +83,54 @@ fn given(bad: &Bad) -> anyhow::Result<Conditions> {
 /// Fails for a node that is unknown and has no conditions either, as one that was deleted may have.
 async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let active: Value = cloud.ask(Method::GET, "faults", &()).await?;
-    if active["nodes"].get(node).is_some() { Ok(()) } else { known(cloud, node).await }
+    if active["nodes"].get(node).is_some() {
+        Ok(())
+    } else {
+        known(cloud, node).await
+    }
 }
 
 /// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
 async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let registered = Api::<Node>::all(cloud.client.clone()).get_opt(node).await;
     let registered = registered.context("cannot list nodes")?;
-    if registered.is_some() || sessions(cloud).await?.sessions.iter().any(|session| session.node == node) {
+    if registered.is_some()
+        || sessions(cloud)
+            .await?
+            .sessions
+            .iter()
+            .any(|session| session.node == node)
+    {
         return Ok(());
     }
     bail!("this cloud has no node {node}; `cloudsim nodes` lists those that it has")
 }
 
-async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shape]) -> anyhow::Result<()> {
+async fn send(
+    cloud: &Remote,
+    output: Option<Output>,
+    node: &str,
+    shapes: &[Shape],
+) -> anyhow::Result<()> {
     known(cloud, node).await?;
-    if !sessions(cloud).await?.sessions.iter().any(|session| session.node == node) {
+    if !sessions(cloud)
+        .await?
+        .sessions
+        .iter()
+        .any(|session| session.node == node)
+    {
         bail!("node {node} is not connected; `cloudsim nodes` shows who is");
     }
     let mut outcomes = Vec::new();
-    for shape in if shapes.is_empty() { Shape::ALL } else { shapes } {
+    for shape in if shapes.is_empty() {
+        Shape::ALL
+    } else {
+        shapes
+    } {
         let path = format!("hostile/{node}");
-        let sent = cloud.ask::<Value>(Method::POST, &path, &json!({"shape": shape})).await;
+        let sent = cloud
+            .ask::<Value>(Method::POST, &path, &json!({"shape": shape}))
+            .await;
         let name = shape.name();
         match sent {
             Ok(_) => {
@@ -129,7 +165,10 @@ fn print_outcome(output: Option<Output>, line: &str) {
 fn profiles(output: Option<Output>) -> anyhow::Result<()> {
     if let Some(output) = output {
         let profile = |profile: &Profile| json!({"name": profile.name(), "conditions": Conditions::of_profile(*profile)});
-        return print(output, &json!({"profiles": Profile::ALL.iter().map(profile).collect::<Vec<_>>()}));
+        return print(
+            output,
+            &json!({"profiles": Profile::ALL.iter().map(profile).collect::<Vec<_>>()}),
+        );
     }
     for profile in Profile::ALL {
         let text = serde_json::to_string(&Conditions::of_profile(profile))?;
@@ -145,7 +184,10 @@ fn profiles(output: Option<Output>) -> anyhow::Result<()> {
 fn shapes(output: Option<Output>) -> anyhow::Result<()> {
     if let Some(output) = output {
         let shape = |shape: &Shape| json!({"name": shape.name(), "about": shape.about()});
-        return print(output, &json!({"shapes": Shape::ALL.iter().map(shape).collect::<Vec<_>>()}));
+        return print(
+            output,
+            &json!({"shapes": Shape::ALL.iter().map(shape).collect::<Vec<_>>()}),
+        );
     }
     let mut table = Table::new(&["SHAPE", "WHAT"]);
     for shape in Shape::ALL {
@@ -166,25 +208,53 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("kubeconfig");
         std::fs::write(&file, cloud.kubeconfig()).unwrap();
-        let access = Access { kubeconfig: Some(file), context: None };
+        let access = Access {
+            kubeconfig: Some(file),
+            context: None,
+        };
         let order = async |command| run(&access, None, command).await;
         let whom = |name: &str| FaultTarget::Node(name.to_owned());
-        let set = |bad| FaultsCommand::Set { whom: whom("edge-1"), bad };
-        let slow = Bad { delay: Some("10ms".parse().unwrap()), ..Bad::default() };
+        let set = |bad| FaultsCommand::Set {
+            whom: whom("edge-1"),
+            bad,
+        };
+        let slow = Bad {
+            delay: Some("10ms".parse().unwrap()),
+            ..Bad::default()
+        };
         order(set(slow)).await.unwrap();
         let refused = order(set(Bad::default())).await.unwrap_err().to_string();
-        assert!(refused.contains("name a condition") && refused.contains("faults restore"), "{refused}");
+        assert!(
+            refused.contains("name a condition") && refused.contains("faults restore"),
+            "{refused}"
+        );
         let remote = Remote::of(&access).await.unwrap();
-        let active = async || remote.ask::<Value>(Method::GET, "faults", &()).await.unwrap()["nodes"].clone();
+        let active = async || {
+            remote
+                .ask::<Value>(Method::GET, "faults", &())
+                .await
+                .unwrap()["nodes"]
+                .clone()
+        };
         assert_eq!(active().await, json!({"edge-1": {"delay": "10ms"}}));
-        let restore = |name: &str| FaultsCommand::Restore { whom: Some(whom(name)) };
-        for command in [restore("nosuch"), FaultsCommand::Cut { whom: whom("nosuch") }] {
+        let restore = |name: &str| FaultsCommand::Restore {
+            whom: Some(whom(name)),
+        };
+        for command in [
+            restore("nosuch"),
+            FaultsCommand::Cut {
+                whom: whom("nosuch"),
+            },
+        ] {
             let refused = order(command).await.unwrap_err().to_string();
             assert!(refused.contains("no node nosuch"), "{refused}");
         }
         // the conditions of a node that is no more are removed like others
         let gone = json!({"delay": "10ms"});
-        remote.ask::<Value>(Method::PUT, "faults/gone", &gone).await.unwrap();
+        remote
+            .ask::<Value>(Method::PUT, "faults/gone", &gone)
+            .await
+            .unwrap();
         order(restore("gone")).await.unwrap();
         order(restore("edge-1")).await.unwrap();
         assert_eq!(active().await, json!({}));

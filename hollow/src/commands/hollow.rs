@@ -87,14 +87,20 @@ async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> 
     });
     match timeout(CONNECT_TIMEOUT, select_all(connected)).await {
         Ok(_) => pending().await,
-        Err(_) => anyhow!("no node was connected within {CONNECT_TIMEOUT:?}: {}", unreachable(join).await),
+        Err(_) => anyhow!(
+            "no node was connected within {CONNECT_TIMEOUT:?}: {}",
+            unreachable(join).await
+        ),
     }
 }
 
 /// Finds out, as far as possible from here, why nodes do not reach the cloud.
 pub(super) async fn unreachable(join: &JoinArgs) -> String {
     let mut closed = Vec::new();
-    for (port, option) in [(join.https_port, "--https-port"), (join.ws_port, "--ws-port")] {
+    for (port, option) in [
+        (join.https_port, "--https-port"),
+        (join.ws_port, "--ws-port"),
+    ] {
         let address = format!("{}:{port}", in_url(&join.cloud));
         let why = match timeout(ANSWER_TIMEOUT, TcpStream::connect(&address)).await {
             Ok(Ok(_)) => continue,
@@ -106,7 +112,12 @@ pub(super) async fn unreachable(join: &JoinArgs) -> String {
         ));
     }
     if closed.is_empty() {
-        let JoinArgs { cloud, https_port, ws_port, .. } = join;
+        let JoinArgs {
+            cloud,
+            https_port,
+            ws_port,
+            ..
+        } = join;
         return format!(
             "{cloud} takes connections on ports {https_port} (--https-port) and {ws_port} (--ws-port): check that they are those of a cloud, and what \
              the nodes log"
@@ -144,7 +155,10 @@ async fn ended(node: &mut HollowNode, token_file: &Path) -> (String, Result<(), 
 /// Returns the addresses at which nodes find the cloud.
 pub(super) fn endpoints(join: &JoinArgs) -> Endpoints {
     let ports = (join.https_port, join.ws_port, join.tunnel_port.0);
-    Endpoints { node_ip: join.node_ip, ..Endpoints::at(&join.cloud, ports) }
+    Endpoints {
+        node_ip: join.node_ip,
+        ..Endpoints::at(&join.cloud, ports)
+    }
 }
 
 /// Reads the token from a file; waits while the file is missing or empty.
@@ -152,11 +166,18 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
     let mut told = false;
     loop {
         // a pipe without a writer must hold up neither the nodes nor their end
-        let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(file).await;
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(file)
+            .await;
         match opened {
             Ok(open) => {
                 if !open.metadata().await?.is_file() {
-                    bail!("{} is not a regular file; name one with --token-file", file.display());
+                    bail!(
+                        "{} is not a regular file; name one with --token-file",
+                        file.display()
+                    );
                 }
                 let mut text = String::new();
                 open.take(MAX_TOKEN_BYTES)
@@ -169,8 +190,9 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("{} cannot be read; check --token-file", file.display()));
+                return Err(error).with_context(|| {
+                    format!("{} cannot be read; check --token-file", file.display())
+                });
             }
         }
         if !told {
@@ -205,14 +227,21 @@ mod tests {
             token_file: "token".into(),
             node_ip: Ipv4Addr::LOCALHOST.into(),
         };
-        for (https, ws, named, other) in
-            [(closed, open, "--https-port", "--ws-port"), (open, closed, "--ws-port", "--https-port")]
-        {
+        for (https, ws, named, other) in [
+            (closed, open, "--https-port", "--ws-port"),
+            (open, closed, "--ws-port", "--https-port"),
+        ] {
             let why = unreachable(&join(https, ws)).await;
-            assert!(why.contains(&format!("127.0.0.1:{closed}")) && why.contains("refused"), "{why}");
+            assert!(
+                why.contains(&format!("127.0.0.1:{closed}")) && why.contains("refused"),
+                "{why}"
+            );
             assert!(why.contains(named) && !why.contains(other), "{why}");
         }
         let why = unreachable(&join(open, open)).await;
-        assert!(why.contains("takes connections") && why.contains(&open.to_string()), "{why}");
+        assert!(
+            why.contains("takes connections") && why.contains(&open.to_string()),
+            "{why}"
+        );
     }
 }

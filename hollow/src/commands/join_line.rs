@@ -10,8 +10,7 @@ const CERT_PORT: u16 = 10002;
 const STREAM_PORT: u16 = 10004;
 
 /// What happens to the nodes of a cloud without a data directory.
-const IN_MEMORY: &str =
-    "This cloud is in memory: nodes must join again after its restart; --data-dir DIR keeps everything";
+const IN_MEMORY: &str = "This cloud is in memory: nodes must join again after its restart; --data-dir DIR keeps everything";
 
 /// The word in the place of a token that is to be pasted on another machine.
 const TOKEN: &str = "TOKEN";
@@ -28,7 +27,8 @@ pub(super) fn lines(reach: &Reach, at: Addresses, token: &str, is_kept: bool) ->
 
 fn how(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
     let here = format!("\"$({token})\"");
-    let line = |program: &str, host: &str, token: &str| format!("  {}", line(program, host, at, token));
+    let line =
+        |program: &str, host: &str, token: &str| format!("  {}", line(program, host, at, token));
     match (&reach.outside, reach.is_loopback) {
         (Some(outside), _) => vec![
             format!(
@@ -52,9 +52,21 @@ fn how(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
 
 fn line(program: &str, host: &str, at: Addresses, token: &str) -> String {
     let (hub, cert) = (at.websocket.port(), at.https.port());
-    let port = if hub == HUB_PORT { String::new() } else { format!(":{hub}") };
-    let host = if port.is_empty() { host.to_owned() } else { in_url(host) };
-    let cert = if cert == CERT_PORT { String::new() } else { format!(" --cert-port {cert}") };
+    let port = if hub == HUB_PORT {
+        String::new()
+    } else {
+        format!(":{hub}")
+    };
+    let host = if port.is_empty() {
+        host.to_owned()
+    } else {
+        in_url(host)
+    };
+    let cert = if cert == CERT_PORT {
+        String::new()
+    } else {
+        format!(" --cert-port {cert}")
+    };
     let tunnel = match at.tunnel {
         Some(tunnel) if tunnel.port() != STREAM_PORT => format!(" --tunnel-port {}", tunnel.port()),
         _ => String::new(),
@@ -83,15 +95,46 @@ mod tests {
             router: None,
         };
         for (host, at, cloud, cert, tunnel) in [
-            ("192.0.2.10", at(10000, 10002, 10004), "192.0.2.10:10000", 10002, None),
-            ("cloud", at(7000, 7002, 7004), "cloud:7000", 7002, Some(7004)),
-            ("2001:db8::7", at(10000, 10002, 10004), "[2001:db8::7]:10000", 10002, None),
-            ("2001:db8::7", at(7000, 10002, 10004), "[2001:db8::7]:7000", 10002, None),
+            (
+                "192.0.2.10",
+                at(10000, 10002, 10004),
+                "192.0.2.10:10000",
+                10002,
+                None,
+            ),
+            (
+                "cloud",
+                at(7000, 7002, 7004),
+                "cloud:7000",
+                7002,
+                Some(7004),
+            ),
+            (
+                "2001:db8::7",
+                at(10000, 10002, 10004),
+                "[2001:db8::7]:10000",
+                10002,
+                None,
+            ),
+            (
+                "2001:db8::7",
+                at(7000, 10002, 10004),
+                "[2001:db8::7]:7000",
+                10002,
+                None,
+            ),
         ] {
             let words = shlex::split(&line("edge-agent", host, at, "a.b.c.d")).unwrap();
-            let Some(Command::Join(join)) = Cli::try_parse_from(words).unwrap().command else { panic!() };
+            let Some(Command::Join(join)) = Cli::try_parse_from(words).unwrap().command else {
+                panic!()
+            };
             assert_eq!(
-                (join.cloud.to_string(), join.cert_port, join.tunnel_port, &*join.token),
+                (
+                    join.cloud.to_string(),
+                    join.cert_port,
+                    join.tunnel_port,
+                    &*join.token
+                ),
                 (cloud.to_owned(), cert, tunnel, "a.b.c.d")
             );
         }
@@ -118,13 +161,24 @@ mod tests {
         };
         let said = lines(&reach, at, "t", false).join("\n");
         assert!(
-            said.contains("join --cloud 127.0.0.1 --token \"$(t)\"") && said.contains("--address 0.0.0.0"),
+            said.contains("join --cloud 127.0.0.1 --token \"$(t)\"")
+                && said.contains("--address 0.0.0.0"),
             "{said}"
         );
-        assert!(said.contains("in memory") && said.contains("--data-dir"), "{said}");
-        let reach = Reach { outside: Some("192.0.2.1".into()), is_loopback: false, ..reach };
+        assert!(
+            said.contains("in memory") && said.contains("--data-dir"),
+            "{said}"
+        );
+        let reach = Reach {
+            outside: Some("192.0.2.1".into()),
+            is_loopback: false,
+            ..reach
+        };
         let said = lines(&reach, at, "t", true).join("\n");
-        assert!(said.contains("  edge-agent join --cloud 192.0.2.1 --token TOKEN"), "{said}");
+        assert!(
+            said.contains("  edge-agent join --cloud 192.0.2.1 --token TOKEN"),
+            "{said}"
+        );
         assert!(!said.contains("in memory"), "{said}");
     }
 }

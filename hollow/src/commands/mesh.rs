@@ -64,7 +64,9 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
     let all = ListParams::default();
     let services = Api::<Service>::all(cloud.client.clone()).list(&all).await;
     let services = services.context("cannot list Services")?;
-    let slices = Api::<EndpointSlice>::all(cloud.client.clone()).list(&all).await;
+    let slices = Api::<EndpointSlice>::all(cloud.client.clone())
+        .list(&all)
+        .await;
     let slices = slices.context("cannot list EndpointSlices")?;
     let rows = rows(&services.items, &slices.items);
     // A cloud with a cluster has no admin API: only its metrics show what its relay knows.
@@ -77,10 +79,13 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
     }
     print_line(services_table(&rows, state.as_ref()).to_string().trim_end());
     match &state {
-        Some(state) => print_line(&format!("\n{}", ways_table(&ways(state)).to_string().trim_end())),
-        None => {
-            print_line("\nThe ways between nodes are not known here: this cloud stands before a cluster.")
-        }
+        Some(state) => print_line(&format!(
+            "\n{}",
+            ways_table(&ways(state)).to_string().trim_end()
+        )),
+        None => print_line(
+            "\nThe ways between nodes are not known here: this cloud stands before a cluster.",
+        ),
     }
     Ok(())
 }
@@ -88,15 +93,32 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
 fn rows(services: &[Service], slices: &[EndpointSlice]) -> Rows {
     let mut rows = Rows::new();
     for service in services {
-        let cluster_ip = service.spec.as_ref().and_then(|spec| spec.cluster_ip.clone()).unwrap_or_default();
+        let cluster_ip = service
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.cluster_ip.clone())
+            .unwrap_or_default();
         let name = (service.namespace().unwrap_or_default(), service.name_any());
-        rows.insert(name, Row { cluster_ip, endpoints: Vec::new() });
+        rows.insert(
+            name,
+            Row {
+                cluster_ip,
+                endpoints: Vec::new(),
+            },
+        );
     }
     for slice in slices {
-        let Some(service) = slice.labels().get(SERVICE_NAME) else { continue };
+        let Some(service) = slice.labels().get(SERVICE_NAME) else {
+            continue;
+        };
         let name = (slice.namespace().unwrap_or_default(), service.clone());
         if let Some(row) = rows.get_mut(&name) {
-            row.endpoints.extend(slice.endpoints.iter().filter_map(|endpoint| place(endpoint, slice)));
+            row.endpoints.extend(
+                slice
+                    .endpoints
+                    .iter()
+                    .filter_map(|endpoint| place(endpoint, slice)),
+            );
         }
     }
     for row in rows.values_mut() {
@@ -108,13 +130,21 @@ fn rows(services: &[Service], slices: &[EndpointSlice]) -> Rows {
 
 fn place(endpoint: &Endpoint, slice: &EndpointSlice) -> Option<Place> {
     let port = |port: &k8s_openapi::api::discovery::v1::EndpointPort| {
-        Some(format!("{}/{}", port.port?, port.protocol.as_deref().unwrap_or("TCP")))
+        Some(format!(
+            "{}/{}",
+            port.port?,
+            port.protocol.as_deref().unwrap_or("TCP")
+        ))
     };
     Some(Place {
         node: endpoint.node_name.clone(),
         address: endpoint.addresses.first()?.clone(),
         ports: slice.ports.iter().flatten().filter_map(port).collect(),
-        ready: endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true),
+        ready: endpoint
+            .conditions
+            .as_ref()
+            .and_then(|conditions| conditions.ready)
+            .unwrap_or(true),
     })
 }
 
@@ -134,12 +164,27 @@ fn ways(state: &RelayState) -> Vec<Way> {
     let mut ways = BTreeMap::new();
     for node in &state.nodes {
         for (to, path) in &node.paths {
-            ways.insert((&node.node, to), Way { path: Some(*path), ..new(&node.node, to) });
+            ways.insert(
+                (&node.node, to),
+                Way {
+                    path: Some(*path),
+                    ..new(&node.node, to)
+                },
+            );
         }
     }
-    for RelayPair { from, to, open, connections, sent, received } in &state.joined {
+    for RelayPair {
+        from,
+        to,
+        open,
+        connections,
+        sent,
+        received,
+    } in &state.joined
+    {
         let way = ways.entry((from, to)).or_insert_with(|| new(from, to));
-        (way.open, way.connections, way.sent, way.received) = (*open, *connections, *sent, *received);
+        (way.open, way.connections, way.sent, way.received) =
+            (*open, *connections, *sent, *received);
     }
     ways.into_values().collect()
 }
@@ -155,14 +200,28 @@ fn document(rows: &Rows, state: Option<&RelayState>) -> Value {
 }
 
 fn services_table(rows: &Rows, state: Option<&RelayState>) -> Table {
-    let mut table =
-        Table::new(&["NAMESPACE", "SERVICE", "CLUSTER-IP", "NODE", "ENDPOINT", "PORTS", "READY", "AT RELAY"]);
+    let mut table = Table::new(&[
+        "NAMESPACE",
+        "SERVICE",
+        "CLUSTER-IP",
+        "NODE",
+        "ENDPOINT",
+        "PORTS",
+        "READY",
+        "AT RELAY",
+    ]);
     for ((namespace, name), row) in rows {
         let head = || vec![namespace.clone(), name.clone(), row.cluster_ip.clone()];
         if row.endpoints.is_empty() {
             table.row([head(), ["-"; 5].map(str::to_owned).to_vec()].concat());
         }
-        for Place { node, address, ports, ready } in &row.endpoints {
+        for Place {
+            node,
+            address,
+            ports,
+            ready,
+        } in &row.endpoints
+        {
             let is_there = state.and_then(|state| {
                 let node = node.as_ref()?;
                 Some(yes(state.nodes.iter().any(|there| there.node == *node)))
@@ -181,7 +240,9 @@ fn services_table(rows: &Rows, state: Option<&RelayState>) -> Table {
 }
 
 fn ways_table(ways: &[Way]) -> Table {
-    let columns = ["FROM", "TO", "PATH", "RELAY", "OPEN", "RELAYED", "SENT", "RECEIVED"];
+    let columns = [
+        "FROM", "TO", "PATH", "RELAY", "OPEN", "RELAYED", "SENT", "RECEIVED",
+    ];
     let mut table = Table::new(&columns);
     for way in ways {
         let path = match way.path {
@@ -218,7 +279,10 @@ mod tests {
             node: name.to_owned(),
             since: "2025-06-01T11:57:00Z".parse().unwrap(),
             address: ([192, 0, 2, 7], 4711).into(),
-            paths: paths.iter().map(|(to, path)| ((*to).to_owned(), *path)).collect(),
+            paths: paths
+                .iter()
+                .map(|(to, path)| ((*to).to_owned(), *path))
+                .collect(),
         };
         let joined = |from: &str, to: &str| RelayPair {
             from: from.to_owned(),
@@ -230,7 +294,13 @@ mod tests {
         };
         RelayState {
             nodes: vec![
-                node("edge-1", &[("edge-2", relay::Path::Relayed), ("edge-3", relay::Path::Direct)]),
+                node(
+                    "edge-1",
+                    &[
+                        ("edge-2", relay::Path::Relayed),
+                        ("edge-3", relay::Path::Direct),
+                    ],
+                ),
                 node("edge-2", &[]),
             ],
             joined: vec![joined("edge-1", "edge-2"), joined("edge-9", "edge-1")],
@@ -251,7 +321,8 @@ mod tests {
             {"metadata": {"namespace": "shop", "name": "lost", "labels": {SERVICE_NAME: "gone"}}, "addressType": "IPv4",
              "endpoints": [{"addresses": ["10.88.0.6"]}]},
         ]));
-        let (services, slices): (Vec<Service>, Vec<EndpointSlice>) = (services.unwrap(), slices.unwrap());
+        let (services, slices): (Vec<Service>, Vec<EndpointSlice>) =
+            (services.unwrap(), slices.unwrap());
         let (rows, state) = (rows(&services, &slices), state());
         let lines = |table: Table| -> Vec<String> {
             table

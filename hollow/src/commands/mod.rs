@@ -75,42 +75,63 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     // There is only one crypto provider; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.context("no threads could be started")?;
     let ended = runtime.block_on(async {
         tokio::spawn(log::report_left_out(throttle));
         match cli.command {
             Command::Up(options) => Box::pin(up::run(options)).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,
-            Command::Token { access, output, scope } => {
-                on_cloud(&access, token::run(&access, output, scope).await)
+            Command::Token {
+                access,
+                output,
+                scope,
+            } => on_cloud(&access, token::run(&access, output, scope).await),
+            Command::Node { access, command } => {
+                on_cloud(&access, node::run(&access, command).await)
             }
-            Command::Node { access, command } => on_cloud(&access, node::run(&access, command).await),
-            Command::Devices { access, output, command } => {
-                on_cloud(&access, devices::run(&access, output, command).await)
+            Command::Devices {
+                access,
+                output,
+                command,
+            } => on_cloud(&access, devices::run(&access, output, command).await),
+            Command::Nodes { access, output } => {
+                on_cloud(&access, nodes::run(&access, output).await)
             }
-            Command::Nodes { access, output } => on_cloud(&access, nodes::run(&access, output).await),
             Command::Mesh { access, output } => on_cloud(&access, mesh::run(&access, output).await),
-            Command::Rules { access, output, command } => {
-                rules::run(&access, output, command).await.map_err(explain(&access))
-            }
-            Command::Faults { access, output, command } => {
-                on_cloud(&access, faults::run(&access, output, command).await)
-            }
+            Command::Rules {
+                access,
+                output,
+                command,
+            } => rules::run(&access, output, command)
+                .await
+                .map_err(explain(&access)),
+            Command::Faults {
+                access,
+                output,
+                command,
+            } => on_cloud(&access, faults::run(&access, output, command).await),
             Command::Run(options) => run::run(options).await,
-            Command::Runtime { socket, root } => {
-                runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS)
-            }
-            Command::Demo { once, manifests, kubeconfig } => {
-                demo::run(once, &manifests, kubeconfig.as_deref()).await
-            }
+            Command::Runtime { socket, root } => runtime::run(&socket, root)
+                .await
+                .map(|()| ExitCode::SUCCESS),
+            Command::Demo {
+                once,
+                manifests,
+                kubeconfig,
+            } => demo::run(once, &manifests, kubeconfig.as_deref()).await,
             Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Selftest(options) => selftest::run(options).await,
             Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
     });
-    if ended.as_ref().is_err_and(|error: &anyhow::Error| error.is::<DrainError>()) {
+    if ended
+        .as_ref()
+        .is_err_and(|error: &anyhow::Error| error.is::<DrainError>())
+    {
         // The runtime's drop would wait for a blocked thread.
         runtime.shutdown_background();
     }
@@ -141,7 +162,11 @@ fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
 
 /// Prints a warning to stderr, so that programs read only the answer on stdout.
 fn warn(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "warning: {}", printable_lines(line));
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "warning: {}",
+        printable_lines(line)
+    );
 }
 
 /// Prints a line for people; a closed stdout is no error. Parts of it may come from nodes and devices, so it is cleaned.

@@ -26,19 +26,27 @@ pub(super) async fn run(access: &Access, command: NodeCommand) -> anyhow::Result
     let is_a_cluster = cloud.is_a_cluster().await?;
     let Some(name) = name else {
         if is_a_cluster {
-            bail!("a cloud before a cluster keeps no database: no record of a node can be lost with one");
+            bail!(
+                "a cloud before a cluster keeps no database: no record of a node can be lost with one"
+            );
         }
         let opened: Opened = cloud.ask(Method::POST, "reset", &()).await?;
         print_line(&message(&opened.lost));
         return Ok(());
     };
     let done = if is_a_cluster {
-        Done { reset: reset(&cloud.client, &name).await? }
+        Done {
+            reset: reset(&cloud.client, &name).await?,
+        }
     } else {
-        cloud.ask(Method::POST, &format!("reset/{name}"), &()).await?
+        cloud
+            .ask(Method::POST, &format!("reset/{name}"), &())
+            .await?
     };
     print_line(&if done.reset {
-        format!("{name}: its certificates count no more; a machine may join with a token under this name")
+        format!(
+            "{name}: its certificates count no more; a machine may join with a token under this name"
+        )
     } else {
         format!("{name}: it had no certificate; a machine may join with a token under this name")
     });
@@ -48,8 +56,11 @@ pub(super) async fn run(access: &Access, command: NodeCommand) -> anyhow::Result
 /// Revokes a node's certificates in a cluster, and returns whether it had any. The replica with its session ends that when it notices.
 async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
     let certificates = NodeCertificates::in_cluster(client);
-    let is_known =
-        certificates.has_any(name).await? || Api::<Node>::all(client.clone()).get_opt(name).await?.is_some();
+    let is_known = certificates.has_any(name).await?
+        || Api::<Node>::all(client.clone())
+            .get_opt(name)
+            .await?
+            .is_some();
     if !is_known {
         bail!("this cluster has no node {name}; `cloudsim nodes` lists those that it has");
     }
@@ -79,6 +90,9 @@ mod tests {
     fn what_was_opened_is_told() {
         assert!(message(&[]).contains("nothing was done"));
         let message = message(&[UNKNOWN.to_owned(), "edge-1".to_owned()]);
-        assert!(message.starts_with("names of which nothing is on record, edge-1: "), "{message}");
+        assert!(
+            message.starts_with("names of which nothing is on record, edge-1: "),
+            "{message}"
+        );
     }
 }

@@ -18,7 +18,9 @@ pub(super) struct Remote {
 impl Remote {
     /// Connects to the cloud of a kubeconfig.
     pub(super) async fn of(access: &Access) -> anyhow::Result<Self> {
-        Ok(Self { client: connect(access).await? })
+        Ok(Self {
+            client: connect(access).await?,
+        })
     }
 
     /// Reports whether the server is that of an existing cluster with a cloud, whose replicas hold a Lease there. A cloud with an API of
@@ -45,10 +47,13 @@ impl Remote {
             .uri(format!("{ADMIN_PREFIX}{path}"))
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(serde_json::to_vec(body)?)?;
-        self.client.request(request).await.map_err(|error| match error {
-            // The cloud's message is readable; the text that kube wraps around it is not.
-            kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
-            error => error.into(),
-        })
+        self.client
+            .request(request)
+            .await
+            .map_err(|error| match error {
+                // The cloud's message is readable; the text that kube wraps around it is not.
+                kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
+                error => error.into(),
+            })
     }
 }

@@ -37,8 +37,14 @@ fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
         ..Subject::default()
     }]);
     let mut all = vec![
-        document(&Namespace { metadata: named(NAMESPACE, None), ..Namespace::default() })?,
-        document(&ServiceAccount { metadata: named(NAME, Some(NAMESPACE)), ..ServiceAccount::default() })?,
+        document(&Namespace {
+            metadata: named(NAMESPACE, None),
+            ..Namespace::default()
+        })?,
+        document(&ServiceAccount {
+            metadata: named(NAME, Some(NAMESPACE)),
+            ..ServiceAccount::default()
+        })?,
         document(&ClusterRole {
             metadata: named(NAME, None),
             rules: Some(everywhere),
@@ -51,9 +57,16 @@ fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
         })?,
     ];
     for (namespace, rules) in rules.namespaces {
-        all.push(document(&Role { metadata: named(NAME, Some(&namespace)), rules: Some(rules) })?);
+        all.push(document(&Role {
+            metadata: named(NAME, Some(&namespace)),
+            rules: Some(rules),
+        })?);
         let metadata = named(NAME, Some(&namespace));
-        all.push(document(&RoleBinding { metadata, role_ref: role("Role"), subjects: subjects.clone() })?);
+        all.push(document(&RoleBinding {
+            metadata,
+            role_ref: role("Role"),
+            subjects: subjects.clone(),
+        })?);
     }
     Ok(all)
 }

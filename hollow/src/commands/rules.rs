@@ -25,7 +25,11 @@ struct Sent {
 impl Sent {
     /// Returns failure for an error status, so that scripts notice it.
     fn exit_code(&self) -> ExitCode {
-        if self.status < 400 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if self.status < 400 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -36,18 +40,28 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let cloud = Remote::of(access).await?;
     if let Some(RulesCommand::Send { node, to, body }) = command {
-        let sent: Sent =
-            cloud.ask(Method::POST, &format!("rules/{node}"), &json!({"to": to, "body": body})).await?;
+        let sent: Sent = cloud
+            .ask(
+                Method::POST,
+                &format!("rules/{node}"),
+                &json!({"to": to, "body": body}),
+            )
+            .await?;
         match output {
             Some(output) => print(output, &sent)?,
             None => print_line(&format!("{} {}", sent.status, sent.body.trim_end())),
         }
         return Ok(sent.exit_code());
     }
-    let rules = Api::<Rule>::all(cloud.client.clone()).list(&ListParams::default()).await;
+    let rules = Api::<Rule>::all(cloud.client.clone())
+        .list(&ListParams::default())
+        .await;
     let rules = rules.context("cannot list rules")?;
     match output {
-        Some(output) => print(output, &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}))?,
+        Some(output) => print(
+            output,
+            &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}),
+        )?,
         None => print_line(table(&rules.items).to_string().trim_end()),
     }
     Ok(ExitCode::SUCCESS)
@@ -58,8 +72,15 @@ fn document(rule: &Rule) -> Value {
 }
 
 fn table(rules: &[Rule]) -> Table {
-    let mut table =
-        Table::new(&["NAMESPACE", "NAME", "SOURCE", "TARGET", "DELIVERED", "FAILED", "LAST ERROR"]);
+    let mut table = Table::new(&[
+        "NAMESPACE",
+        "NAME",
+        "SOURCE",
+        "TARGET",
+        "DELIVERED",
+        "FAILED",
+        "LAST ERROR",
+    ]);
     for rule in rules {
         let status = rule.status.clone().unwrap_or_default();
         let error = status.errors.first().map_or("-", String::as_str);
@@ -88,8 +109,20 @@ mod tests {
 
     #[test]
     fn an_answer_that_says_that_it_failed_is_a_failure() {
-        let code = |status| Sent { status, body: String::new() }.exit_code();
-        for (status, success) in [(200, true), (302, true), (400, false), (404, false), (502, false)] {
+        let code = |status| {
+            Sent {
+                status,
+                body: String::new(),
+            }
+            .exit_code()
+        };
+        for (status, success) in [
+            (200, true),
+            (302, true),
+            (400, false),
+            (404, false),
+            (502, false),
+        ] {
             assert_eq!(code(status) == ExitCode::SUCCESS, success, "{status}");
         }
     }
@@ -108,7 +141,12 @@ mod tests {
         let told = table(&rules).to_string();
         let lines: Vec<_> = told
             .lines()
-            .map(|line| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>())
+            .map(|line| {
+                line.split("   ")
+                    .map(str::trim)
+                    .filter(|cell| !cell.is_empty())
+                    .collect::<Vec<_>>()
+            })
             .collect();
         assert_eq!(
             lines[1],
@@ -122,6 +160,9 @@ mod tests {
                 "2026-01-01T00:00:00Z edge-1: no"
             ]
         );
-        assert_eq!(lines[2], ["default", "new", "rest (a)", "mqtt (t)", "0", "0", "-"]);
+        assert_eq!(
+            lines[2],
+            ["default", "new", "rest (a)", "mqtt (t)", "0", "0", "-"]
+        );
     }
 }

@@ -39,28 +39,47 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     let mut outcomes = Vec::new();
     for (file, scenario) in &scenarios {
         print_line(&format!("{} ({})", scenario.name, file.display()));
-        let directory = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-        outcomes.push(scenario::run(scenario, file, directory.path(), options.seed, &print_step).await);
+        let directory =
+            tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+        outcomes
+            .push(scenario::run(scenario, file, directory.path(), options.seed, &print_step).await);
     }
     if let Some(junit) = &options.junit {
         std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {
-            format!("{} cannot be written; name another file with --junit", junit.display())
+            format!(
+                "{} cannot be written; name another file with --junit",
+                junit.display()
+            )
         })?;
     }
     let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
-    print_line(&format!("{passed} of {} passed", count(outcomes.len(), "scenario")));
-    Ok(if passed == outcomes.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print_line(&format!(
+        "{passed} of {} passed",
+        count(outcomes.len(), "scenario")
+    ));
+    Ok(if passed == outcomes.len() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn print_step(step: &StepOutcome) {
-    let place = if step.line == 0 { String::new() } else { format!("line {}", step.line) };
+    let place = if step.line == 0 {
+        String::new()
+    } else {
+        format!("line {}", step.line)
+    };
     let took = step.took.as_secs_f64();
     let (mark, why) = match &step.verdict {
         Verdict::Passed => ("ok  ", String::new()),
         Verdict::Failed(why) => ("FAIL", format!(": {why}")),
         Verdict::Skipped => ("-   ", String::new()),
     };
-    print_line(&format!("  {mark} {took:>7.3} s  {place:<9} {}{why}", step.title));
+    print_line(&format!(
+        "  {mark} {took:>7.3} s  {place:<9} {}{why}",
+        step.title
+    ));
 }
 
 /// Returns the given files, and those in given directories by name.
@@ -71,12 +90,18 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             all.push(path.clone());
             continue;
         }
-        let entries =
-            std::fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let entries = std::fs::read_dir(path)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
         let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        inside.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+        inside.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "yaml")
+        });
         if inside.is_empty() {
-            bail!("{} holds no *.yaml; name the files of scenarios", path.display());
+            bail!(
+                "{} holds no *.yaml; name the files of scenarios",
+                path.display()
+            );
         }
         inside.sort();
         all.append(&mut inside);
@@ -89,5 +114,7 @@ fn read(file: &Path) -> anyhow::Result<Scenario> {
     if metadata.len() > MAX_SCENARIO_BYTES {
         bail!("the file is larger than {MAX_SCENARIO_BYTES} bytes");
     }
-    Ok(Scenario::read(&std::fs::read_to_string(file).context("the file is no text")?)?)
+    Ok(Scenario::read(
+        &std::fs::read_to_string(file).context("the file is no text")?,
+    )?)
 }

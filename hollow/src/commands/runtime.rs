@@ -10,12 +10,18 @@ use crate::runtime::{Options, SimRuntime};
 pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     directories::announce(root.as_deref());
-    let runtime = SimRuntime::new(Options { root, ..Options::default() })?;
+    let runtime = SimRuntime::new(Options {
+        root,
+        ..Options::default()
+    })?;
     let shutdown = CancellationToken::new();
     let serving = runtime.serve_unix(socket, shutdown.clone())?;
     print_line(&format!(
         "the simulated runtime serves CRI v1 on unix://{}",
-        std::path::absolute(socket).as_deref().unwrap_or(socket).display()
+        std::path::absolute(socket)
+            .as_deref()
+            .unwrap_or(socket)
+            .display()
     ));
     let serving = tokio::spawn(serving);
     tokio::select! {

@@ -13,7 +13,9 @@ const GAP: usize = 3;
 impl Table {
     /// Creates a table with these headings.
     pub(super) fn new(columns: &[&str]) -> Self {
-        Self(vec![columns.iter().map(|&column| column.to_owned()).collect()])
+        Self(vec![
+            columns.iter().map(|&column| column.to_owned()).collect(),
+        ])
     }
 
     /// Adds a row.

@@ -37,18 +37,31 @@ impl<'a> PrintedToken<'a> {
     fn of(token: &'a str, uses: Option<u32>) -> anyhow::Result<Self> {
         let scope = Token::parse(token)?.claims()?;
         let expires = i64::try_from(scope.expires)?;
-        Ok(Self { token, node: scope.node, uses, expires: Timestamp::from_second(expires)? })
+        Ok(Self {
+            token,
+            node: scope.node,
+            uses,
+            expires: Timestamp::from_second(expires)?,
+        })
     }
 }
 
-pub(super) async fn run(access: &Access, output: Option<Output>, scope: TokenScope) -> anyhow::Result<()> {
+pub(super) async fn run(
+    access: &Access,
+    output: Option<Output>,
+    scope: TokenScope,
+) -> anyhow::Result<()> {
     let TokenScope { node, ttl, uses } = scope;
     let (token, uses) = if node.is_some() || ttl.is_some() || uses.is_some() {
         // A token for one node is for one machine, hence one certificate by default.
         let uses = uses.or(node.is_some().then_some(1));
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(access).await?;
-        let request = TokenRequest { node, seconds, uses };
+        let request = TokenRequest {
+            node,
+            seconds,
+            uses,
+        };
         let made = if cloud.is_a_cluster().await? {
             mint(&cloud.client, &request).await?
         } else {
@@ -62,7 +75,9 @@ pub(super) async fn run(access: &Access, output: Option<Output>, scope: TokenSco
         (made.token, uses)
     } else {
         let client = connect(access).await?;
-        let token = JoinToken::read(&client).await.context("cannot read the join token")?;
+        let token = JoinToken::read(&client)
+            .await
+            .context("cannot read the join token")?;
         (token.context("this cloud has no join token")?, None)
     };
     match output {
@@ -79,11 +94,15 @@ async fn mint(client: &Client, request: &TokenRequest) -> anyhow::Result<Made> {
     let authority = Pki::read_authority(client).await?;
     let authority =
         authority.context("the cluster has no Secret kubeedge/casecret: no cloud has run there")?;
-    let token = JoinTokens::in_cluster(client).mint(&authority, request).await?;
+    let token = JoinTokens::in_cluster(client)
+        .mint(&authority, request)
+        .await?;
     let held = match &request.node {
         Some(node) => {
             let certificates = NodeCertificates::in_cluster(client);
-            let known = certificates.name(node, authority.cert_der(), Duration::ZERO).await?;
+            let known = certificates
+                .name(node, authority.cert_der(), Duration::ZERO)
+                .await?;
             matches!(known, Name::Held | Name::Lost)
         }
         None => false,
@@ -103,7 +122,10 @@ mod tests {
     fn a_token_tells_what_it_is_good_for() {
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let ca = Ca::generate(now).unwrap();
-        let scope = Scope { node: Some("edge-1".to_owned()), id: Some("t".to_owned()) };
+        let scope = Scope {
+            node: Some("edge-1".to_owned()),
+            id: Some("t".to_owned()),
+        };
         let token = Token::mint_for(&ca, now, Duration::from_secs(600), &scope).unwrap();
         let told = serde_json::to_value(PrintedToken::of(&token, Some(1)).unwrap()).unwrap();
         let expected = serde_json::json!({"token": token, "node": "edge-1", "uses": 1, "expires": "2023-11-14T22:23:20Z"});

@@ -3,7 +3,9 @@
 use std::{path::Path, time::Instant};
 
 use anyhow::Context;
-use cloudsim::{Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
+use cloudsim::{
+    Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions,
+};
 use wire::text::count;
 
 use super::{Signals, cluster, destination, directories, join_line, paste, print_line, stop, warn};
@@ -88,8 +90,15 @@ async fn start_nodes(
         Some(directory) => std::path::absolute(directory)?.join("nodes"),
         None => temporary.to_owned(),
     };
-    let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
-    let options = fleet::Options { key_file, ..fleet::Options::new(up.nodes, directory) };
+    let key_file = up
+        .key_file
+        .as_deref()
+        .map(std::path::absolute)
+        .transpose()?;
+    let options = fleet::Options {
+        key_file,
+        ..fleet::Options::new(up.nodes, directory)
+    };
     fleet::forget_useless(cloud, &options).await?;
     let started = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
     fleet.insert(started).ready(cloud.client()).await?;
@@ -102,15 +111,18 @@ fn print_ready(up: &Up, reach: &Reach, cloud: &Cloud, begun: Instant) {
     let took = begun.elapsed().as_millis();
     match up.nodes {
         0 => print_line(&format!("cloudsim is ready after {took} ms")),
-        nodes => {
-            print_line(&format!("cloudsim is ready after {took} ms, with {} Ready", count(nodes, "node")))
-        }
+        nodes => print_line(&format!(
+            "cloudsim is ready after {took} ms, with {} Ready",
+            count(nodes, "node")
+        )),
     }
     if let Some(api) = addresses.api {
         print_line(&format!("  API        https://{}", reach.shown(api)));
     }
     print_servers(addresses, reach);
-    let Some(entries) = cloud.kubeconfig_entries() else { return };
+    let Some(entries) = cloud.kubeconfig_entries() else {
+        return;
+    };
     print_line("For kubectl:");
     for line in paste::for_kubectl(entries) {
         print_line(&line);
@@ -127,7 +139,10 @@ fn print_ready(up: &Up, reach: &Reach, cloud: &Cloud, begun: Instant) {
 fn print_servers(addresses: Addresses, reach: &Reach) {
     let shown = |at| reach.shown(at);
     print_line(&format!("  enrolment  https://{}", shown(addresses.https)));
-    print_line(&format!("  CloudHub   wss://{}", shown(addresses.websocket)));
+    print_line(&format!(
+        "  CloudHub   wss://{}",
+        shown(addresses.websocket)
+    ));
     if let Some(quic) = addresses.quic {
         print_line(&format!("  QUIC       {}", shown(quic)));
     }
@@ -141,7 +156,11 @@ fn print_servers(addresses: Addresses, reach: &Reach) {
         print_line(&format!("  kubelets   https://{}", shown(kubelets)));
     }
     if let Some(router) = addresses.router {
-        let scheme = if router.ip().is_loopback() { "http" } else { "https" };
+        let scheme = if router.ip().is_loopback() {
+            "http"
+        } else {
+            "https"
+        };
         print_line(&format!("  router     {scheme}://{}", shown(router)));
     }
 }
@@ -153,7 +172,10 @@ async fn serve_cluster(
     begun: Instant,
     mut signals: Signals,
 ) -> anyhow::Result<()> {
-    let server = options.cluster.as_ref().map(|cluster| cluster.config.cluster_url.to_string());
+    let server = options
+        .cluster
+        .as_ref()
+        .map(|cluster| cluster.config.cluster_url.to_string());
     let starting = Box::pin(Cloud::start(options));
     let cloud = tokio::select! {
         started = starting => started?,
@@ -161,7 +183,10 @@ async fn serve_cluster(
         () = signals.wait() => anyhow::bail!("ended by a signal before it had started"),
     };
     let addresses = cloud.addresses();
-    print_line(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    print_line(&format!(
+        "cloudsim is ready after {} ms",
+        begun.elapsed().as_millis()
+    ));
     print_line(&format!("  cluster    {}", server.unwrap_or_default()));
     print_servers(addresses, reach);
     if let Some(health) = addresses.health {
@@ -182,7 +207,11 @@ async fn serve_cluster(
 /// Returns the limits of CloudHub, which has room for the nodes of this process in any case.
 fn limits(up: &Up) -> Limits {
     let default = Limits::default();
-    Limits { max_message: up.max_message, nodes: default.nodes.max(up.nodes), ..default }
+    Limits {
+        max_message: up.max_message,
+        nodes: default.nodes.max(up.nodes),
+        ..default
+    }
 }
 
 fn options(up: &Up, reach: &Reach) -> Options {
@@ -195,12 +224,18 @@ fn options(up: &Up, reach: &Reach) -> Options {
         quic_port: up.quic_port,
         tunnel_port: up.tunnel_port.0,
         relay_port: up.relay_port,
-        kubelets: up.stream_port.zip(up.stream_client_ca.clone()).map(|(port, client_ca)| KubeletOptions {
+        kubelets: up
+            .stream_port
+            .zip(up.stream_client_ca.clone())
+            .map(|(port, client_ca)| KubeletOptions {
+                port,
+                client_ca,
+                client_names: up.stream_client_names.clone(),
+            }),
+        router: up.router_port.map(|port| RouterOptions {
             port,
-            client_ca,
-            client_names: up.stream_client_names.clone(),
+            anonymous: up.router_anonymous,
         }),
-        router: up.router_port.map(|port| RouterOptions { port, anonymous: up.router_anonymous }),
         data_dir: up.data_dir.clone(),
         key_file: up.key_file.clone(),
         kubeconfig: None,

@@ -34,7 +34,9 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
     let mut seen = Vec::new();
     for (variable, value) in &expected.environment {
         ensure!(
-            environment.lines().any(|line| line == format!("{variable}={value}")),
+            environment
+                .lines()
+                .any(|line| line == format!("{variable}={value}")),
             "variable {variable} is not as it should be"
         );
     }
@@ -42,10 +44,16 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
         let found = container.exec(&["cat", path]).await?;
         ensure!(found == *content, "file {path} is not as it should be");
     }
-    seen.push(("config as environment".to_owned(), listed(expected.environment.keys())));
+    seen.push((
+        "config as environment".to_owned(),
+        listed(expected.environment.keys()),
+    ));
     seen.push(("config as files".to_owned(), listed(expected.files.keys())));
     if let Inside::Api { pods, name } = &container {
-        let parameters = LogParams { tail_lines: Some(1), ..LogParams::default() };
+        let parameters = LogParams {
+            tail_lines: Some(1),
+            ..LogParams::default()
+        };
         let log = timeout(TIMEOUT, pods.logs(name, &parameters))
             .await
             .context("the log did not come in time")??;
@@ -68,11 +76,17 @@ impl<'a> Inside<'a> {
     fn of(steps: &Steps<'a>, pod: &Pod) -> anyhow::Result<Self> {
         if let Some(connected) = &steps.connected {
             let pods = Api::namespaced(connected.clone(), &pod.namespace().unwrap_or_default());
-            return Ok(Self::Api { pods: Box::new(pods), name: pod.name_any() });
+            return Ok(Self::Api {
+                pods: Box::new(pods),
+                name: pod.name_any(),
+            });
         }
         let runtime = &steps.node.runtime;
         let ids = runtime.container_ids_of(&pod.uid().unwrap_or_default());
-        let id = ids.into_iter().next().context("the node's runtime has no container of the pod")?;
+        let id = ids
+            .into_iter()
+            .next()
+            .context("the node's runtime has no container of the pod")?;
         Ok(Self::Node { runtime, id })
     }
 
@@ -83,7 +97,11 @@ impl<'a> Inside<'a> {
         };
         let words: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
         let ended = runtime.exec(id, &words, TIMEOUT).await?;
-        ensure!(ended.exit_code == 0, "{} failed in the container", words.join(" "));
+        ensure!(
+            ended.exit_code == 0,
+            "{} failed in the container",
+            words.join(" ")
+        );
         Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
     }
 }
@@ -106,10 +124,18 @@ async fn exec(pods: &Api<Pod>, pod: &str, command: &[&str]) -> anyhow::Result<St
     let words = command.join(" ");
     let deadline = Instant::now() + TIMEOUT;
     let mut process = loop {
-        match pods.exec(pod, command.iter().copied(), &AttachParams::default().stderr(false)).await {
+        match pods
+            .exec(
+                pod,
+                command.iter().copied(),
+                &AttachParams::default().stderr(false),
+            )
+            .await
+        {
             Ok(process) => break process,
             Err(error) if Instant::now() > deadline => {
-                return Err(error).with_context(|| format!("{words} could not be started in the container"));
+                return Err(error)
+                    .with_context(|| format!("{words} could not be started in the container"));
             }
             Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
@@ -127,7 +153,10 @@ async fn exec(pods: &Api<Pod>, pod: &str, command: &[&str]) -> anyhow::Result<St
         .with_context(|| format!("{words} did not end within {TIMEOUT:?}"))??;
     match status {
         Some(status) if status.status.as_deref() == Some("Success") => Ok(output),
-        Some(status) => bail!("{words} failed in the container: {}", status.message.unwrap_or_default()),
+        Some(status) => bail!(
+            "{words} failed in the container: {}",
+            status.message.unwrap_or_default()
+        ),
         None => bail!("{words} ended without a status"),
     }
 }
@@ -141,23 +170,36 @@ struct Expected {
 impl Expected {
     async fn read(client: &Client, pod: &Pod) -> anyhow::Result<Self> {
         let namespace = pod.namespace().unwrap_or_default();
-        let source = Source { client, namespace: &namespace };
+        let source = Source {
+            client,
+            namespace: &namespace,
+        };
         let spec = pod.spec.as_ref().context("the pod has no spec")?;
-        let container = spec.containers.first().context("the pod has no container")?;
+        let container = spec
+            .containers
+            .first()
+            .context("the pod has no container")?;
         let mut expected = Self::default();
         expected.environment(&source, container).await?;
         for mount in container.volume_mounts.iter().flatten() {
-            let volume = spec.volumes.iter().flatten().find(|volume| volume.name == mount.name);
+            let volume = spec
+                .volumes
+                .iter()
+                .flatten()
+                .find(|volume| volume.name == mount.name);
             let data = match volume.map(|volume| (&volume.config_map, &volume.secret)) {
                 Some((Some(map), _)) => source.config_map(&map.name).await?,
                 Some((_, Some(secret))) => {
-                    source.secret(secret.secret_name.as_deref().unwrap_or_default()).await?
+                    source
+                        .secret(secret.secret_name.as_deref().unwrap_or_default())
+                        .await?
                 }
                 _ => continue,
             };
-            expected
-                .files
-                .extend(data.into_iter().map(|(key, value)| (format!("{}/{key}", mount.mount_path), value)));
+            expected.files.extend(
+                data.into_iter()
+                    .map(|(key, value)| (format!("{}/{key}", mount.mount_path), value)),
+            );
         }
         ensure!(
             !expected.environment.is_empty() && !expected.files.is_empty(),
@@ -166,16 +208,25 @@ impl Expected {
         Ok(expected)
     }
 
-    async fn environment(&mut self, source: &Source<'_>, container: &Container) -> anyhow::Result<()> {
+    async fn environment(
+        &mut self,
+        source: &Source<'_>,
+        container: &Container,
+    ) -> anyhow::Result<()> {
         for variable in container.env.iter().flatten() {
-            let Some(from) = &variable.value_from else { continue };
+            let Some(from) = &variable.value_from else {
+                continue;
+            };
             let (data, key) = match (&from.config_map_key_ref, &from.secret_key_ref) {
                 (Some(key), _) => (source.config_map(&key.name).await?, &key.key),
                 (_, Some(key)) => (source.secret(&key.name).await?, &key.key),
                 _ => continue,
             };
-            let value = data.get(key).with_context(|| format!("there is no key {key}"))?;
-            self.environment.insert(variable.name.clone(), value.clone());
+            let value = data
+                .get(key)
+                .with_context(|| format!("there is no key {key}"))?;
+            self.environment
+                .insert(variable.name.clone(), value.clone());
         }
         Ok(())
     }
@@ -188,13 +239,19 @@ struct Source<'a> {
 
 impl Source<'_> {
     async fn config_map(&self, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
-        let map = Api::<ConfigMap>::namespaced(self.client.clone(), self.namespace).get(name).await?;
+        let map = Api::<ConfigMap>::namespaced(self.client.clone(), self.namespace)
+            .get(name)
+            .await?;
         Ok(map.data.unwrap_or_default())
     }
 
     async fn secret(&self, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
-        let secret = Api::<Secret>::namespaced(self.client.clone(), self.namespace).get(name).await?;
+        let secret = Api::<Secret>::namespaced(self.client.clone(), self.namespace)
+            .get(name)
+            .await?;
         let data = secret.data.unwrap_or_default().into_iter();
-        Ok(data.map(|(key, bytes)| (key, String::from_utf8_lossy(&bytes.0).into_owned())).collect())
+        Ok(data
+            .map(|(key, bytes)| (key, String::from_utf8_lossy(&bytes.0).into_owned()))
+            .collect())
     }
 }

@@ -36,15 +36,21 @@ pub(super) async fn apply(
         _ => 0,
     };
     objects.sort_by_key(|object| object.types.as_ref().map(|types| rank(&types.kind)));
-    let discovery = Discovery::new(client.clone()).run().await.context("the API describes nothing")?;
+    let discovery = Discovery::new(client.clone())
+        .run()
+        .await
+        .context("the API describes nothing")?;
     let (mut pod, mut device) = (None, None);
     for object in objects {
-        let types = object.types.clone().context("a manifest has no apiVersion and kind")?;
+        let types = object
+            .types
+            .clone()
+            .context("a manifest has no apiVersion and kind")?;
         let gvk = kube::core::GroupVersionKind::try_from(&types)?;
         let name = object.name_any();
-        let (resource, capabilities) = discovery
-            .resolve_gvk(&gvk)
-            .with_context(|| format!("the API serves no {} of {}", types.kind, types.api_version))?;
+        let (resource, capabilities) = discovery.resolve_gvk(&gvk).with_context(|| {
+            format!("the API serves no {} of {}", types.kind, types.api_version)
+        })?;
         let api: Api<DynamicObject> = match capabilities.scope {
             Scope::Cluster => Api::all_with(client.clone(), &resource),
             Scope::Namespaced => Api::namespaced_with(
@@ -53,7 +59,13 @@ pub(super) async fn apply(
                 &resource,
             ),
         };
-        let applied = api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await;
+        let applied = api
+            .patch(
+                &name,
+                &PatchParams::apply(MANAGER).force(),
+                &Patch::Apply(&object),
+            )
+            .await;
         let applied = applied.with_context(|| format!("{} {name} was not taken", types.kind))?;
         progress(&format!("{} {name} is applied", types.kind));
         match types.kind.as_str() {
@@ -62,7 +74,10 @@ pub(super) async fn apply(
             _ => {}
         }
     }
-    Ok(Applied { pod: pod.context("the manifests hold no pod")?, device })
+    Ok(Applied {
+        pod: pod.context("the manifests hold no pod")?,
+        device,
+    })
 }
 
 /// Reads the manifests of a directory, of which one must be a pod.
@@ -80,7 +95,10 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
             continue;
         }
         if std::fs::metadata(&path)?.len() > MAX_MANIFEST_BYTES {
-            bail!("{} is larger than {MAX_MANIFEST_BYTES} bytes", path.display());
+            bail!(
+                "{} is larger than {MAX_MANIFEST_BYTES} bytes",
+                path.display()
+            );
         }
         let text = std::fs::read_to_string(&path)?;
         let options = serde_saphyr::options! { with_snippet: false };
@@ -88,9 +106,17 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
             .with_context(|| format!("{} is not a manifest", path.display()))?;
         objects.push(object);
     }
-    let is_pod = |object: &DynamicObject| object.types.as_ref().is_some_and(|types| types.kind == "Pod");
+    let is_pod = |object: &DynamicObject| {
+        object
+            .types
+            .as_ref()
+            .is_some_and(|types| types.kind == "Pod")
+    };
     if !objects.iter().any(is_pod) {
-        bail!("{} holds no pod; name the directory of the manifests with --manifests", directory.display());
+        bail!(
+            "{} holds no pod; name the directory of the manifests with --manifests",
+            directory.display()
+        );
     }
     Ok(objects)
 }
@@ -106,7 +132,10 @@ mod tests {
         let mut files: Vec<_> = std::fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "yaml")
+            })
             .collect();
         files.sort();
         let kinds: Vec<String> = files
@@ -117,6 +146,9 @@ mod tests {
                 object.types.unwrap().kind
             })
             .collect();
-        assert_eq!(kinds, ["ConfigMap", "Secret", "Pod", "DeviceModel", "Device"]);
+        assert_eq!(
+            kinds,
+            ["ConfigMap", "Secret", "Pod", "DeviceModel", "Device"]
+        );
     }
 }

@@ -61,12 +61,14 @@ impl Steps<'_> {
     /// Runs all steps; fails with the first that did not succeed.
     pub(crate) async fn walk(mut self) -> anyhow::Result<Seen> {
         let node = &self.node.name;
-        self.wait::<Node>(Api::all(self.client.clone()), node, "Ready", is_ready).await?;
+        self.wait::<Node>(Api::all(self.client.clone()), node, "Ready", is_ready)
+            .await?;
         let node_ready = Instant::now();
         (self.progress)(&format!("node {node} is Ready"));
 
         let manifests = std::mem::take(&mut self.manifests);
-        let Applied { pod, device } = manifests::apply(&self.client, manifests, self.progress).await?;
+        let Applied { pod, device } =
+            manifests::apply(&self.client, manifests, self.progress).await?;
         let api = Api::<Pod>::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let name = pod.name_any();
         let running = self.wait(api, &name, "Running", is_running).await?;
@@ -76,7 +78,11 @@ impl Steps<'_> {
         let inside = inside::look(&self, &running).await?;
         (self.progress)(&format!(
             "pod {name} sees its ConfigMap and its Secret, as environment and as files{}",
-            if self.connected.is_some() { ", by kubectl exec; its log is there" } else { "" }
+            if self.connected.is_some() {
+                ", by kubectl exec; its log is there"
+            } else {
+                ""
+            }
         ));
         let looked_inside = Instant::now();
         let twin = match &device {
@@ -96,12 +102,20 @@ impl Steps<'_> {
     }
 
     /// Waits until the object called `name` is as desired.
-    async fn wait<K>(&self, api: Api<K>, name: &str, what: &str, wanted: fn(&K) -> bool) -> anyhow::Result<K>
+    async fn wait<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        what: &str,
+        wanted: fn(&K) -> bool,
+    ) -> anyhow::Result<K>
     where
         K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     {
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let objects = watcher::watcher(api, config).default_backoff().applied_objects();
+        let objects = watcher::watcher(api, config)
+            .default_backoff()
+            .applied_objects();
         let found = async {
             let mut objects = std::pin::pin!(objects);
             loop {
@@ -120,13 +134,23 @@ impl Steps<'_> {
 }
 
 fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn is_running(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     status.and_then(|status| status.phase.as_deref()) == Some("Running")
-        && status
-            .is_some_and(|status| status.container_statuses.iter().flatten().all(|container| container.ready))
+        && status.is_some_and(|status| {
+            status
+                .container_statuses
+                .iter()
+                .flatten()
+                .all(|container| container.ready)
+        })
 }

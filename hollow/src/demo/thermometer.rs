@@ -26,7 +26,10 @@ impl Running {
         let shutdown = CancellationToken::new();
         let mapper = Mapper::bind(config, Virtual)?;
         let task = tokio::spawn(mapper.run(shutdown.clone()));
-        Ok(Self { _ends: shutdown.drop_guard(), task })
+        Ok(Self {
+            _ends: shutdown.drop_guard(),
+            task,
+        })
     }
 
     /// Waits until the mapper fails, and returns why.

@@ -28,15 +28,24 @@ pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Erro
 ///
 /// # Errors
 /// A file cannot be removed.
-pub(super) async fn forget_if_useless(cloud: &Cloud, name: &str, directory: &Path) -> Result<bool, Error> {
-    let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else { return Ok(false) };
+pub(super) async fn forget_if_useless(
+    cloud: &Cloud,
+    name: &str,
+    directory: &Path,
+) -> Result<bool, Error> {
+    let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else {
+        return Ok(false);
+    };
     match cloud.knows(name, &certificate).await {
         Ok(true) => return Ok(false),
         Ok(false) => {}
         Err(error) => {
             // The node is refused until an administrator decides; the other nodes run.
             let error = &error as &dyn std::error::Error;
-            warn!(node = name, error, "failed to look up certificate of a hollow node");
+            warn!(
+                node = name,
+                error, "failed to look up certificate of a hollow node"
+            );
             return Ok(false);
         }
     }

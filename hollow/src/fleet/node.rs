@@ -69,8 +69,13 @@ impl HollowNode {
     ) -> Result<Self, Error> {
         let cloud = cloud.into();
         let directory = options.directory.join(name);
-        let failed = |source| Error::Directory { path: directory.clone(), source };
-        tokio::fs::create_dir_all(directory.join(MANIFESTS)).await.map_err(failed)?;
+        let failed = |source| Error::Directory {
+            path: directory.clone(),
+            source,
+        };
+        tokio::fs::create_dir_all(directory.join(MANIFESTS))
+            .await
+            .map_err(failed)?;
         let file = directory.join("edgecore.yaml");
         // The token is passed in memory and never written to disk.
         let text = edgecore_yaml(name, &directory, cloud, "", options);
@@ -85,7 +90,14 @@ impl HollowNode {
             ..runtime::Options::default()
         })?;
         let signals = options.signals.clone();
-        Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
+        Ok(Self {
+            name: name.to_owned(),
+            runtime,
+            directory,
+            config,
+            signals,
+            agent: None,
+        })
     }
 
     /// Changes the configuration with which the agent is started next.
@@ -107,7 +119,9 @@ impl HollowNode {
     pub async fn start(&mut self) -> Result<(), Error> {
         self.stop().await;
         let file = self.directory.join("agent.db");
-        let store = SqliteStore::open_or_begin_anew(&file, self.store_options()?).await?.store;
+        let store = SqliteStore::open_or_begin_anew(&file, self.store_options()?)
+            .await?
+            .store;
         let own = Arc::downgrade(&store);
         self.run(store, Some(own)).await
     }
@@ -115,7 +129,10 @@ impl HollowNode {
     /// Returns how the node's store is opened.
     fn store_options(&self) -> Result<SqliteOptions, Error> {
         let seal = agent::app::seal(&self.config).map_err(app::Error::from)?;
-        Ok(SqliteOptions { seal, ..SqliteOptions::default() })
+        Ok(SqliteOptions {
+            seal,
+            ..SqliteOptions::default()
+        })
     }
 
     /// Starts the agent on `store`; a running agent is stopped first.
@@ -124,12 +141,20 @@ impl HollowNode {
         self.run(store, None).await
     }
 
-    async fn run(&mut self, store: Arc<dyn Store>, own: Option<Weak<SqliteStore>>) -> Result<(), Error> {
+    async fn run(
+        &mut self,
+        store: Arc<dyn Store>,
+        own: Option<Weak<SqliteStore>>,
+    ) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
         let copies: Option<Arc<dyn Store>> = match self.config.meta_manager.meta_server {
             Some(_) => {
                 let file = self.directory.join("metaserver.db");
-                Some(SqliteStore::open_or_begin_anew(&file, self.store_options()?).await?.store)
+                Some(
+                    SqliteStore::open_or_begin_anew(&file, self.store_options()?)
+                        .await?
+                        .store,
+                )
             }
             None => None,
         };
@@ -156,13 +181,24 @@ impl HollowNode {
                 }
             };
             ended.inspect_err(|error| {
-                error!(node, error = error as &dyn std::error::Error, "hollow node failed");
+                error!(
+                    node,
+                    error = error as &dyn std::error::Error,
+                    "hollow node failed"
+                );
             })
         };
         let running = tokio::spawn(running.instrument(span));
         let _ends_with_the_node = shutdown.clone().drop_guard();
-        self.agent =
-            Some(Agent { running, link, meta_server, bus, store: own, shutdown, _ends_with_the_node });
+        self.agent = Some(Agent {
+            running,
+            link,
+            meta_server,
+            bus,
+            store: own,
+            shutdown,
+            _ends_with_the_node,
+        });
         Ok(())
     }
 
@@ -184,7 +220,9 @@ impl HollowNode {
 
     /// Waits until the agent ends on its own, and returns why it failed.
     pub async fn ended(&mut self) -> Result<(), Error> {
-        let Some(agent) = &mut self.agent else { return Ok(()) };
+        let Some(agent) = &mut self.agent else {
+            return Ok(());
+        };
         let ended = (&mut agent.running).await;
         self.agent = None;
         match ended {
@@ -196,7 +234,9 @@ impl HollowNode {
 
     /// Stops the agent as a signal does.
     pub async fn stop(&mut self) {
-        let Some(mut agent) = self.agent.take() else { return };
+        let Some(mut agent) = self.agent.take() else {
+            return;
+        };
         agent.shutdown.cancel();
         if timeout(LAST_CALL, &mut agent.running).await.is_err() {
             agent.running.abort();
@@ -206,7 +246,9 @@ impl HollowNode {
 
     /// Ends the agent at once, as a power cut does: nothing is finished, and nobody is notified.
     pub async fn kill(&mut self) {
-        let Some(agent) = self.agent.take() else { return };
+        let Some(agent) = self.agent.take() else {
+            return;
+        };
         agent.running.abort();
         let _ = agent.running.await;
         // This ends what runs beside the agent's modules, such as image pulls.
@@ -218,9 +260,15 @@ impl HollowNode {
 /// Writes a file that only its owner can read, even if it replaces one that others could read.
 async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use tokio::io::AsyncWriteExt;
-    let mut file =
-        tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o600)).await?;
+    let mut file = tokio::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .await?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+        .await?;
     file.write_all(text.as_bytes()).await?;
     file.flush().await
 }
@@ -245,10 +293,13 @@ pub fn edgecore_yaml(
     options: &Options,
 ) -> String {
     let cloud = cloud.into();
-    let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
+    let path =
+        |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
     // Port 0 means no server.
     let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
-    let meta_server = options.meta_server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+    let meta_server = options
+        .meta_server
+        .unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     let mut document = serde_json::json!({
         "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
         "kind": "EdgeCore",
@@ -325,10 +376,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let addresses = cloudsim::Addresses::nowhere();
         let options = Options::new(1, directory.path());
-        let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
+        let mut node = HollowNode::prepare("edge-1", addresses, "", &options)
+            .await
+            .unwrap();
         node.start().await.unwrap();
-        node.runtime.tasks().fail("the clock of a simulated runtime", "on purpose".into());
-        let error = within("the end of the node", node.ended()).await.unwrap_err();
-        assert!(matches!(&error, Error::Panicked(panicked) if panicked.message == "on purpose"), "{error:?}");
+        node.runtime
+            .tasks()
+            .fail("the clock of a simulated runtime", "on purpose".into());
+        let error = within("the end of the node", node.ended())
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Panicked(panicked) if panicked.message == "on purpose"),
+            "{error:?}"
+        );
     }
 }

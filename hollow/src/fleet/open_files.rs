@@ -28,7 +28,12 @@ pub(super) fn check(nodes: usize, limit: u64) -> Result<(), TooFewFiles> {
     if needed <= limit {
         return Ok(());
     }
-    Err(TooFewFiles { nodes, needed, limit, possible: limit.saturating_sub(OF_PROCESS) / OF_NODE })
+    Err(TooFewFiles {
+        nodes,
+        needed,
+        limit,
+        possible: limit.saturating_sub(OF_PROCESS) / OF_NODE,
+    })
 }
 
 #[cfg(test)]
@@ -37,13 +42,26 @@ mod tests {
 
     #[test]
     fn limit_that_is_too_low_is_reported_with_the_number_that_is_needed() {
-        for (nodes, limit, possible) in
-            [(1, 1024, None), (30, 1024, None), (31, 1024, Some(30)), (100, 1024, Some(30)), (1, 20, Some(0))]
-        {
-            assert_eq!(check(nodes, limit).err().map(|error| error.possible), possible, "{nodes} {limit}");
+        for (nodes, limit, possible) in [
+            (1, 1024, None),
+            (30, 1024, None),
+            (31, 1024, Some(30)),
+            (100, 1024, Some(30)),
+            (1, 20, Some(0)),
+        ] {
+            assert_eq!(
+                check(nodes, limit).err().map(|error| error.possible),
+                possible,
+                "{nodes} {limit}"
+            );
         }
         let error = check(100, 1024).unwrap_err();
         assert_eq!(check(100, error.needed), Ok(()));
-        assert!(error.to_string().contains(&format!("ulimit -n {}", error.needed)), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("ulimit -n {}", error.needed)),
+            "{error}"
+        );
     }
 }

@@ -62,12 +62,16 @@ impl Fleet {
     /// An agent has ended, or a Node takes too long.
     pub async fn ready(&mut self, client: Client) -> Result<(), NotReady> {
         let links: Vec<_> = self.nodes.iter().filter_map(HollowNode::link).collect();
-        let unseen = |node: &HollowNode| (node.name.clone(), Err("it is not registered".to_owned()));
+        let unseen =
+            |node: &HollowNode| (node.name.clone(), Err("it is not registered".to_owned()));
         let mut seen: BTreeMap<String, Readiness> = self.nodes.iter().map(unseen).collect();
-        let limit = READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(seen.len()).unwrap_or(u32::MAX);
+        let limit =
+            READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let all_ready = async {
             // A Node that was stored is Ready before its agent is connected.
-            try_join(connected(links), watch_nodes(client, &mut seen)).await.map(drop)
+            try_join(connected(links), watch_nodes(client, &mut seen))
+                .await
+                .map(drop)
         };
         let ended = select_all(self.nodes.iter_mut().map(|node| Box::pin(ended(node))));
         let is_ready = tokio::select! {
@@ -86,13 +90,27 @@ impl Fleet {
         for node in &self.nodes {
             let is_connected = node.link().is_some_and(|link| *link.borrow() != Link::Down);
             if !is_connected {
-                seen.insert(node.name.clone(), Err("it is not connected to CloudHub".to_owned()));
+                seen.insert(
+                    node.name.clone(),
+                    Err("it is not connected to CloudHub".to_owned()),
+                );
             }
         }
-        let (ready, count) = (seen.values().filter(|readiness| readiness.is_ok()).count(), seen.len());
-        let first = seen.into_iter().find_map(|(node, readiness)| Some((node, readiness.err()?)));
+        let (ready, count) = (
+            seen.values().filter(|readiness| readiness.is_ok()).count(),
+            seen.len(),
+        );
+        let first = seen
+            .into_iter()
+            .find_map(|(node, readiness)| Some((node, readiness.err()?)));
         let (node, why) = first.unwrap_or_default();
-        NotReady::TimedOut { ready, count, after, node, why }
+        NotReady::TimedOut {
+            ready,
+            count,
+            after,
+            node,
+            why,
+        }
     }
 }
 
@@ -110,11 +128,16 @@ async fn ended(node: &mut HollowNode) -> (String, Result<(), Error>) {
 }
 
 /// Watches the Nodes until all of `seen` are Ready.
-async fn watch_nodes(client: Client, seen: &mut BTreeMap<String, Readiness>) -> Result<(), NotReady> {
+async fn watch_nodes(
+    client: Client,
+    seen: &mut BTreeMap<String, Readiness>,
+) -> Result<(), NotReady> {
     let nodes = watcher(Api::<Node>::all(client), watcher::Config::default()).default_backoff();
     let mut nodes = std::pin::pin!(nodes.applied_objects());
     while seen.values().any(Result::is_err) {
-        let Some(node) = nodes.try_next().await.map_err(Box::new)? else { break };
+        let Some(node) = nodes.try_next().await.map_err(Box::new)? else {
+            break;
+        };
         if let Some(readiness) = seen.get_mut(&node.name_any()) {
             *readiness = readiness_of(&node);
         }
@@ -123,8 +146,15 @@ async fn watch_nodes(client: Client, seen: &mut BTreeMap<String, Readiness>) -> 
 }
 
 fn readiness_of(node: &Node) -> Readiness {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    match conditions.iter().find(|condition| condition.type_ == "Ready") {
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
+    match conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+    {
         Some(condition) if condition.status == "True" => Ok(()),
         Some(condition) => Err(condition.message.clone().unwrap_or_default()),
         None => Err("it has no status yet".to_owned()),

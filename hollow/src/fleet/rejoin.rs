@@ -31,7 +31,10 @@ impl Fleet {
             for node in &mut self.nodes {
                 if let Err(error) = rejoin_if_revoked(node, cloud).await {
                     let error = &error as &dyn std::error::Error;
-                    warn!(node = node.name, error, "failed to let a hollow node join again; retrying");
+                    warn!(
+                        node = node.name,
+                        error, "failed to let a hollow node join again; retrying"
+                    );
                 }
             }
         }
@@ -46,7 +49,11 @@ impl HollowNode {
         mut token: impl AsyncFnMut() -> Option<String>,
     ) -> Result<(), Error> {
         loop {
-            let (link, directory, config) = (self.link(), self.directory().to_owned(), self.config().clone());
+            let (link, directory, config) = (
+                self.link(),
+                self.directory().to_owned(),
+                self.config().clone(),
+            );
             let token = tokio::select! {
                 ended = self.ended() => return ended,
                 token = token_when_freed(link.as_ref(), &directory, config, &mut token) => token,
@@ -85,7 +92,10 @@ async fn token_when_freed(
         match agent::app::is_name_free(&config).await {
             Ok(true) => return token,
             Ok(false) => {}
-            Err(error) => debug!(error = &error as &dyn std::error::Error, "failed to query the node's name"),
+            Err(error) => debug!(
+                error = &error as &dyn std::error::Error,
+                "failed to query the node's name"
+            ),
         }
     }
 }
@@ -98,7 +108,10 @@ async fn rejoin_if_revoked(node: &mut HollowNode, cloud: &Cloud) -> Result<(), E
     let token = match cloud.token_now() {
         Ok(token) => token,
         Err(error) => {
-            warn!(error = &error as &dyn std::error::Error, "failed to sign a join token");
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to sign a join token"
+            );
             cloud.token().to_owned()
         }
     };

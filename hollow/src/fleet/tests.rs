@@ -32,7 +32,9 @@ static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(())
 async fn agent(arguments: &str) -> bool {
     let _turn = ONE_AT_A_TIME.lock().await;
     let cli = Cli::try_parse_from(format!("edge-agent {arguments}").split_whitespace()).unwrap();
-    let code = tokio::task::spawn_blocking(move || agent::main(&cli)).await.unwrap();
+    let code = tokio::task::spawn_blocking(move || agent::main(&cli))
+        .await
+        .unwrap();
     code == ExitCode::SUCCESS
 }
 
@@ -50,17 +52,29 @@ async fn run_sandbox(runtime: &SimRuntime, uid: &str) {
         ("io.kubernetes.pod.name", uid),
         ("io.kubernetes.pod.namespace", "default"),
     ];
-    let labels: BTreeMap<String, String> =
-        labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let labels: BTreeMap<String, String> = labels
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
     let metadata = PodSandboxMetadata {
         name: uid.to_owned(),
         uid: uid.to_owned(),
         namespace: "default".to_owned(),
         attempt: 0,
     };
-    let config = PodSandboxConfig { metadata: Some(metadata), labels, ..PodSandboxConfig::default() };
-    let request = RunPodSandboxRequest { config: Some(config), ..RunPodSandboxRequest::default() };
-    RuntimeServiceClient::new(runtime.channel()).run_pod_sandbox(request).await.unwrap();
+    let config = PodSandboxConfig {
+        metadata: Some(metadata),
+        labels,
+        ..PodSandboxConfig::default()
+    };
+    let request = RunPodSandboxRequest {
+        config: Some(config),
+        ..RunPodSandboxRequest::default()
+    };
+    RuntimeServiceClient::new(runtime.channel())
+        .run_pod_sandbox(request)
+        .await
+        .unwrap();
 }
 
 async fn sandboxes(runtime: &SimRuntime) -> Vec<String> {
@@ -69,7 +83,9 @@ async fn sandboxes(runtime: &SimRuntime) -> Vec<String> {
         .await
         .unwrap();
     let items = listed.into_inner().items.into_iter();
-    let mut all: Vec<String> = items.filter_map(|sandbox| Some(sandbox.metadata?.uid)).collect();
+    let mut all: Vec<String> = items
+        .filter_map(|sandbox| Some(sandbox.metadata?.uid))
+        .collect();
     all.sort();
     all
 }
@@ -85,12 +101,26 @@ async fn a_reset_below_a_folder_ends_the_pods_of_its_own_database_alone() {
     let addresses = Addresses::nowhere();
     let options = Options::new(1, directory.path());
     let file = directory.path().join("edgecore.yaml");
-    fs::write(&file, edgecore_yaml("edge-1", directory.path(), addresses, "", &options)).unwrap();
+    fs::write(
+        &file,
+        edgecore_yaml("edge-1", directory.path(), addresses, "", &options),
+    )
+    .unwrap();
     fs::create_dir_all(directory.path().join("kubelet/pods/on-disk")).unwrap();
-    let store = SqliteStore::open(&directory.path().join("outrigger.db")).await.unwrap();
+    let store = SqliteStore::open(&directory.path().join("outrigger.db"))
+        .await
+        .unwrap();
     let key = Key::new(Resource::new("", "pods"), "default", "stored");
-    let value = Some(json!({"metadata": {"name": "stored", "namespace": "default", "uid": "stored"}}));
-    store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+    let value =
+        Some(json!({"metadata": {"name": "stored", "namespace": "default", "uid": "stored"}}));
+    store
+        .commit(vec![Write {
+            key,
+            expect: Expect::Anything,
+            value,
+        }])
+        .await
+        .unwrap();
     drop(store);
     assert!(agent(&format!("reset --force --config {}", file.display())).await);
     assert_eq!(sandboxes(&runtime).await, ["another"]);
@@ -103,9 +133,15 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let (_runtime, endpoint, _shutdown) = runtime(directory.path());
-    let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
+    let cloud = Cloud::start(cloudsim::Options::default().any_ports())
+        .await
+        .unwrap();
     let (addresses, token) = (cloud.addresses(), cloud.token().to_owned());
-    let mqtt = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mqtt = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let join = async |port: u16, name: &str, place: &str, more: &str| {
         let root = directory.path().join(place);
         let joined = agent(&format!(
@@ -115,12 +151,19 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
             root.display()
         ))
         .await;
-        assert_eq!(root.join("etc/kubeedge/certs/server.crt").exists(), joined, "{name} at {port} {more}");
+        assert_eq!(
+            root.join("etc/kubeedge/certs/server.crt").exists(),
+            joined,
+            "{name} at {port} {more}"
+        );
         joined
     };
     let hub = addresses.websocket.port();
     for other in [addresses.api.unwrap().port(), addresses.https.port()] {
-        assert!(!join(other, "trial", "trial", "").await, "{other} is not CloudHub's");
+        assert!(
+            !join(other, "trial", "trial", "").await,
+            "{other} is not CloudHub's"
+        );
     }
     assert!(join(hub, "trial", "trial", "").await);
     // This node is connected.
@@ -128,7 +171,10 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
     let fleet = Fleet::start(addresses, &token, &options).await.unwrap();
     until_connected(&fleet).await;
     assert!(!join(hub, "edge-1", "second", "").await);
-    assert!(!join(hub, "edge-1", "second", "--rejoin").await, "its name is not given by a token");
+    assert!(
+        !join(hub, "edge-1", "second", "--rejoin").await,
+        "its name is not given by a token"
+    );
     assert!(cloud.reset_node("edge-1").await.unwrap());
     assert!(join(hub, "edge-1", "second", "--rejoin").await);
     fleet.stop().await;
@@ -153,12 +199,20 @@ async fn nodes_become_ready_whatever_the_cloud_listens_at_and_is_called() {
         }
         let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
         let names = Reach::of(address, &given, &OwnNames::of_machine()).names;
-        let options = cloudsim::Options { address, names, ..cloudsim::Options::default().any_ports() };
+        let options = cloudsim::Options {
+            address,
+            names,
+            ..cloudsim::Options::default().any_ports()
+        };
         let cloud = Cloud::start(options).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
         let options = Options::new(2, directory.path());
-        let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
-        within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+        let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options)
+            .await
+            .unwrap();
+        within("the nodes", fleet.ready(cloud.client()))
+            .await
+            .unwrap();
         assert_eq!(cloud.sessions().len(), 2, "{address} {given:?}");
         fleet.stop().await;
         cloud.stop().await.unwrap();
@@ -171,16 +225,29 @@ async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     for is_cloud_elsewhere in [false, true] {
         let directory = tempfile::tempdir().unwrap();
-        let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
+        let cloud = Cloud::start(cloudsim::Options::default().any_ports())
+            .await
+            .unwrap();
         let options = Options::new(2, directory.path());
-        let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
-        within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+        let mut fleet = Fleet::start(cloud.addresses(), cloud.token(), &options)
+            .await
+            .unwrap();
+        within("the nodes", fleet.ready(cloud.client()))
+            .await
+            .unwrap();
         let nodes = kube::Api::<Node>::all(cloud.client());
         let before = nodes.get("edge-1").await.unwrap().metadata.uid;
-        nodes.delete("edge-1", &DeleteParams::default()).await.unwrap();
+        nodes
+            .delete("edge-1", &DeleteParams::default())
+            .await
+            .unwrap();
         assert!(cloud.reset_node("edge-2").await.unwrap());
         let returned = eventually("both nodes", async || {
-            let created = nodes.get_opt("edge-1").await.unwrap().and_then(|node| node.metadata.uid);
+            let created = nodes
+                .get_opt("edge-1")
+                .await
+                .unwrap()
+                .and_then(|node| node.metadata.uid);
             let sessions = cloud.sessions().len();
             let has_returned = created.is_some() && created != before && sessions == 2;
             has_returned.then_some(()).ok_or((created, sessions))
@@ -190,14 +257,19 @@ async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
                 fleet.rejoin_revoked(&cloud).await;
             }
             let token = async || Some(cloud.token().to_owned());
-            let ended = fleet.nodes_mut().iter_mut().map(|node| Box::pin(node.run_and_rejoin(token)));
+            let ended = fleet
+                .nodes_mut()
+                .iter_mut()
+                .map(|node| Box::pin(node.run_and_rejoin(token)));
             select_all(ended).await.0
         };
         tokio::select! {
             ended = rejoin => panic!("{ended:?}"),
             () = returned => {}
         }
-        within("the nodes", fleet.ready(cloud.client())).await.unwrap();
+        within("the nodes", fleet.ready(cloud.client()))
+            .await
+            .unwrap();
         fleet.stop().await;
         cloud.stop().await.unwrap();
     }
@@ -207,13 +279,31 @@ async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn node_that_stops_before_it_is_ready_is_reported_with_its_reason() {
     let directory = tempfile::tempdir().unwrap();
-    let cloud = Cloud::start(cloudsim::Options::default().any_ports()).await.unwrap();
+    let cloud = Cloud::start(cloudsim::Options::default().any_ports())
+        .await
+        .unwrap();
     let options = Options::new(2, directory.path());
-    let mut fleet = Fleet::start(Addresses::nowhere(), "", &options).await.unwrap();
-    fleet.nodes()[1].runtime.tasks().fail("the clock of a simulated runtime", "on purpose".into());
-    let error = within("the reason", fleet.ready(cloud.client())).await.unwrap_err();
-    let NotReady::Stopped { node, source: Some(source) } = error else { panic!("{error:?}") };
-    assert!(["edge-1", "edge-2"].contains(&node.as_str()), "{node}: {source:?}");
+    let mut fleet = Fleet::start(Addresses::nowhere(), "", &options)
+        .await
+        .unwrap();
+    fleet.nodes()[1]
+        .runtime
+        .tasks()
+        .fail("the clock of a simulated runtime", "on purpose".into());
+    let error = within("the reason", fleet.ready(cloud.client()))
+        .await
+        .unwrap_err();
+    let NotReady::Stopped {
+        node,
+        source: Some(source),
+    } = error
+    else {
+        panic!("{error:?}")
+    };
+    assert!(
+        ["edge-1", "edge-2"].contains(&node.as_str()),
+        "{node}: {source:?}"
+    );
     fleet.stop().await;
     cloud.stop().await.unwrap();
 }
@@ -232,11 +322,16 @@ async fn a_node_whose_certificate_was_taken_back_enrols_anew_at_the_next_start()
     let options = Options::new(1, directory.path().join("nodes"));
     let start = async || {
         let data_dir = Some(directory.path().to_owned());
-        let cloud =
-            Cloud::start(cloudsim::Options { data_dir, ..cloudsim::Options::default().any_ports() }).await;
+        let cloud = Cloud::start(cloudsim::Options {
+            data_dir,
+            ..cloudsim::Options::default().any_ports()
+        })
+        .await;
         let cloud = cloud.unwrap();
         forget_useless(&cloud, &options).await.unwrap();
-        let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await.unwrap();
+        let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options)
+            .await
+            .unwrap();
         (cloud, fleet)
     };
     let certificate = || fs::read(directory.path().join("nodes/edge-1/node.crt")).unwrap();
@@ -244,7 +339,10 @@ async fn a_node_whose_certificate_was_taken_back_enrols_anew_at_the_next_start()
     for taken_back in [false, true] {
         let (cloud, fleet) = start().await;
         until_connected(&fleet).await;
-        assert!(shown.is_empty() || shown == certificate(), "one that counts stays");
+        assert!(
+            shown.is_empty() || shown == certificate(),
+            "one that counts stays"
+        );
         shown = certificate();
         if taken_back {
             assert!(cloud.reset_node("edge-1").await.unwrap());

@@ -33,7 +33,12 @@ pub(super) struct HttpAnswer {
 
 impl Default for HttpAnswer {
     fn default() -> Self {
-        Self { status: 200, body: String::new(), after: Duration::ZERO, delay: Duration::ZERO }
+        Self {
+            status: 200,
+            body: String::new(),
+            after: Duration::ZERO,
+            delay: Duration::ZERO,
+        }
     }
 }
 

@@ -56,8 +56,15 @@ impl Attached {
         all.retain(|_, entry| entry.is_needed());
         let entry = all.entry(id.to_owned()).or_default();
         entry.readers.retain(|reader| !reader.is_closed());
-        let input = entry.program.as_ref().and_then(|program| program.input.clone());
-        if let Some(program) = entry.program.as_ref().filter(|program| !program.line.is_empty()) {
+        let input = entry
+            .program
+            .as_ref()
+            .and_then(|program| program.input.clone());
+        if let Some(program) = entry
+            .program
+            .as_ref()
+            .filter(|program| !program.line.is_empty())
+        {
             // The queue was just created, so there is room.
             let _ = sender.try_send((Source::Stdout, Bytes::copy_from_slice(&program.line)));
         }
@@ -72,13 +79,21 @@ impl Attached {
         if entry.program.is_some() {
             return false;
         }
-        entry.program = Some(Program { input, line: Vec::new() });
+        entry.program = Some(Program {
+            input,
+            line: Vec::new(),
+        });
         true
     }
 
     /// Ends the input of a container's program.
     pub(super) fn end_input(&self, id: &str) {
-        if let Some(program) = self.0.lock().get_mut(id).and_then(|entry| entry.program.as_mut()) {
+        if let Some(program) = self
+            .0
+            .lock()
+            .get_mut(id)
+            .and_then(|entry| entry.program.as_mut())
+        {
             program.input = None;
         }
     }

@@ -38,12 +38,20 @@ pub(super) struct Exit {
 
 impl Exit {
     pub(super) fn code(code: i32) -> Self {
-        Self { code, reason: if code == 0 { "Completed" } else { "Error" }.into(), message: String::new() }
+        Self {
+            code,
+            reason: if code == 0 { "Completed" } else { "Error" }.into(),
+            message: String::new(),
+        }
     }
 
     /// Returns what containerd reports for a container that could not be started.
     pub(super) fn start_error(message: &str) -> Self {
-        Self { code: 128, reason: "StartError".into(), message: message.into() }
+        Self {
+            code: 128,
+            reason: "StartError".into(),
+            message: message.into(),
+        }
     }
 }
 
@@ -123,8 +131,13 @@ pub(super) fn parse(
     }
     let mut exit = ExitPlan::default();
     for (key, value) in annotations {
-        let Some(name) = key.strip_prefix(&own) else { continue };
-        set(&mut behaviour, &mut exit, name, value).map_err(|fault| Invalid { key: key.clone(), fault })?;
+        let Some(name) = key.strip_prefix(&own) else {
+            continue;
+        };
+        set(&mut behaviour, &mut exit, name, value).map_err(|fault| Invalid {
+            key: key.clone(),
+            fault,
+        })?;
     }
     if behaviour.http.is_empty() {
         behaviour.http = command::http(&known);
@@ -148,7 +161,9 @@ fn follow(behaviour: &mut Behaviour, run: Run) {
     let end = run.end.map(|(after, _)| after.saturating_sub(LAST_WORDS));
     // A client that sees the end must find the last line in the log.
     let in_time = |(at, line): (Duration, String)| (end.map_or(at, |end| at.min(end)), line);
-    behaviour.log_lines.extend(run.lines.into_iter().map(in_time));
+    behaviour
+        .log_lines
+        .extend(run.lines.into_iter().map(in_time));
     // A script that is not run is reported elsewhere: what is logged is the output of programs.
     behaviour.is_announced = !run.is_known && behaviour.unread.is_none();
     behaviour.exit = run.end.map(|(after, code)| (after, Exit::code(code)));
@@ -171,7 +186,10 @@ impl ExitPlan {
     }
 
     fn for_attempt(self, attempt: u32) -> Option<(Duration, Exit)> {
-        if self.serves || !self.is_planned() || self.attempts.is_some_and(|attempts| attempt >= attempts) {
+        if self.serves
+            || !self.is_planned()
+            || self.attempts.is_some_and(|attempts| attempt >= attempts)
+        {
             return None;
         }
         let mut exit = Exit::code(self.code.unwrap_or(0));
@@ -182,20 +200,32 @@ impl ExitPlan {
     }
 }
 
-fn set(behaviour: &mut Behaviour, exit: &mut ExitPlan, name: &str, value: &str) -> Result<(), String> {
+fn set(
+    behaviour: &mut Behaviour,
+    exit: &mut ExitPlan,
+    name: &str,
+    value: &str,
+) -> Result<(), String> {
     match name {
         "exit-after" => exit.after = Some(duration(value)?),
         "exit-code" => exit.code = Some(integer(value)?),
         "exit-reason" => exit.reason = Some(value.into()),
         "exit-attempts" => exit.attempts = Some(integer(value)?),
-        "serve" => exit.serves = value.parse().map_err(|_| format!("{value:?} is neither true nor false"))?,
+        "serve" => {
+            exit.serves = value
+                .parse()
+                .map_err(|_| format!("{value:?} is neither true nor false"))?
+        }
         "start-delay" => behaviour.start_delay = duration(value)?,
         "start-error" => behaviour.start_error = Some(value.into()),
         "stop-time" if value == "never" => behaviour.stop_time = None,
         "stop-time" => behaviour.stop_time = Some(duration(value)?),
         "stop-code" => behaviour.stop_code = integer(value)?,
         "log-lines" => {
-            behaviour.log_lines = value.lines().map(|line| (Duration::ZERO, line.to_owned())).collect()
+            behaviour.log_lines = value
+                .lines()
+                .map(|line| (Duration::ZERO, line.to_owned()))
+                .collect()
         }
         "exec" => behaviour.exec = json(value)?,
         "ports" => behaviour.ports = Some(ports(value)?),
@@ -226,5 +256,7 @@ fn ports(value: &str) -> Result<Ports, String> {
 }
 
 fn integer<T: std::str::FromStr<Err = ParseIntError>>(value: &str) -> Result<T, String> {
-    value.parse().map_err(|e| format!("{value:?} is not an integer as wanted: {e}"))
+    value
+        .parse()
+        .map_err(|e| format!("{value:?} is not an integer as wanted: {e}"))
 }

@@ -30,7 +30,12 @@ impl Calls {
     }
 
     pub(super) fn fail_next(&self, rpc: &str, status: Status) {
-        self.0.lock().faults.entry(rpc.into()).or_default().push_back(status);
+        self.0
+            .lock()
+            .faults
+            .entry(rpc.into())
+            .or_default()
+            .push_back(status);
     }
 
     /// Counts a call, whose path is `/runtime.v1.<Service>/<Call>`, and returns the failure that was ordered for it.
@@ -50,7 +55,10 @@ impl<S> Layer<S> for Calls {
     type Service = Counted<S>;
 
     fn layer(&self, inner: S) -> Counted<S> {
-        Counted { calls: self.clone(), inner }
+        Counted {
+            calls: self.clone(),
+            inner,
+        }
     }
 }
 
@@ -90,12 +98,27 @@ mod tests {
         let calls = Calls::default();
         calls.fail_next("PullImage", Status::unknown("one"));
         calls.fail_next("PullImage", Status::unknown("two"));
-        assert!(calls.arrived("/runtime.v1.ImageService/ListImages").is_none());
+        assert!(
+            calls
+                .arrived("/runtime.v1.ImageService/ListImages")
+                .is_none()
+        );
         let said: Vec<_> = (0..3)
-            .map(|_| calls.arrived("/runtime.v1.ImageService/PullImage").map(|s| s.message().to_owned()))
+            .map(|_| {
+                calls
+                    .arrived("/runtime.v1.ImageService/PullImage")
+                    .map(|s| s.message().to_owned())
+            })
             .collect();
         assert_eq!(said, [Some("one".to_owned()), Some("two".to_owned()), None]);
-        assert_eq!((calls.count("PullImage"), calls.count("ListImages"), calls.count("Version")), (3, 1, 0));
+        assert_eq!(
+            (
+                calls.count("PullImage"),
+                calls.count("ListImages"),
+                calls.count("Version")
+            ),
+            (3, 1, 0)
+        );
     }
 
     #[test]

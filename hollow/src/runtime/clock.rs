@@ -16,7 +16,9 @@ pub(super) fn start(core: &Arc<Core>) {
 /// Runs until `end`, which is cancelled with the last handle of the runtime; holds the runtime only for an instant.
 async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationToken) {
     loop {
-        let Some(wait) = core.upgrade().map(|core| core.time_to_deadline()) else { return };
+        let Some(wait) = core.upgrade().map(|core| core.time_to_deadline()) else {
+            return;
+        };
         let deadline = async {
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,

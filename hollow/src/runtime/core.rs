@@ -62,7 +62,10 @@ impl Core {
             files: ContainerFiles::default(),
             attached: Attached::default(),
             streaming: Endpoint::default(),
-            shared: Mutex::new(Shared { state, subscribers: Subscribers::new(options.event_buffer) }),
+            shared: Mutex::new(Shared {
+                state,
+                subscribers: Subscribers::new(options.event_buffer),
+            }),
             options,
             store,
             version: watch::Sender::new(0),
@@ -107,7 +110,8 @@ impl Core {
         }
         subscribers.notify(changes.events);
         drop(shared);
-        self.version.send_modify(|version| *version = version.wrapping_add(1));
+        self.version
+            .send_modify(|version| *version = version.wrapping_add(1));
         self.deadline_changed.notify_one();
         result
     }
@@ -134,7 +138,9 @@ impl Core {
     /// Returns the time until the next container ends by itself.
     pub(super) fn time_to_deadline(&self) -> Option<Duration> {
         let deadline = self.read(State::next_deadline)?;
-        Some(Duration::from_nanos(u64::try_from(deadline.saturating_sub(now())).unwrap_or(0)))
+        Some(Duration::from_nanos(
+            u64::try_from(deadline.saturating_sub(now())).unwrap_or(0),
+        ))
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The recorded state cannot be read.
-    #[error("cannot read the runtime's state at {path}: make it readable, or choose another directory")]
+    #[error(
+        "cannot read the runtime's state at {path}: make it readable, or choose another directory"
+    )]
     Load {
         /// The file or directory.
         path: PathBuf,

@@ -13,7 +13,10 @@ pub(super) struct Subscribers {
 impl Subscribers {
     pub(super) fn new(capacity: usize) -> Self {
         // A tokio channel must have a capacity of at least 1.
-        Self { capacity: capacity.max(1), senders: Vec::new() }
+        Self {
+            capacity: capacity.max(1),
+            senders: Vec::new(),
+        }
     }
 
     /// Adds a reader. Readers that have gone are removed here at the latest.
@@ -26,7 +29,8 @@ impl Subscribers {
 
     pub(super) fn notify(&mut self, events: Vec<ContainerEventResponse>) {
         for event in events {
-            self.senders.retain(|sender| sender.try_send(event.clone()).is_ok());
+            self.senders
+                .retain(|sender| sender.try_send(event.clone()).is_ok());
         }
     }
 }
@@ -36,7 +40,10 @@ mod tests {
     use super::*;
 
     fn event(id: &str) -> ContainerEventResponse {
-        ContainerEventResponse { container_id: id.into(), ..Default::default() }
+        ContainerEventResponse {
+            container_id: id.into(),
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -49,7 +56,10 @@ mod tests {
         }
         assert_eq!(slow.try_recv().unwrap().container_id, "a");
         assert_eq!(slow.try_recv().unwrap().container_id, "b");
-        assert_eq!(slow.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        assert_eq!(
+            slow.try_recv(),
+            Err(mpsc::error::TryRecvError::Disconnected)
+        );
         assert_eq!(subscribers.senders.len(), 1);
     }
 

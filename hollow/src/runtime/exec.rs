@@ -24,11 +24,29 @@ const QUEUE_LENGTH: usize = 4;
 
 /// Returns what a command that is run by an exec sees in a container.
 pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
-    let files = core.files.of(id, &running, |id| core.read(|state| state.is_running(id)));
-    let Running { config, hostname, behaviour, .. } = running;
+    let files = core
+        .files
+        .of(id, &running, |id| core.read(|state| state.is_running(id)));
+    let Running {
+        config,
+        hostname,
+        behaviour,
+        ..
+    } = running;
     let identity = Identity::of(&config);
-    let variables = config.envs.into_iter().map(|env| (env.key, env.value)).collect();
-    Inside { variables, hostname, files, answers: behaviour.exec.clone(), identity, own: None }
+    let variables = config
+        .envs
+        .into_iter()
+        .map(|env| (env.key, env.value))
+        .collect();
+    Inside {
+        variables,
+        hostname,
+        files,
+        answers: behaviour.exec.clone(),
+        identity,
+        own: None,
+    }
 }
 
 /// Runs a command without input, for at most `limit`.
@@ -45,7 +63,16 @@ pub(super) async fn run(
     let inside = inside(core, id, running);
     let (stdout, out) = mpsc::channel(QUEUE_LENGTH);
     let (stderr, err) = mpsc::channel(QUEUE_LENGTH);
-    let command = command::execute(words, inside, Channels { stdin: None, stdout, stderr }, false);
+    let command = command::execute(
+        words,
+        inside,
+        Channels {
+            stdin: None,
+            stdout,
+            stderr,
+        },
+        false,
+    );
     let all = async { tokio::join!(command, collect(out), collect(err)) };
     let timeout = async {
         match limit {
@@ -76,9 +103,14 @@ async fn collect(mut chunks: mpsc::Receiver<Bytes>) -> Bytes {
 
 /// Waits until a container does not run (any more), without keeping the runtime alive.
 pub(super) async fn ended(core: Weak<Core>, id: &str) {
-    let Some(mut changes) = core.upgrade().map(|core| core.changes()) else { return };
+    let Some(mut changes) = core.upgrade().map(|core| core.changes()) else {
+        return;
+    };
     loop {
-        if !core.upgrade().is_some_and(|core| core.read(|state| state.is_running(id))) {
+        if !core
+            .upgrade()
+            .is_some_and(|core| core.read(|state| state.is_running(id)))
+        {
             return;
         }
         if changes.changed().await.is_err() {

@@ -30,10 +30,15 @@ fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
     let target = locate(mounts, path)?;
     // Opening a pipe or a device could block.
     if !fs::metadata(&target)?.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "not a regular file",
+        ));
     }
     let mut content = Vec::new();
-    File::open(&target)?.take(MAX_READ + 1).read_to_end(&mut content)?;
+    File::open(&target)?
+        .take(MAX_READ + 1)
+        .read_to_end(&mut content)?;
     if content.len() as u64 > MAX_READ {
         return Err(io::Error::new(ErrorKind::FileTooLarge, "larger than 1 MiB"));
     }
@@ -42,7 +47,9 @@ fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
 
 /// Returns the deepest mount that covers a path: it hides the others.
 fn covering<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    let covering = mounts.iter().filter(|mount| path.starts_with(&mount.container_path));
+    let covering = mounts
+        .iter()
+        .filter(|mount| path.starts_with(&mount.container_path));
     covering.max_by_key(|mount| Path::new(&mount.container_path).components().count())
 }
 
@@ -57,11 +64,19 @@ fn locate(mounts: &[Mount], path: &str) -> io::Result<PathBuf> {
     }
     let mount = covering(mounts, path).ok_or(ErrorKind::NotFound)?;
     let root = fs::canonicalize(&mount.host_path)?;
-    let inside = path.strip_prefix(&mount.container_path).unwrap_or(Path::new(""));
-    let target =
-        if inside.as_os_str().is_empty() { root.clone() } else { fs::canonicalize(root.join(inside))? };
+    let inside = path
+        .strip_prefix(&mount.container_path)
+        .unwrap_or(Path::new(""));
+    let target = if inside.as_os_str().is_empty() {
+        root.clone()
+    } else {
+        fs::canonicalize(root.join(inside))?
+    };
     if !target.starts_with(&root) {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "a link leads out of the mount"));
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "a link leads out of the mount",
+        ));
     }
     Ok(target)
 }
@@ -83,13 +98,23 @@ pub(super) fn log_path(directory: &str, log: &str) -> Result<Option<PathBuf>, &'
 
 /// Appends lines in the format of CRI; creates the file, but like containerd not its directory.
 pub(super) fn log(path: &Path, lines: &[String], now: jiff::Timestamp) -> io::Result<()> {
-    let text: String = lines.iter().map(|line| format!("{now:.9} stdout F {line}\n")).collect();
+    let text: String = lines
+        .iter()
+        .map(|line| format!("{now:.9} stdout F {line}\n"))
+        .collect();
     append(path, text.as_bytes())
 }
 
 /// Appends one line that a program has printed; a line without a newline goes on in the next record.
-pub(super) fn log_line(path: &Path, stream: &str, line: &[u8], now: jiff::Timestamp) -> io::Result<()> {
-    let (tag, line) = line.strip_suffix(b"\n").map_or(("P", line), |line| ("F", line));
+pub(super) fn log_line(
+    path: &Path,
+    stream: &str,
+    line: &[u8],
+    now: jiff::Timestamp,
+) -> io::Result<()> {
+    let (tag, line) = line
+        .strip_suffix(b"\n")
+        .map_or(("P", line), |line| ("F", line));
     let mut record = format!("{now:.9} {stream} {tag} ").into_bytes();
     record.extend_from_slice(line);
     record.push(b'\n');
@@ -97,10 +122,19 @@ pub(super) fn log_line(path: &Path, stream: &str, line: &[u8], now: jiff::Timest
 }
 
 fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)?.write_all(bytes)
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .open(path)?
+        .write_all(bytes)
 }
 
 fn is_plain(path: &Path) -> bool {
-    path.components()
-        .all(|part| matches!(part, Component::RootDir | Component::Normal(_) | Component::CurDir))
+    path.components().all(|part| {
+        matches!(
+            part,
+            Component::RootDir | Component::Normal(_) | Component::CurDir
+        )
+    })
 }

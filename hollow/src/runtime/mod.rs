@@ -99,7 +99,8 @@ impl SimRuntime {
 
     /// Returns all containers, as `ListContainers` shows them.
     pub fn containers(&self) -> Vec<cri::Container> {
-        self.core.read(|state| state.list_containers(&cri::ContainerFilter::default()))
+        self.core
+            .read(|state| state.list_containers(&cri::ContainerFilter::default()))
     }
 
     /// Returns the ids of the containers of the pod with this UID, over all its sandboxes and attempts.
@@ -119,7 +120,8 @@ impl SimRuntime {
 
     /// Makes a running container end by itself now; returns false if there is no such running container.
     pub fn crash_container(&self, id: &str, exit_code: i32) -> bool {
-        self.core.change(|state, now| state.crash(id, exit_code, now))
+        self.core
+            .change(|state, now| state.crash(id, exit_code, now))
     }
 
     /// Returns how often a call has arrived, named as in the .proto: `calls("RunPodSandbox")`.

@@ -28,8 +28,12 @@ pub(super) fn start_all(core: &Arc<Core>) {
 
 /// Runs the command of a container that is not planned, unless it runs already. The container ends with it.
 pub(super) fn start(core: &Arc<Core>, id: &str) {
-    let Ok(running) = core.read(|state| state.running(id)) else { return };
-    let Some(live) = running.behaviour.live else { return };
+    let Ok(running) = core.read(|state| state.running(id)) else {
+        return;
+    };
+    let Some(live) = running.behaviour.live else {
+        return;
+    };
     let (input, typed) = mpsc::channel(1);
     let has_input = running.config.stdin || running.config.tty;
     if !core.attached.add_program(id, has_input.then_some(input)) {
@@ -37,10 +41,17 @@ pub(super) fn start(core: &Arc<Core>, id: &str) {
     }
     let words = command::words(&running.config);
     let (tty, log) = (running.config.tty, running.log_path.clone());
-    let inside = Inside { own: Some(live), ..exec::inside(core, id, running) };
+    let inside = Inside {
+        own: Some(live),
+        ..exec::inside(core, id, running)
+    };
     let (stdout, out) = mpsc::channel(1);
     let (stderr, err) = mpsc::channel(1);
-    let channels = Channels { stdin: Some(typed), stdout, stderr };
+    let channels = Channels {
+        stdin: Some(typed),
+        stdout,
+        stderr,
+    };
     let (core, id) = (Arc::downgrade(core), id.to_owned());
     tokio::spawn(async move {
         let program = command::execute(&words, inside, channels, tty);
@@ -84,7 +95,11 @@ async fn record(
 async fn write_lines(log: Option<PathBuf>, source: Source, text: Vec<u8>, all: bool) -> Vec<u8> {
     let written = tokio::task::spawn_blocking(move || {
         let Some(log) = log else { return Vec::new() };
-        let stream = if source == Source::Stdout { "stdout" } else { "stderr" };
+        let stream = if source == Source::Stdout {
+            "stdout"
+        } else {
+            "stderr"
+        };
         let mut rest = text.as_slice();
         loop {
             let end = rest.iter().position(|byte| *byte == b'\n').map(|at| at + 1);

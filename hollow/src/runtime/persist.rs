@@ -39,16 +39,24 @@ impl Store {
 
     pub(super) fn load(&self) -> Result<State, Error> {
         let images = read(&self.root.join(IMAGES))?.unwrap_or_default();
-        Ok(State::restore(self.read_all(SANDBOXES)?, self.read_all(CONTAINERS)?, images))
+        Ok(State::restore(
+            self.read_all(SANDBOXES)?,
+            self.read_all(CONTAINERS)?,
+            images,
+        ))
     }
 
     /// Writes changed records. A change that cannot be recorded is logged and lost at the next restart, but it has happened.
     pub(super) fn save(&self, state: &State, changes: &Changes) {
         // Containers are removed before sandboxes: an interrupted removal leaves no container without its sandbox.
-        self.save_each(CONTAINERS, &changes.containers, |id| state.container(id).ok());
+        self.save_each(CONTAINERS, &changes.containers, |id| {
+            state.container(id).ok()
+        });
         self.save_each(SANDBOXES, &changes.sandboxes, |id| state.sandbox(id).ok());
         if changes.images {
-            report(&self.root.join(IMAGES), |path| write(path, &state.images().collect::<Vec<_>>()));
+            report(&self.root.join(IMAGES), |path| {
+                write(path, &state.images().collect::<Vec<_>>())
+            });
         }
     }
 
@@ -59,24 +67,33 @@ impl Store {
         find: impl Fn(&str) -> Option<&'a T>,
     ) {
         for id in ids {
-            report(&self.root.join(kind).join(format!("{id}.json")), |path| match find(id) {
-                Some(record) => write(path, record),
-                None => match fs::remove_file(path) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-                    _ => Ok(()),
+            report(
+                &self.root.join(kind).join(format!("{id}.json")),
+                |path| match find(id) {
+                    Some(record) => write(path, record),
+                    None => match fs::remove_file(path) {
+                        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+                        _ => Ok(()),
+                    },
                 },
-            });
+            );
         }
     }
 
     fn read_all<T: DeserializeOwned>(&self, kind: &str) -> Result<Vec<T>, Error> {
         let directory = self.root.join(kind);
-        let failed = |source| Error::Load { path: directory.clone(), source };
+        let failed = |source| Error::Load {
+            path: directory.clone(),
+            source,
+        };
         let mut records = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             // Other files are left from an interrupted write.
-            if path.extension().is_some_and(|extension| extension == "json") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
                 records.extend(read(&path)?);
             }
         }
@@ -87,7 +104,10 @@ impl Store {
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let text = match fs::read(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        result => result.map_err(|source| Error::Load { path: path.into(), source })?,
+        result => result.map_err(|source| Error::Load {
+            path: path.into(),
+            source,
+        })?,
     };
     match serde_json::from_slice(&text) {
         Ok(record) => Ok(Some(record)),
@@ -97,7 +117,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
                 path = %path.display(), %error, aside = %aside.display(),
                 "record of the simulated runtime is damaged; setting it aside"
             );
-            fs::rename(path, aside).map_err(|source| Error::Load { path: path.into(), source })?;
+            fs::rename(path, aside).map_err(|source| Error::Load {
+                path: path.into(),
+                source,
+            })?;
             Ok(None)
         }
     }
@@ -106,7 +129,12 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
 /// Writes a record that only this user can read, because it contains environment variables.
 fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
     file.write_all(&serde_json::to_vec(record)?)?;
     fs::rename(&new, path)
 }

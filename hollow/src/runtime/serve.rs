@@ -35,12 +35,15 @@ impl SimRuntime {
             async move {
                 let (client_end, server_end) = tokio::io::duplex(PIPE_BYTES);
                 // The server ends with the connection, which ends with the channel's last clone.
-                tokio::spawn(server.serve_with_incoming(stream::iter([Ok::<_, io::Error>(server_end)])));
+                tokio::spawn(
+                    server.serve_with_incoming(stream::iter([Ok::<_, io::Error>(server_end)])),
+                );
                 Ok::<_, io::Error>(TokioIo::new(client_end))
             }
         });
         // The address is never looked up; it names the runtime in error messages.
-        Endpoint::from_static("http://simulated-runtime.invalid").connect_with_connector_lazy(connect)
+        Endpoint::from_static("http://simulated-runtime.invalid")
+            .connect_with_connector_lazy(connect)
     }
 
     /// Listens on a unix socket for CRI and on one beside it for connections to pods, both for this user alone, before it returns; serves
@@ -51,12 +54,17 @@ impl SimRuntime {
         path: &Path,
         shutdown: CancellationToken,
     ) -> Result<impl Future<Output = Result<(), Error>> + Send + use<>, Error> {
-        let bind =
-            |path: &Path| listen(path, 0o600).map_err(|source| Error::Bind { path: path.into(), source });
+        let bind = |path: &Path| {
+            listen(path, 0o600).map_err(|source| Error::Bind {
+                path: path.into(),
+                source,
+            })
+        };
         let pods = pod_socket(path);
         let (listener, pod_listener) = (bind(path)?, bind(&pods)?);
         let (server, path) = (server::router(self, shutdown.clone()), path.to_owned());
-        let serving_pods = network::socket::serve(pod_listener, self.pod_network(), shutdown.clone());
+        let serving_pods =
+            network::socket::serve(pod_listener, self.pod_network(), shutdown.clone());
         Ok(async move {
             let serving = async {
                 let result = serve(server, listener, shutdown.clone()).await;

@@ -40,9 +40,17 @@ pub(super) enum Refusal {
     #[error("failed to resolve image {0:?}: not found, pull it first")]
     NoImage(String),
     #[error("failed to reserve {kind} name {name:?}: it is reserved for {owner:?}")]
-    NameTaken { kind: &'static str, name: String, owner: String },
+    NameTaken {
+        kind: &'static str,
+        name: String,
+        owner: String,
+    },
     #[error("{kind} {id:?} is in {state} state")]
-    WrongState { kind: &'static str, id: String, state: &'static str },
+    WrongState {
+        kind: &'static str,
+        id: String,
+        state: &'static str,
+    },
     #[error("{0}")]
     Invalid(String),
     #[error(transparent)]
@@ -87,7 +95,10 @@ impl State {
         containers: Vec<Container>,
         images: Vec<Reference>,
     ) -> Self {
-        let mut state = Self { images: images.into_iter().collect(), ..Self::default() };
+        let mut state = Self {
+            images: images.into_iter().collect(),
+            ..Self::default()
+        };
         for mut sandbox in sandboxes {
             sandbox.containers.clear();
             if let Some(ip) = sandbox.ip {
@@ -96,7 +107,9 @@ impl State {
             state.sandboxes.insert(sandbox.id.clone(), sandbox);
         }
         for container in containers {
-            let Some(sandbox) = state.sandboxes.get_mut(&container.sandbox_id) else { continue };
+            let Some(sandbox) = state.sandboxes.get_mut(&container.sandbox_id) else {
+                continue;
+            };
             sandbox.containers.insert(container.id.clone());
             if let Some(end) = container.phase.end() {
                 state.deadlines.insert((end.at, container.id.clone()));
@@ -120,7 +133,10 @@ impl State {
     }
 
     pub(super) fn sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
-        self.sandboxes.get(id).ok_or_else(|| Refusal::NotFound { kind: "sandbox", id: id.into() })
+        self.sandboxes.get(id).ok_or_else(|| Refusal::NotFound {
+            kind: "sandbox",
+            id: id.into(),
+        })
     }
 
     /// Returns a sandbox that is ready.
@@ -129,11 +145,18 @@ impl State {
         if sandbox.ready {
             return Ok(sandbox);
         }
-        Err(Refusal::WrongState { kind: "sandbox", id: id.into(), state: "SANDBOX_NOTREADY" })
+        Err(Refusal::WrongState {
+            kind: "sandbox",
+            id: id.into(),
+            state: "SANDBOX_NOTREADY",
+        })
     }
 
     pub(super) fn container(&self, id: &str) -> Result<&Container, Refusal> {
-        self.containers.get(id).ok_or_else(|| Refusal::NotFound { kind: "container", id: id.into() })
+        self.containers.get(id).ok_or_else(|| Refusal::NotFound {
+            kind: "container",
+            id: id.into(),
+        })
     }
 
     /// Returns the references of all images on this node.
@@ -147,10 +170,13 @@ impl State {
 
     /// Finds an image by name, or by the id that `PullImage` returned.
     pub(super) fn find_image(&self, name: &str) -> Option<&Reference> {
-        self.images.iter().find(|image| image.id() == name || image.bare_id() == name).or_else(|| {
-            let wanted = Reference::parse(name).ok()?;
-            self.images.get(&wanted)
-        })
+        self.images
+            .iter()
+            .find(|image| image.id() == name || image.bare_id() == name)
+            .or_else(|| {
+                let wanted = Reference::parse(name).ok()?;
+                self.images.get(&wanted)
+            })
     }
 
     pub(super) fn remove_image(&mut self, name: &str) {
@@ -162,7 +188,9 @@ impl State {
 
     /// Records an event; `id` is the container's, or the sandbox's own.
     fn event(&mut self, kind: ContainerEventType, id: &str, sandbox_id: &str, now: Nanos) {
-        let Some(sandbox) = self.sandboxes.get(sandbox_id) else { return };
+        let Some(sandbox) = self.sandboxes.get(sandbox_id) else {
+            return;
+        };
         self.changes.events.push(ContainerEventResponse {
             container_id: id.into(),
             container_event_type: kind.into(),

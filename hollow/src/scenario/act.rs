@@ -41,7 +41,11 @@ impl Stage {
                 self.apply(&Value::from(objects)).await
             }
             Step::Delete(target) => {
-                let deleted = self.api(target).await?.delete(&target.name, &DeleteParams::default()).await;
+                let deleted = self
+                    .api(target)
+                    .await?
+                    .delete(&target.name, &DeleteParams::default())
+                    .await;
                 deleted.map(drop).map_err(|error| story(&error))
             }
             Step::Faults(faults) => self.link(&faults.node, faults.conditions.clone()),
@@ -56,7 +60,11 @@ impl Stage {
                 Ok(())
             }
             Step::Hostile(hostile) => {
-                let sent = self.cloud.faults().send_hostile(&hostile.node, hostile.shape).await;
+                let sent = self
+                    .cloud
+                    .faults()
+                    .send_hostile(&hostile.node, hostile.shape)
+                    .await;
                 sent.map_err(|error| error.to_string())
             }
             Step::Kill(node) => {
@@ -67,7 +75,11 @@ impl Stage {
                 self.node(node)?.stop().await;
                 Ok(())
             }
-            Step::Start(node) => self.node(node)?.start().await.map_err(|error| story(&error)),
+            Step::Start(node) => self
+                .node(node)?
+                .start()
+                .await
+                .map_err(|error| story(&error)),
             Step::Pause(time) => {
                 sleep(time.get()).await;
                 Ok(())
@@ -81,12 +93,21 @@ impl Stage {
     }
 
     fn link(&self, node: &str, conditions: Conditions) -> Result<(), Why> {
-        let whom = if node == "all" { FaultTarget::All } else { FaultTarget::Node(node.to_owned()) };
-        self.cloud.faults().set(&whom, conditions).map_err(|error| error.to_string())
+        let whom = if node == "all" {
+            FaultTarget::All
+        } else {
+            FaultTarget::Node(node.to_owned())
+        };
+        self.cloud
+            .faults()
+            .set(&whom, conditions)
+            .map_err(|error| error.to_string())
     }
 
     fn node(&mut self, name: &str) -> Result<&mut HollowNode, Why> {
-        self.nodes.get_mut(name).ok_or_else(|| format!("there is no node {name}"))
+        self.nodes
+            .get_mut(name)
+            .ok_or_else(|| format!("there is no node {name}"))
     }
 
     async fn apply(&self, objects: &Value) -> Result<(), Why> {
@@ -97,19 +118,31 @@ impl Stage {
         for object in all {
             let target: Target = target(object)?;
             let parameters = PatchParams::apply(MANAGER).force();
-            let applied =
-                self.api(&target).await?.patch(&target.name, &parameters, &Patch::Apply(object)).await;
-            applied.map_err(|error| format!("{} {}: {}", target.kind, target.name, story(&error)))?;
+            let applied = self
+                .api(&target)
+                .await?
+                .patch(&target.name, &parameters, &Patch::Apply(object))
+                .await;
+            applied
+                .map_err(|error| format!("{} {}: {}", target.kind, target.name, story(&error)))?;
         }
         Ok(())
     }
 
     async fn api(&self, target: &Target) -> Result<Api<DynamicObject>, Why> {
-        let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
+        let (group, version) = target
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &target.api_version));
         let gvk = GroupVersionKind::gvk(group, version, &target.kind);
         let found = pinned_kind(&self.client(), &gvk).await;
         let (resource, capabilities) = found.map_err(|error| {
-            format!("the API serves no {} of {}: {}", target.kind, target.api_version, story(&error))
+            format!(
+                "the API serves no {} of {}: {}",
+                target.kind,
+                target.api_version,
+                story(&error)
+            )
         })?;
         Ok(match capabilities.scope {
             Scope::Cluster => Api::all_with(self.client(), &resource),
@@ -145,7 +178,10 @@ impl Stage {
                     held = Some(since);
                 }
                 (Err(seen), Some(since)) => {
-                    return Err(format!("it held for {} ms only; then: {seen}", since.elapsed().as_millis()));
+                    return Err(format!(
+                        "it held for {} ms only; then: {seen}",
+                        since.elapsed().as_millis()
+                    ));
                 }
                 (Err(seen), None) if begun.elapsed() >= expect.within.get() => {
                     return Err(format!("not within {}; last seen: {seen}", expect.within));
@@ -158,7 +194,11 @@ impl Stage {
     async fn of_node(&self, expect: &Expect) -> Result<(), Why> {
         let name = expect.node.as_deref().unwrap_or_default();
         if let Some(wanted) = expect.connected {
-            let link = self.nodes.get(name).and_then(HollowNode::link).map(|link| *link.borrow());
+            let link = self
+                .nodes
+                .get(name)
+                .and_then(HollowNode::link)
+                .map(|link| *link.borrow());
             let connected = link.is_some_and(|link| link != Link::Down);
             if connected != wanted {
                 return Err(format!("connected={connected}"));
@@ -171,20 +211,30 @@ impl Stage {
                 namespace: None,
                 name: name.to_owned(),
             };
-            let node = get(&self.api(&target).await?, name).await?.unwrap_or_default();
+            let node = get(&self.api(&target).await?, name)
+                .await?
+                .unwrap_or_default();
             let conditions = node["status"]["conditions"].as_array();
-            let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
-            let status = ready.and_then(|ready| ready["status"].as_str()).unwrap_or("missing");
+            let ready = conditions
+                .into_iter()
+                .flatten()
+                .find(|condition| condition["type"] == "Ready");
+            let status = ready
+                .and_then(|ready| ready["status"].as_str())
+                .unwrap_or("missing");
             if (status == "True") != wanted {
                 return Err(format!("its condition Ready is {status}"));
             }
         }
         if expect.same_containers {
-            let remembered =
-                self.remembered.get(name).ok_or("nothing was remembered of it; add `remember:` before")?;
+            let remembered = self
+                .remembered
+                .get(name)
+                .ok_or("nothing was remembered of it; add `remember:` before")?;
             let now = self.containers(name);
-            if let Some(([pod, container], _)) =
-                remembered.iter().find(|(place, id)| now.get(*place) != Some(id))
+            if let Some(([pod, container], _)) = remembered
+                .iter()
+                .find(|(place, id)| now.get(*place) != Some(id))
             {
                 return Err(format!(
                     "container {container} of the pod with UID {pod} is not the one that ran"
@@ -202,9 +252,14 @@ async fn of_object(api: &Api<DynamicObject>, target: &Target, expect: &Expect) -
         (None, false) => Err(format!("there is no {} {}", target.kind, target.name)),
         (Some(_), true) => Err("it is still there".to_owned()),
         (Some(object), false) => {
-            let wrong = expect.has.iter().find(|(path, wanted)| !is(path.find(&object), wanted));
+            let wrong = expect
+                .has
+                .iter()
+                .find(|(path, wanted)| !is(path.find(&object), wanted));
             wrong.map_or(Ok(()), |(path, _)| {
-                let found = path.find(&object).map_or("nothing".to_owned(), Value::to_string);
+                let found = path
+                    .find(&object)
+                    .map_or("nothing".to_owned(), Value::to_string);
                 Err(format!("{path} is {found}"))
             })
         }
@@ -213,11 +268,19 @@ async fn of_object(api: &Api<DynamicObject>, target: &Target, expect: &Expect) -
 
 async fn get(api: &Api<DynamicObject>, name: &str) -> Result<Option<Value>, Why> {
     let object = api.get_opt(name).await.map_err(|error| story(&error))?;
-    object.map(serde_json::to_value).transpose().map_err(|error| error.to_string())
+    object
+        .map(serde_json::to_value)
+        .transpose()
+        .map_err(|error| error.to_string())
 }
 
 fn target(object: &Value) -> Result<Target, Why> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let missing = |field: &str| format!("an object without {field} cannot be applied");
     Ok(Target {
         api_version: text("/apiVersion").ok_or_else(|| missing("apiVersion"))?,
@@ -231,7 +294,10 @@ fn target(object: &Value) -> Result<Target, Why> {
 async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
     if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > MAX_MANIFEST_BYTES {
-        return Err(format!("{} is larger than {MAX_MANIFEST_BYTES} bytes", file.display()));
+        return Err(format!(
+            "{} is larger than {MAX_MANIFEST_BYTES} bytes",
+            file.display()
+        ));
     }
     let text = tokio::fs::read_to_string(file).await.map_err(unreadable)?;
     let options = serde_saphyr::options! { with_snippet: false };

@@ -27,9 +27,17 @@ impl Path {
         if self.0.starts_with('/') {
             return object.pointer(&self.0);
         }
-        let pointer = self.0.replace('~', "~0").replace('/', "~1").replace('[', ".").replace(']', "");
-        let pointer: String =
-            pointer.split('.').filter(|part| !part.is_empty()).map(|part| format!("/{part}")).collect();
+        let pointer = self
+            .0
+            .replace('~', "~0")
+            .replace('/', "~1")
+            .replace('[', ".")
+            .replace(']', "");
+        let pointer: String = pointer
+            .split('.')
+            .filter(|part| !part.is_empty())
+            .map(|part| format!("/{part}"))
+            .collect();
         object.pointer(&pointer)
     }
 }
@@ -40,7 +48,10 @@ pub(super) fn is(found: Option<&Value>, wanted: &Value) -> bool {
         (None, wanted) => wanted.is_null(),
         // 1 and 1.0 are the same number.
         (Some(Value::Number(found)), Value::Number(wanted)) => {
-            found == wanted || found.as_f64().is_some_and(|found| Some(found) == wanted.as_f64())
+            found == wanted
+                || found
+                    .as_f64()
+                    .is_some_and(|found| Some(found) == wanted.as_f64())
         }
         (Some(found), wanted) => found == wanted,
     }

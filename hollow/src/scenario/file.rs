@@ -46,7 +46,11 @@ pub(super) struct CloudSpec {
 
 impl Default for CloudSpec {
     fn default() -> Self {
-        Self { hubs: 1, node_grace: Period::seconds(40), acknowledgement: Period::seconds(5) }
+        Self {
+            hubs: 1,
+            node_grace: Period::seconds(40),
+            acknowledgement: Period::seconds(5),
+        }
     }
 }
 
@@ -185,13 +189,20 @@ pub struct Faulty {
 }
 
 fn place(line: u64) -> String {
-    if line == 0 { String::new() } else { format!("line {line}: ") }
+    if line == 0 {
+        String::new()
+    } else {
+        format!("line {line}: ")
+    }
 }
 
 impl Scenario {
     /// Returns the settings of the cloud.
     pub(super) fn cloud(&self) -> CloudSpec {
-        self.cloud.as_ref().map(|cloud| cloud.value.clone()).unwrap_or_default()
+        self.cloud
+            .as_ref()
+            .map(|cloud| cloud.value.clone())
+            .unwrap_or_default()
     }
 
     /// Returns the nodes.
@@ -209,10 +220,15 @@ impl Scenario {
         let scenario: Self = read.map_err(|error| {
             let line = error.location().map_or(0, |place| place.line());
             let said = error.without_snippet().to_string();
-            let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(said, _)| said);
+            let said = said
+                .rsplit_once(" at line ")
+                .map_or(said.as_str(), |(said, _)| said);
             Faulty {
                 line,
-                what: format!("{}; docs/scenarios.md lists what may stand here", limits::excerpt(said)),
+                what: format!(
+                    "{}; docs/scenarios.md lists what may stand here",
+                    limits::excerpt(said)
+                ),
             }
         })?;
         scenario.check()?;
@@ -228,12 +244,16 @@ impl Scenario {
             && !(1..=16).contains(&cloud.value.hubs)
         {
             let what = format!("a cloud has 1 to 16 hubs, not {}", cloud.value.hubs);
-            return Err(Faulty { line: cloud.referenced.line(), what });
+            return Err(Faulty {
+                line: cloud.referenced.line(),
+                what,
+            });
         }
         for (place, node) in self.nodes.iter().enumerate() {
             let (name, line) = (&node.value.name, node.referenced.line());
             if !is_node_name(name) || name == "all" {
-                let what = format!("{name:?} is no name for a node; use small letters, digits and -");
+                let what =
+                    format!("{name:?} is no name for a node; use small letters, digits and -");
                 return Err(Faulty { line, what });
             }
             if self.nodes().take(place).any(|other| other.name == *name) {
@@ -244,7 +264,10 @@ impl Scenario {
         let names: Vec<&str> = self.nodes().map(|node| node.name.as_str()).collect();
         for step in &self.steps {
             let checked = step.value.check(&names);
-            checked.map_err(|what| Faulty { line: step.referenced.line(), what })?;
+            checked.map_err(|what| Faulty {
+                line: step.referenced.line(),
+                what,
+            })?;
         }
         Ok(())
     }

@@ -11,11 +11,20 @@ use super::{Outcome, StepOutcome, Verdict};
 pub fn junit(outcomes: &[Outcome]) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for outcome in outcomes {
-        let count =
-            |wanted: fn(&Verdict) -> bool| outcome.steps.iter().filter(|step| wanted(&step.verdict)).count();
+        let count = |wanted: fn(&Verdict) -> bool| {
+            outcome
+                .steps
+                .iter()
+                .filter(|step| wanted(&step.verdict))
+                .count()
+        };
         let failures = count(|verdict| matches!(verdict, Verdict::Failed(_)));
         let skipped = count(|verdict| *verdict == Verdict::Skipped);
-        let time: f64 = outcome.steps.iter().map(|step| step.took.as_secs_f64()).sum();
+        let time: f64 = outcome
+            .steps
+            .iter()
+            .map(|step| step.took.as_secs_f64())
+            .sum();
         // Writing to a `String` does not fail.
         let _ = writeln!(
             text,
@@ -24,7 +33,10 @@ pub fn junit(outcomes: &[Outcome]) -> String {
             escaped(&outcome.file),
             outcome.steps.len(),
         );
-        outcome.steps.iter().for_each(|step| case(&mut text, outcome, step));
+        outcome
+            .steps
+            .iter()
+            .for_each(|step| case(&mut text, outcome, step));
         text.push_str("  </testsuite>\n");
     }
     text.push_str("</testsuites>\n");
@@ -87,7 +99,11 @@ mod tests {
             file: "cut.yaml".to_owned(),
             steps: vec![
                 step("cut edge-1", 7, Verdict::Passed),
-                step("expect \"x\"", 8, Verdict::Failed("it's\u{1b} <gone>\nby now".to_owned())),
+                step(
+                    "expect \"x\"",
+                    8,
+                    Verdict::Failed("it's\u{1b} <gone>\nby now".to_owned()),
+                ),
                 step("restore edge-1", 9, Verdict::Skipped),
             ],
         };

@@ -16,7 +16,9 @@ impl Step {
             Self::HalfOpen(node) => format!("half-open {node}"),
             Self::Restore(node) => format!("restore {node}"),
             Self::Certificate(certificate) => format!("certificate {}", certificate.name()),
-            Self::Hostile(hostile) => format!("hostile {} to {}", hostile.shape.name(), hostile.node),
+            Self::Hostile(hostile) => {
+                format!("hostile {} to {}", hostile.shape.name(), hostile.node)
+            }
             Self::Kill(node) => format!("kill {node}"),
             Self::Stop(node) => format!("stop {node}"),
             Self::Start(node) => format!("start {node}"),
@@ -30,7 +32,10 @@ impl Step {
     pub(super) fn check(&self, nodes: &[&str]) -> Result<(), String> {
         let known = |name: &String| match nodes.contains(&name.as_str()) {
             true => Ok(()),
-            false => Err(format!("there is no node {name:?}; below `nodes:` stand: {}", nodes.join(", "))),
+            false => Err(format!(
+                "there is no node {name:?}; below `nodes:` stand: {}",
+                nodes.join(", ")
+            )),
         };
         match self {
             Self::Cut(node)
@@ -51,9 +56,11 @@ impl Step {
                 expect.node.iter().try_for_each(known)?;
                 expect.check()
             }
-            Self::Apply(_) | Self::ApplyFile(_) | Self::Delete(_) | Self::Certificate(_) | Self::Pause(_) => {
-                Ok(())
-            }
+            Self::Apply(_)
+            | Self::ApplyFile(_)
+            | Self::Delete(_)
+            | Self::Certificate(_)
+            | Self::Pause(_) => Ok(()),
         }
     }
 }
@@ -66,11 +73,15 @@ impl Expect {
             (None, None) => String::new(),
         };
         let mut add = |text: String| what = format!("{what} {text}");
-        self.has.iter().for_each(|(path, value)| add(format!("{path}={value}")));
+        self.has
+            .iter()
+            .for_each(|(path, value)| add(format!("{path}={value}")));
         if self.gone {
             add("gone".to_owned());
         }
-        self.connected.iter().for_each(|is| add(format!("connected={is}")));
+        self.connected
+            .iter()
+            .for_each(|is| add(format!("connected={is}")));
         self.ready.iter().for_each(|is| add(format!("ready={is}")));
         if self.same_containers {
             add("runs the same containers".to_owned());
@@ -85,14 +96,18 @@ impl Expect {
         let of_node = self.connected.is_some() || self.ready.is_some() || self.same_containers;
         let why = match (&self.object, &self.node) {
             (Some(_), Some(_)) | (None, None) => "say of what: either `object:` or `node:`",
-            (Some(_), None) if of_node => "connected, ready and sameContainers are said of a `node:`",
+            (Some(_), None) if of_node => {
+                "connected, ready and sameContainers are said of a `node:`"
+            }
             (Some(_), None) if self.gone && !self.has.is_empty() => {
                 "what is gone has no fields; leave `has:` or `gone:` out"
             }
             (None, Some(_)) if self.gone || !self.has.is_empty() => {
                 "has and gone are said of an `object:`; a node's is {kind: Node, name: …}"
             }
-            (None, Some(_)) if !of_node => "say what of the node: connected, ready or sameContainers",
+            (None, Some(_)) if !of_node => {
+                "say what of the node: connected, ready or sameContainers"
+            }
             _ => return Ok(()),
         };
         Err(why.to_owned())
@@ -102,7 +117,13 @@ impl Expect {
 /// Returns the objects of a manifest, by kind and name.
 fn names(objects: &Value) -> String {
     let name = |object: &Value| {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?").to_owned();
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or("?")
+                .to_owned()
+        };
         format!("{} {}", text("/kind"), text("/metadata/name"))
     };
     match objects {

@@ -59,7 +59,9 @@ pub enum Verdict {
 impl Outcome {
     /// Reports whether all steps succeeded.
     pub fn passed(&self) -> bool {
-        self.steps.iter().all(|step| step.verdict == Verdict::Passed)
+        self.steps
+            .iter()
+            .all(|step| step.verdict == Verdict::Passed)
     }
 }
 
@@ -109,12 +111,21 @@ pub async fn run(
                 }
             },
         };
-        note(StepOutcome { title, line, took: begun.elapsed(), verdict });
+        note(StepOutcome {
+            title,
+            line,
+            took: begun.elapsed(),
+            verdict,
+        });
     }
     if let Some(stage) = stage {
         stage.close().await;
     }
-    Outcome { name: scenario.name.clone(), file: file.display().to_string(), steps }
+    Outcome {
+        name: scenario.name.clone(),
+        file: file.display().to_string(),
+        steps,
+    }
 }
 
 /// Returns an error and its causes in one line.

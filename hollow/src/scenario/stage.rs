@@ -50,11 +50,16 @@ impl Stage {
         seed: Option<u64>,
     ) -> Result<Self, StageError> {
         let spec = scenario.cloud();
-        let quic = scenario.nodes().any(|node| node.transport == Transport::Quic);
+        let quic = scenario
+            .nodes()
+            .any(|node| node.transport == Transport::Quic);
         let options = Options {
             hubs: spec.hubs,
             lease_grace: spec.node_grace.get(),
-            limits: Limits { acknowledgement: spec.acknowledgement.get(), ..Limits::default() },
+            limits: Limits {
+                acknowledgement: spec.acknowledgement.get(),
+                ..Limits::default()
+            },
             quic_port: quic.then_some(0),
             seed: seed.or(scenario.seed).unwrap_or(1),
             ..Options::default().any_ports()
@@ -62,9 +67,18 @@ impl Stage {
         let cloud = Cloud::start(options).await?;
         // It is renewed four times in the time after which the cloud considers a node lost.
         let lease = spec.node_grace.get().max(std::time::Duration::from_secs(1));
-        let like = fleet::Options { lease, qps: 0, ..fleet::Options::new(0, directory) };
+        let like = fleet::Options {
+            lease,
+            qps: 0,
+            ..fleet::Options::new(0, directory)
+        };
         let base = file.parent().map(Path::to_owned).unwrap_or_default();
-        let mut stage = Self { cloud, nodes: BTreeMap::new(), remembered: BTreeMap::new(), base };
+        let mut stage = Self {
+            cloud,
+            nodes: BTreeMap::new(),
+            remembered: BTreeMap::new(),
+            base,
+        };
         for node in scenario.nodes() {
             let started = stage.start(node, &like).await;
             let started = started.map_err(|error| StageError::Node(node.name.clone(), error))?;
@@ -73,13 +87,20 @@ impl Stage {
         Ok(stage)
     }
 
-    async fn start(&self, spec: &NodeSpec, like: &fleet::Options) -> Result<HollowNode, fleet::Error> {
+    async fn start(
+        &self,
+        spec: &NodeSpec,
+        like: &fleet::Options,
+    ) -> Result<HollowNode, fleet::Error> {
         let addresses = self.cloud.addresses();
         let mut node = HollowNode::prepare(&spec.name, addresses, self.cloud.token(), like).await?;
         if let (Transport::Quic, Some(at)) = (spec.transport, addresses.quic) {
             node.configure(|config| {
                 config.edge_hub.transport = Carrier::Quic;
-                config.edge_hub.servers = vec![HostPort { host: at.ip().to_string(), port: at.port() }];
+                config.edge_hub.servers = vec![HostPort {
+                    host: at.ip().to_string(),
+                    port: at.port(),
+                }];
             });
         }
         node.start().await?;
@@ -93,10 +114,21 @@ impl Stage {
 
     /// Returns the containers that run on a node.
     pub(super) fn containers(&self, node: &str) -> Containers {
-        let containers = self.nodes.get(node).map(|node| node.runtime.containers()).unwrap_or_default();
-        let running = containers.into_iter().filter(|one| one.state() == ContainerState::ContainerRunning);
+        let containers = self
+            .nodes
+            .get(node)
+            .map(|node| node.runtime.containers())
+            .unwrap_or_default();
+        let running = containers
+            .into_iter()
+            .filter(|one| one.state() == ContainerState::ContainerRunning);
         running
-            .map(|one| (LABELS.map(|label| one.labels.get(label).cloned().unwrap_or_default()), one.id))
+            .map(|one| {
+                (
+                    LABELS.map(|label| one.labels.get(label).cloned().unwrap_or_default()),
+                    one.id,
+                )
+            })
             .collect()
     }
 

@@ -37,13 +37,22 @@ fn a_file_says_what_happens_in_which_line() {
         .map(|step| format!("{} {}", step.referenced.line(), step.value.title()))
         .collect();
     insta::assert_snapshot!(steps.join("\n"));
-    assert_eq!((scenario.cloud().hubs, scenario.seed, scenario.nodes().count()), (2, Some(7), 2));
+    assert_eq!(
+        (
+            scenario.cloud().hubs,
+            scenario.seed,
+            scenario.nodes().count()
+        ),
+        (2, Some(7), 2)
+    );
 }
 
 /// Returns the error for the good file with one line changed.
 fn said(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "{old}");
-    Scenario::read(&GOOD.replace(old, new)).unwrap_err().to_string()
+    Scenario::read(&GOOD.replace(old, new))
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]

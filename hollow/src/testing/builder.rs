@@ -52,7 +52,10 @@ impl Builder {
     /// Sets how long a node may be silent before it is `NotReady`; the default is 40 seconds. Nodes renew their leases four times as
     /// often. Less than a second counts as one second.
     pub fn node_grace(self, grace: Duration) -> Self {
-        Self { node_grace: Some(grace.max(Duration::from_secs(1))), ..self }
+        Self {
+            node_grace: Some(grace.max(Duration::from_secs(1))),
+            ..self
+        }
     }
 
     /// Sets whether stored roles and bindings decide what service accounts and other callers may do, which is the default; with
@@ -81,12 +84,18 @@ impl Builder {
 
     /// Changes any other option of the cloud.
     pub fn cloud(self, change: impl FnOnce(&mut Options) + Send + 'static) -> Self {
-        Self { change: Some(Box::new(change)), ..self }
+        Self {
+            change: Some(Box::new(change)),
+            ..self
+        }
     }
 
     /// Changes any other option of the nodes.
     pub fn fleet(self, change: impl FnOnce(&mut fleet::Options) + Send + 'static) -> Self {
-        Self { change_nodes: Some(Box::new(change)), ..self }
+        Self {
+            change_nodes: Some(Box::new(change)),
+            ..self
+        }
     }
 
     /// Starts the cloud and its nodes, and waits until all of them are Ready.
@@ -102,7 +111,14 @@ impl Builder {
         // There is only one crypto provider; a second call changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().map_err(Error::Directory)?;
-        let Self { nodes, mut options, node_grace, timeout, change, change_nodes } = self;
+        let Self {
+            nodes,
+            mut options,
+            node_grace,
+            timeout,
+            change,
+            change_nodes,
+        } = self;
         let mut fleet = fleet::Options::new(nodes, directory.path());
         // Tests are not about the rate limit.
         fleet.qps = 0;
@@ -119,7 +135,12 @@ impl Builder {
         }
         let cloud = Cloud::start(options).await?;
         let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
-        let started = TestCloud { fleet, cloud, timeout, _directory: directory };
+        let started = TestCloud {
+            fleet,
+            cloud,
+            timeout,
+            _directory: directory,
+        };
         for node in started.nodes() {
             started.wait_ready(&node.name, true).await?;
         }

@@ -15,10 +15,14 @@ pub enum Error {
     #[error("a node does not start")]
     Node(#[from] fleet::Error),
     /// There is no temporary directory for the nodes.
-    #[error("there is no temporary directory for the nodes; name one in TMPDIR that may be written to")]
+    #[error(
+        "there is no temporary directory for the nodes; name one in TMPDIR that may be written to"
+    )]
     Directory(#[source] io::Error),
     /// There is no node of this name.
-    #[error("there is no node {name}; they are called edge-1 and so on, as many as Builder::nodes says")]
+    #[error(
+        "there is no node {name}; they are called edge-1 and so on, as many as Builder::nodes says"
+    )]
     NoNode {
         /// The name.
         name: String,

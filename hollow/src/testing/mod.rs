@@ -57,7 +57,9 @@ pub struct TestCloud {
 
 impl Debug for TestCloud {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TestCloud").field("cloud", &self.cloud).finish_non_exhaustive()
+        f.debug_struct("TestCloud")
+            .field("cloud", &self.cloud)
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,8 +107,14 @@ impl TestCloud {
     /// # Errors
     /// [`Error::NoNode`]: there is none.
     pub fn node(&mut self, name: &str) -> Result<&mut HollowNode, Error> {
-        let node = self.fleet.nodes_mut().iter_mut().find(|node| node.name == name);
-        node.ok_or_else(|| Error::NoNode { name: name.to_owned() })
+        let node = self
+            .fleet
+            .nodes_mut()
+            .iter_mut()
+            .find(|node| node.name == name);
+        node.ok_or_else(|| Error::NoNode {
+            name: name.to_owned(),
+        })
     }
 
     /// Applies manifests, documents of YAML or JSON, as `kubectl apply --server-side` does; in namespace `default` if they name none.
@@ -126,12 +134,19 @@ impl TestCloud {
     /// [`Error::Timeout`] with the last state of the object: it did not become as wanted in the [time](Builder::timeout) for one wait.
     /// [`Error::Gone`]: the condition came true when the object was deleted; use [`Self::wait_gone`] to wait for that.
     /// [`Error::Watch`]: the API does not allow watching it.
-    pub async fn wait<K>(&self, api: Api<K>, name: &str, wanted: impl Condition<K>) -> Result<K, Error>
+    pub async fn wait<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        wanted: impl Condition<K>,
+    ) -> Result<K, Error>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     {
         let found = self.await_condition(api, name, wanted).await?;
-        found.ok_or_else(|| Error::Gone { name: name.to_owned() })
+        found.ok_or_else(|| Error::Gone {
+            name: name.to_owned(),
+        })
     }
 
     /// Waits until there is no object of this name.
@@ -142,7 +157,9 @@ impl TestCloud {
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     {
-        self.await_condition(api, name, |object: Option<&K>| object.is_none()).await.map(drop)
+        self.await_condition(api, name, |object: Option<&K>| object.is_none())
+            .await
+            .map(drop)
     }
 
     async fn await_condition<K>(
@@ -160,7 +177,11 @@ impl TestCloud {
                 let last = api.get_opt(name).await.ok().flatten();
                 let last = last.and_then(|object| serde_json::to_string(&object).ok());
                 let last = last.unwrap_or_else(|| "it is not there".to_owned());
-                Err(Error::Timeout { name: name.to_owned(), within: self.timeout, last })
+                Err(Error::Timeout {
+                    name: name.to_owned(),
+                    within: self.timeout,
+                    last,
+                })
             }
         }
     }
@@ -188,7 +209,11 @@ impl TestCloud {
         protocol: impl Protocol,
     ) -> Result<RunningMapper, Error> {
         let found = self.nodes().iter().find(|one| one.name == node);
-        let directory = found.ok_or_else(|| Error::NoNode { name: node.to_owned() })?.directory();
+        let directory = found
+            .ok_or_else(|| Error::NoNode {
+                name: node.to_owned(),
+            })?
+            .directory();
         let config = Config {
             socket: directory.join(format!("{protocol_name}.sock")),
             agent: directory.join("dmi.sock"),
@@ -197,7 +222,10 @@ impl TestCloud {
         let shutdown = CancellationToken::new();
         let mapper = Mapper::bind(config, protocol)?;
         let task = tokio::spawn(mapper.run(shutdown.clone()));
-        Ok(RunningMapper { _ends: shutdown.drop_guard(), task })
+        Ok(RunningMapper {
+            _ends: shutdown.drop_guard(),
+            task,
+        })
     }
 
     /// Stops the nodes and the cloud.

@@ -6,8 +6,8 @@ use cloudsim::{Cloud, Options};
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{
-            MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-            ValidatingWebhookConfiguration,
+            MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
+            ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
         },
         core::v1::{ConfigMap, Secret, Service},
     },
@@ -23,13 +23,18 @@ use serde_json::{Value, json};
 
 fn options(directory: &Path) -> Options {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Options { data_dir: Some(directory.to_owned()), ..Options::default().any_ports() }
+    Options {
+        data_dir: Some(directory.to_owned()),
+        ..Options::default().any_ports()
+    }
 }
 
 /// Returns a client over TLS of the user in the cloud's kubeconfig.
 async fn admin(cloud: &Cloud) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(cloud.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -38,21 +43,35 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
     let object: K = serde_json::from_value(object).unwrap();
-    Api::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
+    Api::all(client.clone())
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap();
 }
 
 async fn delete<K>(client: &Client)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    Api::<K>::all(client.clone()).delete("never", &DeleteParams::default()).await.unwrap();
+    Api::<K>::all(client.clone())
+        .delete("never", &DeleteParams::default())
+        .await
+        .unwrap();
 }
 
 /// Writes a ConfigMap and returns the result.
 async fn write(client: &Client) -> Result<ConfigMap, kube::Error> {
-    let metadata = ObjectMeta { name: Some("any".into()), ..ObjectMeta::default() };
-    let map = ConfigMap { metadata, ..ConfigMap::default() };
-    Api::default_namespaced(client.clone()).create(&PostParams::default(), &map).await
+    let metadata = ObjectMeta {
+        name: Some("any".into()),
+        ..ObjectMeta::default()
+    };
+    let map = ConfigMap {
+        metadata,
+        ..ConfigMap::default()
+    };
+    Api::default_namespaced(client.clone())
+        .create(&PostParams::default(), &map)
+        .await
 }
 
 #[track_caller]
@@ -89,7 +108,10 @@ async fn a_cloud_starts_where_a_policy_and_webhooks_refuse_everything() {
     }});
     create::<ValidatingAdmissionPolicy>(&client, policy).await;
     create::<ValidatingAdmissionPolicyBinding>(&client, binding).await;
-    assert_refused(write(&client).await, "ValidatingAdmissionPolicy 'never' with binding 'never' denied");
+    assert_refused(
+        write(&client).await,
+        "ValidatingAdmissionPolicy 'never' with binding 'never' denied",
+    );
     create::<ValidatingWebhookConfiguration>(&client, webhooks()).await;
     create::<MutatingWebhookConfiguration>(&client, webhooks()).await;
     assert_refused(write(&client).await, "failed calling webhook");
@@ -102,11 +124,26 @@ async fn a_cloud_starts_where_a_policy_and_webhooks_refuse_everything() {
     renamed.names.push("other.example".to_owned());
     let cloud = Cloud::start(renamed).await.unwrap();
     let client = admin(&cloud).await;
-    let secret = Api::<Secret>::namespaced(client.clone(), "kubeedge").get("tokensecret").await.unwrap();
-    assert_eq!(secret.data.unwrap()["tokendata"].0, cloud.token().as_bytes());
-    let service = Api::<Service>::namespaced(client.clone(), "default").get("kubernetes").await.unwrap();
-    let port = service.spec.unwrap().ports.unwrap()[0].target_port.clone().unwrap();
-    assert_eq!(json!(port), json!(cloud.addresses().api.expect("an API of its own").port()));
+    let secret = Api::<Secret>::namespaced(client.clone(), "kubeedge")
+        .get("tokensecret")
+        .await
+        .unwrap();
+    assert_eq!(
+        secret.data.unwrap()["tokendata"].0,
+        cloud.token().as_bytes()
+    );
+    let service = Api::<Service>::namespaced(client.clone(), "default")
+        .get("kubernetes")
+        .await
+        .unwrap();
+    let port = service.spec.unwrap().ports.unwrap()[0]
+        .target_port
+        .clone()
+        .unwrap();
+    assert_eq!(
+        json!(port),
+        json!(cloud.addresses().api.expect("an API of its own").port())
+    );
 
     // They are still in force, and are deleted one after the other.
     assert_refused(write(&client).await, "failed calling webhook");

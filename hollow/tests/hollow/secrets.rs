@@ -65,7 +65,10 @@ fn files_with(directory: &Path, part: &str, text: &str) -> Vec<PathBuf> {
             found.extend(files_with(&path, part, text));
         } else if path.file_name().unwrap().to_string_lossy().contains(part) {
             let bytes = std::fs::read(&path).unwrap_or_default();
-            if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
+            if bytes
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
+            {
                 found.push(path);
             }
         }
@@ -90,35 +93,65 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let log = LogBuffer::default();
     // The log is written as both programs do it, with the widest filter.
-    let written = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(log.clone());
+    let written = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(log.clone());
     let filter: Targets = "trace".parse().unwrap();
-    tracing_subscriber::registry().with(written).with(filter).with(agent::log::without_contents()).init();
+    tracing_subscriber::registry()
+        .with(written)
+        .with(filter)
+        .with(agent::log::without_contents())
+        .init();
 
     let directory = tempfile::tempdir().unwrap();
     let (data, key) = (directory.path().join("data"), directory.path().join("key"));
     Seal::add_key(&key).unwrap();
-    let options = Options { data_dir: Some(data.clone()), ..Options::default().any_ports() };
+    let options = Options {
+        data_dir: Some(data.clone()),
+        ..Options::default().any_ports()
+    };
 
     // The store begins in plain text.
     let cloud = Cloud::start(options.clone()).await.unwrap();
     let secrets = Api::<Secret>::default_namespaced(cloud.client());
-    secrets.create(&PostParams::default(), &secret(CANARY)).await.unwrap();
+    secrets
+        .create(&PostParams::default(), &secret(CANARY))
+        .await
+        .unwrap();
     cloud.stop().await.unwrap();
     let encoded = STANDARD.encode(CANARY);
-    assert!(!files_with(&data, "cloudsim.db", &encoded).is_empty(), "the test looks for the wrong thing");
+    assert!(
+        !files_with(&data, "cloudsim.db", &encoded).is_empty(),
+        "the test looks for the wrong thing"
+    );
 
     // Then it is encrypted with the key.
-    let sealed = Options { key_file: Some(key.clone()), ..options.clone() };
+    let sealed = Options {
+        key_file: Some(key.clone()),
+        ..options.clone()
+    };
     let cloud = Cloud::start(sealed.clone()).await.unwrap();
-    let nodes = fleet::Options { key_file: Some(key.clone()), ..fleet::Options::new(1, data.join("nodes")) };
-    let fleet = Fleet::start(cloud.addresses(), cloud.token(), &nodes).await.unwrap();
+    let nodes = fleet::Options {
+        key_file: Some(key.clone()),
+        ..fleet::Options::new(1, data.join("nodes"))
+    };
+    let fleet = Fleet::start(cloud.addresses(), cloud.token(), &nodes)
+        .await
+        .unwrap();
     let pods = Api::<Pod>::default_namespaced(cloud.client());
-    pods.create(&PostParams::default(), &pod("one")).await.unwrap();
+    pods.create(&PostParams::default(), &pod("one"))
+        .await
+        .unwrap();
     running(&pods, "one").await;
     let secrets = Api::<Secret>::default_namespaced(cloud.client());
     let change = Patch::Merge(secret(CHANGED));
-    secrets.patch("canary", &PatchParams::default(), &change).await.unwrap();
-    pods.create(&PostParams::default(), &pod("two")).await.unwrap();
+    secrets
+        .patch("canary", &PatchParams::default(), &change)
+        .await
+        .unwrap();
+    pods.create(&PostParams::default(), &pod("two"))
+        .await
+        .unwrap();
     running(&pods, "two").await;
 
     let mut words = all_tokens(&cloud).await;
@@ -142,10 +175,25 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     assert!(text(&refused).contains("--key-file"), "{}", text(&refused));
     let other = directory.path().join("other");
     Seal::add_key(&other).unwrap();
-    let refused = Cloud::start(Options { key_file: Some(other), ..sealed.clone() }).await.unwrap_err();
-    assert!(text(&refused).contains("not among those given"), "{}", text(&refused));
-    let missing = Options { key_file: Some(directory.path().join("none")), ..sealed };
-    assert!(matches!(Cloud::start(missing).await.unwrap_err(), StartError::Keys(_)));
+    let refused = Cloud::start(Options {
+        key_file: Some(other),
+        ..sealed.clone()
+    })
+    .await
+    .unwrap_err();
+    assert!(
+        text(&refused).contains("not among those given"),
+        "{}",
+        text(&refused)
+    );
+    let missing = Options {
+        key_file: Some(directory.path().join("none")),
+        ..sealed
+    };
+    assert!(matches!(
+        Cloud::start(missing).await.unwrap_err(),
+        StartError::Keys(_)
+    ));
 }
 
 fn text(error: &StartError) -> String {

@@ -23,7 +23,13 @@ pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
     for _ in 0..MAX_ROUNDS {
         let roles = listed(api, "clusterroles", None).await?;
         let resource = Resource::new(GROUP, "clusterroles");
-        if api.store().damaged().now().keys().any(|key| key.resource == resource) {
+        if api
+            .store()
+            .damaged()
+            .now()
+            .keys()
+            .any(|key| key.resource == resource)
+        {
             // the rules of a damaged role are not known: those that were aggregated of it stay
             break;
         }
@@ -51,7 +57,10 @@ fn changed(roles: &[Value]) -> Vec<Write> {
         }
         let name = text_or_empty(role, "/metadata/name");
         let mut rules: Vec<Value> = Vec::new();
-        for other in roles.iter().filter(|other| text_or_empty(other, "/metadata/name") != name) {
+        for other in roles
+            .iter()
+            .filter(|other| text_or_empty(other, "/metadata/name") != name)
+        {
             if selectors.iter().any(|selector| selects(selector, other)) {
                 for rule in items(other, "/rules") {
                     if !rules.contains(rule) {
@@ -72,9 +81,15 @@ fn changed(roles: &[Value]) -> Vec<Write> {
             );
             return None;
         }
-        let revision = text_or_empty(role, "/metadata/resourceVersion").parse().unwrap_or_default();
+        let revision = text_or_empty(role, "/metadata/resourceVersion")
+            .parse()
+            .unwrap_or_default();
         let key = Key::new(Resource::new(GROUP, "clusterroles"), "", name);
-        Some(Write { key, expect: Expect::Revision(revision), value: Some(new) })
+        Some(Write {
+            key,
+            expect: Expect::Revision(revision),
+            value: Some(new),
+        })
     });
     writes.collect()
 }

@@ -20,9 +20,16 @@ pub(crate) struct Attributes {
 impl Attributes {
     /// Returns the attributes of a resource request.
     pub(super) fn of_objects(verb: &str, target: &Target) -> Self {
-        let Target { kind, namespace, name, part } = target;
-        let resource =
-            part.map_or_else(|| kind.plural.clone(), |part| format!("{}/{}", kind.plural, part.name()));
+        let Target {
+            kind,
+            namespace,
+            name,
+            part,
+        } = target;
+        let resource = part.map_or_else(
+            || kind.plural.clone(),
+            |part| format!("{}/{}", kind.plural, part.name()),
+        );
         // a namespace stands in itself
         let own = kind.group.is_empty() && kind.plural == "namespaces";
         Self {
@@ -37,6 +44,10 @@ impl Attributes {
 
     /// Returns the attributes of a non-resource request.
     pub(super) fn of_path(verb: &str, path: &str) -> Self {
-        Self { verb: verb.to_lowercase(), path: Some(path.to_owned()), ..Self::default() }
+        Self {
+            verb: verb.to_lowercase(),
+            path: Some(path.to_owned()),
+            ..Self::default()
+        }
     }
 }

@@ -33,6 +33,8 @@ pub(super) async fn granted(
     wanted: &Attributes,
 ) -> Result<Option<String>, StatusError> {
     let grants = roles::grants(api, caller, &wanted.namespace).await?;
-    let grant = grants.into_iter().find(|grant| grant.rules.iter().any(|rule| rules::allows(rule, wanted)));
+    let grant = grants
+        .into_iter()
+        .find(|grant| grant.rules.iter().any(|rule| rules::allows(rule, wanted)));
     Ok(grant.map(|grant| grant.reason))
 }

@@ -27,26 +27,43 @@ pub(crate) async fn check(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<(), StatusError> {
-    let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master()) else { return Ok(()) };
-    let Some(builtin) = call.target.kind.builtin.filter(|_| api.enforces_rbac()) else { return Ok(()) };
+    let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master()) else {
+        return Ok(());
+    };
+    let Some(builtin) = call.target.kind.builtin.filter(|_| api.enforces_rbac()) else {
+        return Ok(());
+    };
     let namespace = text_or_empty(new, "/metadata/namespace");
     let wanted = match builtin {
         Builtin::Role | Builtin::ClusterRole => {
             // a create names no object in its path, and therefore is not allowed by rules with `resourceNames`
-            asked("escalate", &call.target.kind.plural, namespace, &call.target.name)
+            asked(
+                "escalate",
+                &call.target.kind.plural,
+                namespace,
+                &call.target.name,
+            )
         }
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
             let is_role = text_or_empty(new, "/roleRef/kind") == "Role";
             let plural = if is_role { "roles" } else { "clusterroles" };
-            asked("bind", plural, namespace, text_or_empty(new, "/roleRef/name"))
+            asked(
+                "bind",
+                plural,
+                namespace,
+                text_or_empty(new, "/roleRef/name"),
+            )
         }
         _ => return Ok(()),
     };
     if old.is_some_and(|old| has_same_content(old, new)) {
         return Ok(());
     }
-    let held: Vec<_> =
-        roles::grants(api, caller, namespace).await?.into_iter().flat_map(|grant| grant.rules).collect();
+    let held: Vec<_> = roles::grants(api, caller, namespace)
+        .await?
+        .into_iter()
+        .flat_map(|grant| grant.rules)
+        .collect();
     if held.iter().any(|rule| rules::allows(rule, &wanted)) {
         return Ok(());
     }
@@ -90,7 +107,9 @@ fn has_same_content(old: &Value, new: &Value) -> bool {
     let rest = |object: &Value| {
         let mut object = object.clone();
         let metadata = metadata(&mut object);
-        UNCHECKED.iter().for_each(|field| drop(metadata.shift_remove(*field)));
+        UNCHECKED
+            .iter()
+            .for_each(|field| drop(metadata.shift_remove(*field)));
         object
     };
     rest(old) == rest(new)
@@ -131,8 +150,9 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
         }
     }
     let text = |((place, _), verbs): ((SingleRule, Option<String>), Vec<String>)| {
-        let named =
-            |(field, value): &(&str, String)| format!("{field}:{}", quoted(std::slice::from_ref(value)));
+        let named = |(field, value): &(&str, String)| {
+            format!("{field}:{}", quoted(std::slice::from_ref(value)))
+        };
         let mut parts: Vec<_> = place.iter().map(named).collect();
         parts.push(format!("Verbs:{}", quoted(&verbs)));
         format!("{{{}}}", parts.join(", "))
@@ -144,18 +164,25 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
 fn permissions(rule: &Value) -> usize {
     let count = |field| items(rule, field).len();
     let resources = count("/apiGroups").saturating_mul(count("/resources"));
-    let places =
-        resources.saturating_mul(count("/resourceNames").max(1)).saturating_add(count("/nonResourceURLs"));
+    let places = resources
+        .saturating_mul(count("/resourceNames").max(1))
+        .saturating_add(count("/nonResourceURLs"));
     places.saturating_mul(count("/verbs"))
 }
 
 /// Splits a rule into single rules, each with a verb.
 fn single(rule: &Value) -> Vec<(SingleRule, String)> {
     let texts = |field| -> Vec<String> {
-        items(rule, field).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        items(rule, field)
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
-    let mut places: Vec<_> =
-        texts("/nonResourceURLs").into_iter().map(|url| vec![("NonResourceURLs", url)]).collect();
+    let mut places: Vec<_> = texts("/nonResourceURLs")
+        .into_iter()
+        .map(|url| vec![("NonResourceURLs", url)])
+        .collect();
     for group in texts("/apiGroups") {
         for resource in texts("/resources") {
             let place = vec![("APIGroups", group.clone()), ("Resources", resource)];
@@ -164,21 +191,28 @@ fn single(rule: &Value) -> Vec<(SingleRule, String)> {
                 places.push(place);
             } else {
                 places.extend(
-                    names.into_iter().map(|name| [place.clone(), vec![("ResourceNames", name)]].concat()),
+                    names
+                        .into_iter()
+                        .map(|name| [place.clone(), vec![("ResourceNames", name)]].concat()),
                 );
             }
         }
     }
     let verbs = texts("/verbs");
-    let with_verbs =
-        places.into_iter().flat_map(|place| verbs.iter().map(move |verb| (place.clone(), verb.clone())));
+    let with_verbs = places
+        .into_iter()
+        .flat_map(|place| verbs.iter().map(move |verb| (place.clone(), verb.clone())));
     with_verbs.collect()
 }
 
 /// Reports whether `rule` covers the single rule. A star there needs a star here.
 fn covers(rule: &Value, place: &[(&str, String)], verb: &str) -> bool {
     let of = |wanted: &str| {
-        place.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value.clone()).unwrap_or_default()
+        place
+            .iter()
+            .find(|(field, _)| *field == wanted)
+            .map(|(_, value)| value.clone())
+            .unwrap_or_default()
     };
     let url = of("NonResourceURLs");
     let wanted = Attributes {
@@ -205,7 +239,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_by_place() {
         let rule = |groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "resourceNames": names, "verbs": verbs});
-        let held = [rule(&[""], &["pods"], &[], &["get", "list"]), rule(&["apps"], &["*"], &[], &["*"])];
+        let held = [
+            rule(&[""], &["pods"], &[], &["get", "list"]),
+            rule(&["apps"], &["*"], &[], &["*"]),
+        ];
         let cases = [
             (rule(&[""], &["pods"], &["one"], &["get"]), ""),
             (rule(&["apps"], &["deployments"], &[], &["delete"]), ""),
@@ -227,8 +264,10 @@ mod tests {
             ),
         ];
         for (given, expected) in cases {
-            let found =
-                missing(&held, std::slice::from_ref(&given)).into_iter().collect::<Vec<_>>().join("\n");
+            let found = missing(&held, std::slice::from_ref(&given))
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join("\n");
             assert_eq!(found, expected, "{given}");
         }
     }

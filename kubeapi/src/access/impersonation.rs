@@ -42,14 +42,21 @@ pub(super) async fn impersonate(
             return Err(StatusError::denied(&caller.user, &wanted));
         }
     }
-    tracing::debug!(caller = caller.user, user = impersonated.user, "caller acts as another user");
+    tracing::debug!(
+        caller = caller.user,
+        user = impersonated.user,
+        "caller acts as another user"
+    );
     Ok(impersonated.into_identity())
 }
 
 impl Impersonated {
     fn from_headers(headers: &HeaderMap) -> Result<Self, StatusError> {
         let mut found = Self::default();
-        for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
+        for (name, value) in headers
+            .iter()
+            .filter(|(name, _)| name.as_str().starts_with(PREFIX))
+        {
             found.add(name, text(name, value)?)?;
         }
         if found.user.is_empty() {
@@ -77,9 +84,13 @@ impl Impersonated {
                 Ok(())
             }
             other => {
-                let key =
-                    other.strip_prefix(EXTRA_PREFIX).filter(|key| !key.is_empty()).ok_or_else(|| {
-                        StatusError::bad_request(format!("unknown header of impersonation: {other}"))
+                let key = other
+                    .strip_prefix(EXTRA_PREFIX)
+                    .filter(|key| !key.is_empty())
+                    .ok_or_else(|| {
+                        StatusError::bad_request(format!(
+                            "unknown header of impersonation: {other}"
+                        ))
                     })?;
                 // what does not decode is a key as it stands, as in Kubernetes
                 let decoded = percent_decode_str(key).decode_utf8().ok();
@@ -100,23 +111,37 @@ impl Impersonated {
             ..Attributes::default()
         };
         let mut rights = vec![match Identity::account_of(&self.user) {
-            Some((namespace, name)) => {
-                Attributes { namespace: namespace.to_owned(), ..of("", "serviceaccounts", name) }
-            }
+            Some((namespace, name)) => Attributes {
+                namespace: namespace.to_owned(),
+                ..of("", "serviceaccounts", name)
+            },
             None => of("", "users", &self.user),
         }];
         rights.extend(self.groups.iter().map(|group| of("", "groups", group)));
-        rights.extend(self.uid.iter().map(|uid| of(AUTHENTICATION_GROUP, "uids", uid)));
+        rights.extend(
+            self.uid
+                .iter()
+                .map(|uid| of(AUTHENTICATION_GROUP, "uids", uid)),
+        );
         for (key, values) in &self.extra {
             let resource = format!("userextras/{key}");
-            rights.extend(values.iter().map(|value| of(AUTHENTICATION_GROUP, &resource, value)));
+            rights.extend(
+                values
+                    .iter()
+                    .map(|value| of(AUTHENTICATION_GROUP, &resource, value)),
+            );
         }
         rights
     }
 
     /// Returns the identity, with the groups that Kubernetes adds.
     fn into_identity(self) -> Identity {
-        let Self { user, mut groups, uid, extra } = self;
+        let Self {
+            user,
+            mut groups,
+            uid,
+            extra,
+        } = self;
         if let Some((namespace, name)) = Identity::account_of(&user).filter(|_| groups.is_empty()) {
             groups = Identity::service_account(namespace, name).groups;
         }
@@ -128,7 +153,12 @@ impl Impersonated {
         } else if !has(AUTHENTICATED) && !has(UNAUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Identity { user, groups, uid: uid.unwrap_or_default(), extra }
+        Identity {
+            user,
+            groups,
+            uid: uid.unwrap_or_default(),
+            extra,
+        }
     }
 }
 

@@ -34,7 +34,11 @@ use attributes::Attributes;
 use decision::{decide, is_node};
 
 /// Returns the caller of a request, or an error where the caller may not do what it asks for.
-pub(crate) async fn admit(api: &Api, parts: &Parts, place: &RequestPath) -> Result<Identity, StatusError> {
+pub(crate) async fn admit(
+    api: &Api,
+    parts: &Parts,
+    place: &RequestPath,
+) -> Result<Identity, StatusError> {
     let caller = caller::of(api, parts).await?;
     if caller.is_master() {
         return Ok(caller);
@@ -48,7 +52,10 @@ pub(crate) async fn admit(api: &Api, parts: &Parts, place: &RequestPath) -> Resu
     }
     if is_streaming_get(&wanted, parts.headers.contains_key(http::header::UPGRADE)) {
         // a GET that is upgraded to a WebSocket does as much as a POST
-        let wanted = Attributes { verb: "create".to_owned(), ..wanted };
+        let wanted = Attributes {
+            verb: "create".to_owned(),
+            ..wanted
+        };
         if decide(api, &caller, &wanted).await?.is_none() {
             return Err(StatusError::denied(&caller.user, &wanted));
         }
@@ -86,7 +93,10 @@ fn is_streaming_get(wanted: &Attributes, is_upgrade: bool) -> bool {
 fn asks_about_itself(api: &Api, caller: &Identity, place: &RequestPath) -> bool {
     let own = matches!(
         place,
-        RequestPath::Review(ReviewKind::Subject | ReviewKind::OwnAccess | ReviewKind::OwnRules, _)
+        RequestPath::Review(
+            ReviewKind::Subject | ReviewKind::OwnAccess | ReviewKind::OwnRules,
+            _
+        )
     );
     own && !api.enforces_rbac() && !is_node(caller)
 }

@@ -47,17 +47,26 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
         store_missing(api).await?;
         aggregate::refresh(api).await
     };
-    api.default_roles_stored().get_or_try_init(store).await.map(drop)
+    api.default_roles_stored()
+        .get_or_try_init(store)
+        .await
+        .map(drop)
 }
 
 /// Returns all of them, with their collections.
 fn objects() -> Result<Vec<(&'static str, Value)>, StatusError> {
-    let unreadable = |error| StatusError::internal(format!("the default roles cannot be read: {error}"));
-    let roles: Vec<Role> = serde_saphyr::from_str(include_str!("policy/roles.yaml")).map_err(unreadable)?;
+    let unreadable =
+        |error| StatusError::internal(format!("the default roles cannot be read: {error}"));
+    let roles: Vec<Role> =
+        serde_saphyr::from_str(include_str!("policy/roles.yaml")).map_err(unreadable)?;
     let bindings: Vec<Binding> =
         serde_saphyr::from_str(include_str!("policy/bindings.yaml")).map_err(unreadable)?;
-    let roles = roles.into_iter().map(|role| ("clusterroles", role.object()));
-    let bindings = bindings.into_iter().map(|binding| ("clusterrolebindings", binding.object()));
+    let roles = roles
+        .into_iter()
+        .map(|role| ("clusterroles", role.object()));
+    let bindings = bindings
+        .into_iter()
+        .map(|binding| ("clusterrolebindings", binding.object()));
     Ok(roles.chain(bindings).collect())
 }
 
@@ -66,8 +75,15 @@ fn label_of(role: &str) -> String {
 }
 
 fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>) -> Value {
-    let mut labels = BTreeMap::from([("kubernetes.io/bootstrapping".to_owned(), "rbac-defaults".to_owned())]);
-    labels.extend(more_labels.into_iter().map(|label| (label, "true".to_owned())));
+    let mut labels = BTreeMap::from([(
+        "kubernetes.io/bootstrapping".to_owned(),
+        "rbac-defaults".to_owned(),
+    )]);
+    labels.extend(
+        more_labels
+            .into_iter()
+            .map(|label| (label, "true".to_owned())),
+    );
     json!({
         "kind": kind, "apiVersion": format!("{GROUP}/v1"),
         "metadata": {
@@ -79,7 +95,11 @@ fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>)
 
 impl Role {
     fn object(self) -> Value {
-        let mut role = object("ClusterRole", &self.name, self.aggregated_to.as_deref().map(label_of));
+        let mut role = object(
+            "ClusterRole",
+            &self.name,
+            self.aggregated_to.as_deref().map(label_of),
+        );
         role["rules"] = self.rules.into();
         if let Some(name) = self.aggregates {
             let selector = json!({"matchLabels": BTreeMap::from([(label_of(&name), "true")])});
@@ -117,11 +137,17 @@ async fn store_missing(api: &Api) -> Result<(), StatusError> {
             Err(error) => return Err(error.into()),
         }
     }
-    Err(StatusError::internal("cannot store the default roles: another writer changes them".to_owned()))
+    Err(StatusError::internal(
+        "cannot store the default roles: another writer changes them".to_owned(),
+    ))
 }
 
 /// Returns the write of a default role or binding; `None` if it is stored.
-async fn write_if_missing(api: &Api, plural: &str, mut object: Value) -> Result<Option<Write>, StatusError> {
+async fn write_if_missing(
+    api: &Api,
+    plural: &str,
+    mut object: Value,
+) -> Result<Option<Write>, StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let key = Key::new(Resource::new(GROUP, plural), "", name);
     match Store::get(&**api.store(), &key).await {
@@ -135,7 +161,11 @@ async fn write_if_missing(api: &Api, plural: &str, mut object: Value) -> Result<
         Ok(Some(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
-    Ok(Some(Write { key, expect: Expect::Absent, value: Some(object) }))
+    Ok(Some(Write {
+        key,
+        expect: Expect::Absent,
+        value: Some(object),
+    }))
 }
 
 #[cfg(test)]
@@ -145,14 +175,32 @@ mod tests {
     #[test]
     fn the_default_roles_can_be_read() {
         let objects = objects().unwrap();
-        let names: Vec<_> =
-            objects.iter().map(|(_, object)| object["metadata"]["name"].as_str().unwrap()).collect();
-        for name in ["cluster-admin", "admin", "edit", "view", "system:node", "system:discovery"] {
+        let names: Vec<_> = objects
+            .iter()
+            .map(|(_, object)| object["metadata"]["name"].as_str().unwrap())
+            .collect();
+        for name in [
+            "cluster-admin",
+            "admin",
+            "edit",
+            "view",
+            "system:node",
+            "system:discovery",
+        ] {
             assert!(names.contains(&name), "{name}");
         }
-        let (_, edit) = objects.iter().find(|(_, object)| object["metadata"]["name"] == "edit").unwrap();
-        assert_eq!(edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"], "true");
+        let (_, edit) = objects
+            .iter()
+            .find(|(_, object)| object["metadata"]["name"] == "edit")
+            .unwrap();
+        assert_eq!(
+            edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"],
+            "true"
+        );
         let selector = &edit["aggregationRule"]["clusterRoleSelectors"][0]["matchLabels"];
-        assert_eq!(selector, &json!({"rbac.authorization.k8s.io/aggregate-to-edit": "true"}));
+        assert_eq!(
+            selector,
+            &json!({"rbac.authorization.k8s.io/aggregate-to-edit": "true"})
+        );
     }
 }

@@ -34,12 +34,19 @@ pub(crate) async fn answer(
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     verbs::check_create_options(&query)?;
-    let (mut question, warnings) =
-        decode_body(RequestType::of_review(review), (&parts.headers, &body), &query)?;
+    let (mut question, warnings) = decode_body(
+        RequestType::of_review(review),
+        (&parts.headers, &body),
+        &query,
+    )?;
     check_namespace(review, namespace, &mut question)?;
     let map = as_map(&mut question);
     map.shift_insert(0, "kind".into(), review.kind().into());
-    map.shift_insert(1, "apiVersion".into(), format!("{}/v1", review.group()).into());
+    map.shift_insert(
+        1,
+        "apiVersion".into(),
+        format!("{}/v1", review.group()).into(),
+    );
     child(map, "metadata");
     child(map, "spec");
     let status = match review {
@@ -50,18 +57,30 @@ pub(crate) async fn answer(
         ReviewKind::Token => token(api, &question).await?,
         ReviewKind::OwnAccess | ReviewKind::Access | ReviewKind::LocalAccess => {
             check_access(review, &question)?;
-            let subject = if review == ReviewKind::OwnAccess { caller } else { &subject(&question) };
+            let subject = if review == ReviewKind::OwnAccess {
+                caller
+            } else {
+                &subject(&question)
+            };
             access(api, subject, &question).await?
         }
-        ReviewKind::OwnRules => rules(api, caller, text_or_empty(&question, "/spec/namespace")).await?,
+        ReviewKind::OwnRules => {
+            rules(api, caller, text_or_empty(&question, "/spec/namespace")).await?
+        }
     };
     as_map(&mut question).insert("status".into(), status);
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(question.to_string()), &warnings))
+    Ok(body::answer(
+        StatusCode::CREATED,
+        Bytes::from(question.to_string()),
+        &warnings,
+    ))
 }
 
 async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
     if text_or_empty(question, "/spec/token").is_empty() {
-        return Err(StatusError::bad_request("token is required for TokenReview in authentication"));
+        return Err(StatusError::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
     }
     let audiences: Vec<_> = texts(question, "/spec/audiences");
     match tokens::verify(api, text_or_empty(question, "/spec/token"), &audiences).await? {
@@ -74,7 +93,11 @@ async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
 }
 
 /// Checks the namespace in a review against that of the path.
-fn check_namespace(review: ReviewKind, namespace: &str, question: &mut Value) -> Result<(), StatusError> {
+fn check_namespace(
+    review: ReviewKind,
+    namespace: &str,
+    question: &mut Value,
+) -> Result<(), StatusError> {
     if !review.namespaced() {
         return Ok(());
     }
@@ -94,13 +117,17 @@ fn check_access(review: ReviewKind, question: &Value) -> Result<(), StatusError>
     const PATH: &str = "spec.nonResourceAttributes";
     let mut causes = Vec::new();
     let spec = question.get("spec").cloned().unwrap_or_default();
-    match (spec.get("resourceAttributes"), spec.get("nonResourceAttributes")) {
+    match (
+        spec.get("resourceAttributes"),
+        spec.get("nonResourceAttributes"),
+    ) {
         (Some(_), Some(path)) => {
             let why = "cannot be specified in combination with resourceAttributes";
             causes.push(Cause::invalid(PATH, path, why));
         }
         (None, None) => {
-            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            let why =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             causes.push(Cause::invalid(RESOURCE, &Value::Null, why));
         }
         _ => {}
@@ -115,48 +142,79 @@ fn check_access(review: ReviewKind, question: &Value) -> Result<(), StatusError>
     }
     let metadata = question.get("metadata").and_then(Value::as_object);
     let is_ignored = |name: &str| name == "managedFields" || (is_local && name == "namespace");
-    if let Some(metadata) = metadata.filter(|metadata| metadata.keys().any(|name| !is_ignored(name))) {
-        let why = if is_local { "must be empty except for namespace" } else { "must be empty" };
+    if let Some(metadata) =
+        metadata.filter(|metadata| metadata.keys().any(|name| !is_ignored(name)))
+    {
+        let why = if is_local {
+            "must be empty except for namespace"
+        } else {
+            "must be empty"
+        };
         causes.push(Cause::invalid("metadata", &json!(metadata), why));
     }
     if is_local && let Some(path) = spec.get("nonResourceAttributes") {
-        causes.push(Cause::invalid(PATH, path, "disallowed on this kind of request"));
+        causes.push(Cause::invalid(
+            PATH,
+            path,
+            "disallowed on this kind of request",
+        ));
     }
     if is_local && let Some(attributes) = spec.get("resourceAttributes") {
         let asked = text_or_empty(attributes, "/namespace");
         if asked != text_or_empty(question, "/metadata/namespace") {
             let why = "must match metadata.namespace";
-            causes.push(Cause::invalid(format!("{RESOURCE}.namespace"), &json!(asked), why));
+            causes.push(Cause::invalid(
+                format!("{RESOURCE}.namespace"),
+                &json!(asked),
+                why,
+            ));
         }
     }
     // the real server leaves out the kind
-    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(review.group(), "", "", causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(StatusError::invalid(review.group(), "", "", causes))
+    }
 }
 
 fn subject(question: &Value) -> Identity {
-    Identity::new(text_or_empty(question, "/spec/user"), texts(question, "/spec/groups"))
+    Identity::new(
+        text_or_empty(question, "/spec/user"),
+        texts(question, "/spec/groups"),
+    )
 }
 
 async fn access(api: &Api, who: &Identity, question: &Value) -> Result<Value, StatusError> {
     let text = |field: &str| text_or_empty(question, &format!("/spec/{field}")).to_owned();
     let has = |field: &str| question["spec"][field].is_object();
     let wanted = if has("nonResourceAttributes") {
-        Attributes::of_path(&text("nonResourceAttributes/verb"), &text("nonResourceAttributes/path"))
+        Attributes::of_path(
+            &text("nonResourceAttributes/verb"),
+            &text("nonResourceAttributes/path"),
+        )
     } else {
         let of = |field: &str| text(&format!("resourceAttributes/{field}"));
         let (resource, part) = (of("resource"), of("subresource"));
         Attributes {
             verb: of("verb"),
             group: of("group"),
-            resource: if part.is_empty() { resource } else { format!("{resource}/{part}") },
+            resource: if part.is_empty() {
+                resource
+            } else {
+                format!("{resource}/{part}")
+            },
             namespace: of("namespace"),
             name: of("name"),
             path: None,
         }
     };
     // nodes do not get in here; CloudHub asks what it may do for them
-    let reason =
-        if is_node(who) { granted(api, who, &wanted).await? } else { decide(api, who, &wanted).await? };
+    let reason = if is_node(who) {
+        granted(api, who, &wanted).await?
+    } else {
+        decide(api, who, &wanted).await?
+    };
     Ok(match reason {
         Some(reason) if reason.is_empty() => json!({"allowed": true}),
         Some(reason) => json!({"allowed": true, "reason": reason}),
@@ -191,5 +249,9 @@ async fn rules(api: &Api, caller: &Identity, namespace: &str) -> Result<Value, S
 }
 
 fn texts(object: &Value, pointer: &str) -> Vec<String> {
-    items(object, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    items(object, pointer)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }

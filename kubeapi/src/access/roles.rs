@@ -24,7 +24,11 @@ pub(super) struct Grant {
 }
 
 /// Returns what is granted to `caller` in the cluster and, if given, in `namespace`.
-pub(super) async fn grants(api: &Api, caller: &Identity, namespace: &str) -> Result<Vec<Grant>, StatusError> {
+pub(super) async fn grants(
+    api: &Api,
+    caller: &Identity,
+    namespace: &str,
+) -> Result<Vec<Grant>, StatusError> {
     let mut grants = Vec::new();
     let mut bindings = listed(api, "clusterrolebindings", None).await?;
     if !namespace.is_empty() {
@@ -32,20 +36,39 @@ pub(super) async fn grants(api: &Api, caller: &Identity, namespace: &str) -> Res
     }
     for binding in bindings {
         let own = text_or_empty(&binding, "/metadata/namespace");
-        let Some(subject) =
-            items(&binding, "/subjects").iter().find(|subject| is_subject(subject, own, caller))
+        let Some(subject) = items(&binding, "/subjects")
+            .iter()
+            .find(|subject| is_subject(subject, own, caller))
         else {
             continue;
         };
-        let (kind, name) =
-            (text_or_empty(&binding, "/roleRef/kind"), text_or_empty(&binding, "/roleRef/name"));
+        let (kind, name) = (
+            text_or_empty(&binding, "/roleRef/kind"),
+            text_or_empty(&binding, "/roleRef/name"),
+        );
         let rules = rules_of(api, kind, name, own).await?.unwrap_or_default();
-        let place = if own.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
+        let place = if own.is_empty() {
+            "ClusterRoleBinding"
+        } else {
+            "RoleBinding"
+        };
         let bound = text_or_empty(&binding, "/metadata/name");
-        let bound = if own.is_empty() { bound.to_owned() } else { format!("{bound}/{own}") };
-        let (who, whom) = (text_or_empty(subject, "/kind"), text_or_empty(subject, "/name"));
-        let reason = format!("RBAC: allowed by {place} {bound:?} of {kind} {name:?} to {who} {whom:?}");
-        grants.push(Grant { reason, rules, everywhere: own.is_empty() });
+        let bound = if own.is_empty() {
+            bound.to_owned()
+        } else {
+            format!("{bound}/{own}")
+        };
+        let (who, whom) = (
+            text_or_empty(subject, "/kind"),
+            text_or_empty(subject, "/name"),
+        );
+        let reason =
+            format!("RBAC: allowed by {place} {bound:?} of {kind} {name:?} to {who} {whom:?}");
+        grants.push(Grant {
+            reason,
+            rules,
+            everywhere: own.is_empty(),
+        });
     }
     Ok(grants)
 }
@@ -72,7 +95,11 @@ pub(super) async fn rules_of(
     name: &str,
     namespace: &str,
 ) -> Result<Option<Vec<Value>>, StatusError> {
-    let (plural, namespace) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", namespace) };
+    let (plural, namespace) = if kind == "ClusterRole" {
+        ("clusterroles", "")
+    } else {
+        ("roles", namespace)
+    };
     let key = Key::new(Resource::new(GROUP, plural), namespace, name);
     let role = match Store::get(&**api.store(), &key).await {
         // it allows nothing until it is written anew
@@ -93,7 +120,14 @@ pub(super) async fn listed(
     plural: &str,
     namespace: Option<&str>,
 ) -> Result<Vec<Value>, StatusError> {
-    let scope = Scope { resource: Resource::new(GROUP, plural), namespace: namespace.map(str::to_owned) };
+    let scope = Scope {
+        resource: Resource::new(GROUP, plural),
+        namespace: namespace.map(str::to_owned),
+    };
     let listing = api.store().list(&scope, &Page::default()).await?;
-    Ok(listing.items.iter().map(|object| object.value()).collect::<Result<_, _>>()?)
+    Ok(listing
+        .items
+        .iter()
+        .map(|object| object.value())
+        .collect::<Result<_, _>>()?)
 }

@@ -12,18 +12,23 @@ pub(super) fn allows(rule: &Value, wanted: &Attributes) -> bool {
         return false;
     }
     if let Some(path) = &wanted.path {
-        return any(rule, "/nonResourceURLs", |own| match own.strip_suffix('*') {
-            Some(start) => path.starts_with(start),
-            None => own == path,
+        return any(rule, "/nonResourceURLs", |own| {
+            match own.strip_suffix('*') {
+                Some(start) => path.starts_with(start),
+                None => own == path,
+            }
         });
     }
     let part = wanted.resource.split_once('/').map(|(_, part)| part);
     let is_resource = |own: &str| {
-        own == "*" || own == wanted.resource || part.is_some_and(|part| own.strip_prefix("*/") == Some(part))
+        own == "*"
+            || own == wanted.resource
+            || part.is_some_and(|part| own.strip_prefix("*/") == Some(part))
     };
     has("/apiGroups", &wanted.group)
         && any(rule, "/resources", is_resource)
-        && (items(rule, "/resourceNames").is_empty() || any(rule, "/resourceNames", |own| own == wanted.name))
+        && (items(rule, "/resourceNames").is_empty()
+            || any(rule, "/resourceNames", |own| own == wanted.name))
 }
 
 /// Reports whether `rule` (a `PolicyRule`) allows `verb` on objects of `group`: of `resource`, such as `pods` or `pods/status`, and
@@ -31,11 +36,23 @@ pub(super) fn allows(rule: &Value, wanted: &Attributes) -> bool {
 pub fn rule_allows(rule: &Value, verb: &str, group: &str, (resource, name): (&str, &str)) -> bool {
     let text = str::to_owned;
     let (verb, group, resource, name) = (text(verb), text(group), text(resource), text(name));
-    allows(rule, &Attributes { verb, group, resource, name, ..Attributes::default() })
+    allows(
+        rule,
+        &Attributes {
+            verb,
+            group,
+            resource,
+            name,
+            ..Attributes::default()
+        },
+    )
 }
 
 fn any(rule: &Value, field: &str, test: impl Fn(&str) -> bool) -> bool {
-    items(rule, field).iter().filter_map(Value::as_str).any(test)
+    items(rule, field)
+        .iter()
+        .filter_map(Value::as_str)
+        .any(test)
 }
 
 #[cfg(test)]
@@ -46,7 +63,13 @@ mod tests {
 
     fn wanted(verb: &str, group: &str, resource: &str, name: &str) -> Attributes {
         let [verb, group, resource, name] = [verb, group, resource, name].map(str::to_owned);
-        Attributes { verb, group, resource, name, ..Attributes::default() }
+        Attributes {
+            verb,
+            group,
+            resource,
+            name,
+            ..Attributes::default()
+        }
     }
 
     #[test]
@@ -64,9 +87,21 @@ mod tests {
             (rule(&["apps"], &["pods"], &[]), &pods, false),
             (rule(&[""], &["pods"], &["a"]), &pods, true),
             (rule(&[""], &["pods"], &["b"]), &pods, false),
-            (rule(&[""], &["pods"], &["a"]), &wanted("list", "", "pods", ""), false),
-            (rule(&[""], &["pods"], &[]), &wanted("delete", "", "pods", "a"), false),
-            (json!({"verbs": ["*"], "nonResourceURLs": ["*"]}), &pods, false),
+            (
+                rule(&[""], &["pods"], &["a"]),
+                &wanted("list", "", "pods", ""),
+                false,
+            ),
+            (
+                rule(&[""], &["pods"], &[]),
+                &wanted("delete", "", "pods", "a"),
+                false,
+            ),
+            (
+                json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+                &pods,
+                false,
+            ),
             (json!({}), &pods, false),
         ];
         for (rule, wanted, expected) in cases {
@@ -77,9 +112,18 @@ mod tests {
     #[test]
     fn paths_may_end_in_a_star() {
         let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/metrics", "/apis/*"]});
-        let cases = [("/metrics", true), ("/metrics/a", false), ("/apis/apps", true), ("/apis", false)];
+        let cases = [
+            ("/metrics", true),
+            ("/metrics/a", false),
+            ("/apis/apps", true),
+            ("/apis", false),
+        ];
         for (path, expected) in cases {
-            assert_eq!(allows(&rule, &Attributes::of_path("GET", path)), expected, "{path}");
+            assert_eq!(
+                allows(&rule, &Attributes::of_path("GET", path)),
+                expected,
+                "{path}"
+            );
             assert!(!allows(&rule, &Attributes::of_path("PUT", path)), "{path}");
         }
     }

@@ -6,14 +6,22 @@ use serde_json::Value;
 
 use super::{attributes::Attributes, roles, rules};
 use crate::{
-    Api, call::Call, object::text_or_empty, registry::Builtin, status::StatusError, subresource::Subresource,
+    Api, call::Call, object::text_or_empty, registry::Builtin, status::StatusError,
+    subresource::Subresource,
 };
 
 const GROUP: &str = "certificates.k8s.io";
 
 /// Refuses an update from `old` to `new` for which the caller lacks `approve` or `sign`.
-pub(crate) async fn check(api: &Api, call: &Call, old: &Value, new: &Value) -> Result<(), StatusError> {
-    let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master()) else { return Ok(()) };
+pub(crate) async fn check(
+    api: &Api,
+    call: &Call,
+    old: &Value,
+    new: &Value,
+) -> Result<(), StatusError> {
+    let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master()) else {
+        return Ok(());
+    };
     if !call.target.kind.is(Builtin::CertificateSigningRequest) {
         return Ok(());
     }
@@ -23,7 +31,9 @@ pub(crate) async fn check(api: &Api, call: &Call, old: &Value, new: &Value) -> R
         _ => return Ok(()),
     };
     let signer = text_or_empty(old, "/spec/signerName");
-    let of_domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
+    let of_domain = signer
+        .split_once('/')
+        .map(|(domain, _)| format!("{domain}/*"));
     let held = roles::grants(api, caller, "").await?;
     let may = |name: &str| {
         let wanted = Attributes {
@@ -33,11 +43,16 @@ pub(crate) async fn check(api: &Api, call: &Call, old: &Value, new: &Value) -> R
             name: name.to_owned(),
             ..Attributes::default()
         };
-        held.iter().any(|grant| grant.rules.iter().any(|rule| rules::allows(rule, &wanted)))
+        held.iter()
+            .any(|grant| grant.rules.iter().any(|rule| rules::allows(rule, &wanted)))
     };
     if may(signer) || of_domain.is_some_and(|all| may(&all)) {
         return Ok(());
     }
     let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
-    Err(StatusError::forbidden(&call.target.kind, text_or_empty(old, "/metadata/name"), &why))
+    Err(StatusError::forbidden(
+        &call.target.kind,
+        text_or_empty(old, "/metadata/name"),
+        &why,
+    ))
 }

@@ -22,23 +22,44 @@ pub(super) async fn verify(
     token: &str,
     audiences: &[String],
 ) -> Result<Result<VerifiedToken, String>, StatusError> {
-    let Some(issuer) = api.token_issuer() else { return Ok(Err("no tokens are issued here".to_owned())) };
+    let Some(issuer) = api.token_issuer() else {
+        return Ok(Err("no tokens are issued here".to_owned()));
+    };
     let verified = match issuer.verify(token, audiences).await {
         Ok(verified) => verified,
         Err(TokenError::Refused(why)) => return Ok(Err(why)),
         Err(error @ TokenError::Failed(_)) => return Err(StatusError::internal(error.to_string())),
     };
     let namespace = verified.namespace.as_str();
-    let mut bearers = vec![("serviceaccounts", namespace, verified.name.as_str(), verified.uid.as_str())];
+    let mut bearers = vec![(
+        "serviceaccounts",
+        namespace,
+        verified.name.as_str(),
+        verified.uid.as_str(),
+    )];
     if let Some(bound) = &verified.bound {
-        let namespace = if bound.kind == BoundKind::Node { "" } else { namespace };
-        bearers.push((bound.kind.plural(), namespace, bound.name.as_str(), bound.uid.as_str()));
+        let namespace = if bound.kind == BoundKind::Node {
+            ""
+        } else {
+            namespace
+        };
+        bearers.push((
+            bound.kind.plural(),
+            namespace,
+            bound.name.as_str(),
+            bound.uid.as_str(),
+        ));
     }
     for (plural, namespace, name, uid) in bearers {
         let key = Key::new(Resource::new("", plural), namespace, name);
-        let found = Store::get(&**api.store(), &key).await?.map(|object| object.value()).transpose()?;
+        let found = Store::get(&**api.store(), &key)
+            .await?
+            .map(|object| object.value())
+            .transpose()?;
         if found.is_none_or(|object| is_over(&object, uid, Timestamp::now())) {
-            return Ok(Err("invalid bearer token: what it was issued to is gone".to_owned()));
+            return Ok(Err(
+                "invalid bearer token: what it was issued to is gone".to_owned()
+            ));
         }
     }
     Ok(Ok(verified))
@@ -58,19 +79,30 @@ fn is_over(object: &Value, uid: &str, now: Timestamp) -> bool {
 /// The service account as a caller.
 pub(super) fn identity(token: &VerifiedToken) -> Identity {
     let account = Identity::service_account(&token.namespace, &token.name);
-    Identity { uid: token.uid.clone(), extra: extra(token), ..account }
+    Identity {
+        uid: token.uid.clone(),
+        extra: extra(token),
+        ..account
+    }
 }
 
 /// Returns the extra information of a token, with Kubernetes' keys.
 fn extra(token: &VerifiedToken) -> BTreeMap<String, Vec<String>> {
     let mut extra = BTreeMap::new();
     let mut add = |name: &str, value: &str| {
-        extra.insert(format!("authentication.kubernetes.io/{name}"), vec![value.to_owned()]);
+        extra.insert(
+            format!("authentication.kubernetes.io/{name}"),
+            vec![value.to_owned()],
+        );
     };
     if let Some(id) = &token.id {
         add("credential-id", &format!("JTI={id}"));
     }
-    if let Some(bound) = token.bound.as_ref().filter(|bound| bound.kind != BoundKind::Secret) {
+    if let Some(bound) = token
+        .bound
+        .as_ref()
+        .filter(|bound| bound.kind != BoundKind::Secret)
+    {
         add(&format!("{}-name", bound.kind.claim()), &bound.name);
         add(&format!("{}-uid", bound.kind.claim()), &bound.uid);
     }

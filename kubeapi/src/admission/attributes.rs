@@ -99,13 +99,19 @@ impl Attributes {
 
     /// Returns all served versions of the kind, the request's own first.
     pub(super) fn versions(&self, registry: &Registry) -> Vec<Version> {
-        let own = Version { kind: Arc::clone(&self.kind) };
+        let own = Version {
+            kind: Arc::clone(&self.kind),
+        };
         let others = registry.kinds().iter().filter(|kind| {
             kind.defined.is_some()
                 && kind.resource() == self.kind.resource()
                 && kind.version != self.kind.version
         });
-        std::iter::once(own).chain(others.map(|kind| Version { kind: Arc::clone(kind) })).collect()
+        std::iter::once(own)
+            .chain(others.map(|kind| Version {
+                kind: Arc::clone(kind),
+            }))
+            .collect()
     }
 
     /// Returns the attributes with the objects converted to another version.
@@ -117,7 +123,11 @@ impl Attributes {
             if object.is_null() {
                 return Value::Null;
             }
-            let convert = version.kind.defined.as_ref().and_then(|defined| defined.convert);
+            let convert = version
+                .kind
+                .defined
+                .as_ref()
+                .and_then(|defined| defined.convert);
             let mut object = match convert {
                 Some(convert) => convert(&version.kind.version, object.clone()),
                 None => object.clone(),
@@ -137,11 +147,12 @@ impl Attributes {
     /// one that was received.
     pub(super) fn request(&self, asked: &Kind) -> Map<String, Value> {
         let kind = |kind: &Kind| match self.part.and_then(|part| part.kind(kind)) {
-            Some((group, version, name)) => json!({"group": group, "version": version, "kind": name}),
+            Some((group, version, name)) => {
+                json!({"group": group, "version": version, "kind": name})
+            }
             None => json!({"group": kind.group, "version": kind.version, "kind": kind.kind}),
         };
-        let resource =
-            |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
+        let resource = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
         let request = json!({
             "kind": kind(&self.kind), "resource": resource(&self.kind), "subResource": self.part_name(),
             "requestKind": kind(asked), "requestResource": resource(asked), "requestSubResource": self.part_name(),
@@ -157,7 +168,9 @@ impl Attributes {
 
     /// Returns the labels that an object selector is matched against: of the new and of the old object.
     pub(super) fn labelled(&self) -> impl Iterator<Item = &Value> {
-        [&*self.object, &*self.old].into_iter().filter(|object| object.is_object())
+        [&*self.object, &*self.old]
+            .into_iter()
+            .filter(|object| object.is_object())
     }
 }
 
@@ -174,7 +187,11 @@ fn options(call: &Call, operation: Operation, dry_run: bool) -> Value {
         options["dryRun"] = json!(["All"]);
     }
     for name in ["fieldManager", "fieldValidation"] {
-        if let Some(value) = call.query.get(name).filter(|_| operation != Operation::Delete) {
+        if let Some(value) = call
+            .query
+            .get(name)
+            .filter(|_| operation != Operation::Delete)
+        {
             options[name] = value.into();
         }
     }

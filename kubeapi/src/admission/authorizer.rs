@@ -19,7 +19,10 @@ struct RbacAuthorizer {
 
 /// Returns the authorizer for `caller`.
 pub(super) fn authorizer(api: &Api, caller: &Identity) -> Arc<dyn Authorize> {
-    Arc::new(RbacAuthorizer { api: api.clone(), caller: caller.clone() })
+    Arc::new(RbacAuthorizer {
+        api: api.clone(),
+        caller: caller.clone(),
+    })
 }
 
 impl Authorize for RbacAuthorizer {
@@ -41,6 +44,8 @@ impl Authorize for RbacAuthorizer {
             path: question.path.clone(),
         };
         let handle = Handle::try_current().map_err(|error| error.to_string())?;
-        handle.block_on(decide(&self.api, &caller, &wanted)).map_err(|error| error.message().to_owned())
+        handle
+            .block_on(decide(&self.api, &caller, &wanted))
+            .map_err(|error| error.message().to_owned())
     }
 }

@@ -23,19 +23,33 @@ pub(super) struct Condition {
 }
 
 /// Compiles the conditions of a policy or webhook at `path`.
-pub(super) fn compile(spec: &Value, path: &str, variables: &[(&str, Decl)]) -> (Vec<Condition>, Vec<Cause>) {
+pub(super) fn compile(
+    spec: &Value,
+    path: &str,
+    variables: &[(&str, Decl)],
+) -> (Vec<Condition>, Vec<Cause>) {
     let (mut conditions, mut causes) = (Vec::new(), Vec::new());
     let all = items(spec, "/matchConditions");
     if all.len() > MAX_CONDITIONS {
         let field = format!("{path}matchConditions");
-        causes.push(Cause::too_many(field, all.len() as u64, MAX_CONDITIONS as u64));
+        causes.push(Cause::too_many(
+            field,
+            all.len() as u64,
+            MAX_CONDITIONS as u64,
+        ));
         return (conditions, causes);
     }
     for (index, condition) in all.iter().enumerate() {
         let field = format!("{path}matchConditions[{index}].expression");
-        let (name, source) = (text_or_empty(condition, "/name"), text_or_empty(condition, "/expression"));
+        let (name, source) = (
+            text_or_empty(condition, "/name"),
+            text_or_empty(condition, "/expression"),
+        );
         match compiled(source, variables, &[Decl::Bool], "must evaluate to bool") {
-            Ok(program) => conditions.push(Condition { name: name.to_owned(), program }),
+            Ok(program) => conditions.push(Condition {
+                name: name.to_owned(),
+                program,
+            }),
             Err(None) => causes.push(Cause::required(field, "")),
             Err(Some(why)) => causes.push(Cause::invalid(field, &source.into(), &why)),
         }
@@ -78,10 +92,15 @@ pub(super) fn hold(conditions: &[Condition], input: &ExpressionInput) -> Result<
             Ok(Val::Bool(true)) => {}
             Ok(Val::Bool(false)) => return Ok(false),
             Ok(_) => faults.push(format!("matchCondition {:?} is no bool", condition.name)),
-            Err(error) => {
-                faults.push(format!("match condition {:?} fails to evaluate: {error}", condition.name))
-            }
+            Err(error) => faults.push(format!(
+                "match condition {:?} fails to evaluate: {error}",
+                condition.name
+            )),
         }
     }
-    if faults.is_empty() { Ok(true) } else { Err(faults.join(", ")) }
+    if faults.is_empty() {
+        Ok(true)
+    } else {
+        Err(faults.join(", "))
+    }
 }

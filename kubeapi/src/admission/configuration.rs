@@ -106,7 +106,10 @@ pub(super) fn compiled(
             text_or_empty(binding, "/metadata/name").to_owned(),
             binding.get("spec").cloned().unwrap_or_default(),
         );
-        by_policy.entry(bound(binding).to_owned()).or_default().push(named);
+        by_policy
+            .entry(bound(binding).to_owned())
+            .or_default()
+            .push(named);
     }
     let policies = policies.into_iter().map(|policy| {
         let name = text_or_empty(&policy, "/metadata/name").to_owned();
@@ -128,7 +131,9 @@ pub(super) fn compiled(
 }
 
 fn webhooks(configurations: &[Value]) -> Vec<Webhook> {
-    let specs = configurations.iter().flat_map(|configuration| items(configuration, "/webhooks"));
+    let specs = configurations
+        .iter()
+        .flat_map(|configuration| items(configuration, "/webhooks"));
     let webhook = |spec: &Value| {
         let (conditions, causes) = conditions::compile(spec, "", &declared(false));
         Webhook {

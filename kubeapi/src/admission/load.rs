@@ -27,7 +27,11 @@ pub(super) async fn current(api: &Api) -> Result<Arc<Configuration>, StatusError
     let mutating = stored(api, Builtin::MutatingWebhookConfiguration).await?;
     let is_empty = policies.is_empty() && validating.is_empty() && mutating.is_empty();
     let compile = move || compiled(policies, &bindings, (&validating, &mutating));
-    let read = Arc::new(if is_empty { Configuration::default() } else { blocking::run(compile).await? });
+    let read = Arc::new(if is_empty {
+        Configuration::default()
+    } else {
+        blocking::run(compile).await?
+    });
     loaded.keep(before, &read);
     Ok(read)
 }
@@ -35,11 +39,20 @@ pub(super) async fn current(api: &Api) -> Result<Arc<Configuration>, StatusError
 /// Reads the objects of a kind, by name.
 async fn stored(api: &Api, builtin: Builtin) -> Result<Vec<Value>, StatusError> {
     let registry = api.registry();
-    let Some(kind) = registry.of(builtin) else { return Ok(Vec::new()) };
-    let scope = Scope { resource: kind.resource().clone(), namespace: None };
+    let Some(kind) = registry.of(builtin) else {
+        return Ok(Vec::new());
+    };
+    let scope = Scope {
+        resource: kind.resource().clone(),
+        namespace: None,
+    };
     let items = api.store().list(&scope, &Page::default()).await?.items;
-    let mut objects = items.iter().map(|object| object.value()).collect::<Result<Vec<_>, _>>()?;
-    objects
-        .sort_by(|one, two| text_or_empty(one, "/metadata/name").cmp(text_or_empty(two, "/metadata/name")));
+    let mut objects = items
+        .iter()
+        .map(|object| object.value())
+        .collect::<Result<Vec<_>, _>>()?;
+    objects.sort_by(|one, two| {
+        text_or_empty(one, "/metadata/name").cmp(text_or_empty(two, "/metadata/name"))
+    });
     Ok(objects)
 }

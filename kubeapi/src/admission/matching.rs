@@ -29,18 +29,28 @@ pub(super) fn matches(
         versions.truncate(1);
     }
     let excluded = items(spec, "/excludeResourceRules");
-    if versions.iter().any(|version| excluded.iter().any(|rule| rule_matches(rule, attributes, version))) {
+    if versions.iter().any(|version| {
+        excluded
+            .iter()
+            .any(|rule| rule_matches(rule, attributes, version))
+    }) {
         return Ok(None);
     }
     let wanted = items(spec, &format!("/{rules}"));
     if wanted.is_empty() && spec.get(rules).is_none() {
         return Ok(versions.into_iter().next());
     }
-    Ok(versions.into_iter().find(|version| wanted.iter().any(|rule| rule_matches(rule, attributes, version))))
+    Ok(versions.into_iter().find(|version| {
+        wanted
+            .iter()
+            .any(|rule| rule_matches(rule, attributes, version))
+    }))
 }
 
 fn selector(spec: &Value, name: &str) -> Result<Option<Selection>, String> {
-    let Some(selector) = spec.get(name).filter(|selector| selector.is_object()) else { return Ok(None) };
+    let Some(selector) = spec.get(name).filter(|selector| selector.is_object()) else {
+        return Ok(None);
+    };
     let read = Selection::of_labels(selector).ok_or_else(|| format!("{name} cannot be read"))?;
     Ok(Some(read).filter(|selection| !selection.is_everything()))
 }
@@ -50,9 +60,14 @@ fn selects_namespace(
     attributes: &Attributes,
     namespace: Option<&Value>,
 ) -> Result<bool, String> {
-    let Some(selection) = selector(spec, "namespaceSelector")? else { return Ok(true) };
+    let Some(selection) = selector(spec, "namespaceSelector")? else {
+        return Ok(true);
+    };
     Ok(if attributes.is_namespace() {
-        attributes.labelled().next().is_some_and(|object| selection.matches(object))
+        attributes
+            .labelled()
+            .next()
+            .is_some_and(|object| selection.matches(object))
     } else if attributes.kind.namespaced {
         namespace.is_some_and(|namespace| selection.matches(namespace))
     } else {
@@ -61,13 +76,20 @@ fn selects_namespace(
 }
 
 fn selects_object(spec: &Value, attributes: &Attributes) -> Result<bool, String> {
-    let Some(selection) = selector(spec, "objectSelector")? else { return Ok(true) };
-    Ok(attributes.labelled().any(|object| selection.matches(object)))
+    let Some(selection) = selector(spec, "objectSelector")? else {
+        return Ok(true);
+    };
+    Ok(attributes
+        .labelled()
+        .any(|object| selection.matches(object)))
 }
 
 fn rule_matches(rule: &Value, attributes: &Attributes, version: &Version) -> bool {
     let has = |list: &str, wanted: &str| {
-        items(rule, list).iter().filter_map(Value::as_str).any(|one| one == "*" || one == wanted)
+        items(rule, list)
+            .iter()
+            .filter_map(Value::as_str)
+            .any(|one| one == "*" || one == wanted)
     };
     let names = items(rule, "/resourceNames");
     let scope = match text_or_empty(rule, "/scope") {
@@ -83,13 +105,20 @@ fn rule_matches(rule: &Value, attributes: &Attributes, version: &Version) -> boo
             .iter()
             .filter_map(Value::as_str)
             .any(|pattern| resource_matches(pattern, &version.kind.plural, attributes.part_name()))
-        && (names.is_empty() || names.iter().any(|name| name.as_str() == Some(attributes.name.as_str())))
+        && (names.is_empty()
+            || names
+                .iter()
+                .any(|name| name.as_str() == Some(attributes.name.as_str())))
 }
 
 /// `pods`, `pods/status`, `pods/*`, `*/status`, `*` (without parts), `*/*`.
 fn resource_matches(pattern: &str, resource: &str, part: &str) -> bool {
     let (wanted, wanted_part) = pattern.split_once('/').unwrap_or((pattern, ""));
-    let is_part = if pattern == "*/*" || wanted_part == "*" { true } else { wanted_part == part };
+    let is_part = if pattern == "*/*" || wanted_part == "*" {
+        true
+    } else {
+        wanted_part == part
+    };
     (wanted == "*" || wanted == resource) && is_part
 }
 
@@ -114,7 +143,11 @@ mod tests {
             ("services", "pods", "", false),
         ];
         for (pattern, resource, part, expected) in cases {
-            assert_eq!(resource_matches(pattern, resource, part), expected, "{pattern} {resource}/{part}");
+            assert_eq!(
+                resource_matches(pattern, resource, part),
+                expected,
+                "{pattern} {resource}/{part}"
+            );
         }
     }
 }

@@ -45,12 +45,18 @@ pub(crate) async fn check(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<(), StatusError> {
-    let Some(admission) = api.admission().filter(|_| api.is_full() && target.part.is_none()) else {
+    let Some(admission) = api
+        .admission()
+        .filter(|_| api.is_full() && target.part.is_none())
+    else {
         return Ok(());
     };
     let kind = &target.kind;
     // whoever reviews knows one version, that in which objects are stored
-    let (old, new) = (old.map(|old| stored_form(kind, old)), stored_form(kind, new));
+    let (old, new) = (
+        old.map(|old| stored_form(kind, old)),
+        stored_form(kind, new),
+    );
     let review = Review {
         group: &kind.group,
         kind: &kind.kind,
@@ -60,12 +66,19 @@ pub(crate) async fn check(
         store: &**api.store(),
     };
     let objections = admission.review(review).await?;
-    let causes: Vec<_> =
-        objections.into_iter().map(|it| Cause::invalid(it.field, &it.value, &it.why)).collect();
+    let causes: Vec<_> = objections
+        .into_iter()
+        .map(|it| Cause::invalid(it.field, &it.value, &it.why))
+        .collect();
     if causes.is_empty() {
         return Ok(());
     }
-    Err(StatusError::invalid(&kind.group, &kind.kind, &target.name, causes))
+    Err(StatusError::invalid(
+        &kind.group,
+        &kind.kind,
+        &target.name,
+        causes,
+    ))
 }
 
 /// The metadata that webhooks cannot change.
@@ -102,24 +115,40 @@ pub(crate) async fn mutate(
     }
     let configuration = load::current(api).await?;
     // a scale is not the object that it is of
-    if configuration.mutating.is_empty() || target.part.is_some_and(|part| part.kind(&target.kind).is_some())
+    if configuration.mutating.is_empty()
+        || target
+            .part
+            .is_some_and(|part| part.kind(&target.kind).is_some())
     {
         return Ok(new);
     }
-    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+    let operation = if old.is_some() {
+        Operation::Update
+    } else {
+        Operation::Create
+    };
     let attributes = attributes(call, target, operation, (old, Some(&new)));
     let namespace = namespace(api, target).await?;
-    let mut changed = webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+    let mut changed =
+        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
     if changed == new {
         return Ok(new);
     }
     as_map(&mut changed).insert("apiVersion".into(), target.kind.api_version().into());
     as_map(&mut changed).insert("kind".into(), target.kind.kind.as_str().into());
     for name in SERVERS {
-        let value = new.pointer("/metadata").and_then(|metadata| metadata.get(name)).cloned();
+        let value = new
+            .pointer("/metadata")
+            .and_then(|metadata| metadata.get(name))
+            .cloned();
         assign(metadata(&mut changed), name, value);
     }
-    validate::decode(&target.kind, &mut changed, DuplicateFields::Ignored, FieldValidation::Ignore)?;
+    validate::decode(
+        &target.kind,
+        &mut changed,
+        DuplicateFields::Ignored,
+        FieldValidation::Ignore,
+    )?;
     defaults::fill(&target.kind, &mut changed)?;
     Ok(changed)
 }
@@ -135,7 +164,11 @@ pub(crate) async fn review(
     if is_reviewed(api, call, target) {
         pod_security::review(api, call, target, (old, new)).await?;
     }
-    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+    let operation = if old.is_some() {
+        Operation::Update
+    } else {
+        Operation::Create
+    };
     judge(api, call, target, operation, (old, Some(new))).await
 }
 
@@ -189,8 +222,20 @@ async fn judge(
     }
     let attributes = attributes(call, target, operation, (old, new));
     let namespace = namespace(api, target).await?;
-    policy::review(api, call, &configuration.policies, (&attributes, &namespace)).await?;
-    webhook::validate(api, call, &configuration.validating, (&attributes, &namespace)).await
+    policy::review(
+        api,
+        call,
+        &configuration.policies,
+        (&attributes, &namespace),
+    )
+    .await?;
+    webhook::validate(
+        api,
+        call,
+        &configuration.validating,
+        (&attributes, &namespace),
+    )
+    .await
 }
 
 fn attributes(

@@ -16,7 +16,16 @@ pub(super) async fn namespace(api: &Api, target: &Target) -> Result<Arc<Value>, 
     if !target.kind.namespaced || target.namespace.is_empty() {
         return Ok(Arc::default());
     }
-    let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
+    let key = Key::new(
+        Resource::new("", "namespaces"),
+        "",
+        target.namespace.as_str(),
+    );
     let found = Store::get(&**api.store(), &key).await?;
-    Ok(Arc::new(found.map(|found| found.value()).transpose()?.unwrap_or_default()))
+    Ok(Arc::new(
+        found
+            .map(|found| found.value())
+            .transpose()?
+            .unwrap_or_default(),
+    ))
 }

@@ -41,11 +41,19 @@ async fn hook(answer: Answers) -> Hook {
     .unwrap();
     let key = KeyPair::generate().unwrap();
     let names = vec!["localhost".to_owned(), "hook.default.svc".to_owned()];
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let certificate = CertificateParams::new(names)
+        .unwrap()
+        .signed_by(&key, &issuer)
+        .unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = config
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,14 +63,17 @@ async fn hook(answer: Answers) -> Hook {
         while let Some(Ok((stream, _))) = stopped.run_until_cancelled(listener.accept()).await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
                 let service = service_fn(move |request: hyper::Request<Incoming>| async move {
                     let path = request.uri().to_string();
                     let body = request.into_body().collect().await.unwrap().to_bytes();
                     match answer(&path, serde_json::from_slice(&body).unwrap()) {
-                        Some((code, body)) => {
-                            Ok(Response::builder().status(code).body(Full::new(Bytes::from(body))).unwrap())
-                        }
+                        Some((code, body)) => Ok(Response::builder()
+                            .status(code)
+                            .body(Full::new(Bytes::from(body)))
+                            .unwrap()),
                         None => {
                             std::future::pending::<()>().await;
                             Err("never")
@@ -75,7 +86,11 @@ async fn hook(answer: Answers) -> Hook {
             });
         }
     });
-    Hook { address, ca: issuer.pem(), _guard: stop.drop_guard() }
+    Hook {
+        address,
+        ca: issuer.pem(),
+        _guard: stop.drop_guard(),
+    }
 }
 
 fn answers(path: &str, question: Value) -> Option<(u16, Vec<u8>)> {
@@ -89,7 +104,10 @@ fn answers(path: &str, question: Value) -> Option<(u16, Vec<u8>)> {
 
 fn call(hook: &Hook, url: &str) -> WebhookCall {
     WebhookCall {
-        url: url.replace("PORT", &hook.address.port().to_string()).parse().unwrap(),
+        url: url
+            .replace("PORT", &hook.address.port().to_string())
+            .parse()
+            .unwrap(),
         addresses: None,
         ca_bundle: Some(Bytes::from(hook.ca.clone())),
         body: Bytes::from(json!({"a": 1}).to_string()),
@@ -104,7 +122,10 @@ async fn a_webhook_is_called_over_https() {
     assert_eq!(HttpsTransport.call(ok.clone()).await.unwrap(), ok.body);
     // that of a service is asked for by its name
     let service = call(&hook, "https://hook.default.svc/ok?timeout=1s");
-    let service = WebhookCall { addresses: Some(vec![hook.address]), ..service };
+    let service = WebhookCall {
+        addresses: Some(vec![hook.address]),
+        ..service
+    };
     assert_eq!(HttpsTransport.call(service).await.unwrap(), ok.body);
 }
 
@@ -114,15 +135,31 @@ async fn why_a_webhook_cannot_be_called_is_told() {
     let other = self::hook(answers).await;
     let ok = call(&hook, "https://localhost:PORT/ok?timeout=1s");
     let url = ok.url.to_string();
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let cases = [
         (
-            WebhookCall { ca_bundle: Some(Bytes::from(other.ca.clone())), ..ok.clone() },
+            WebhookCall {
+                ca_bundle: Some(Bytes::from(other.ca.clone())),
+                ..ok.clone()
+            },
             "tls: failed to verify certificate",
         ),
-        (WebhookCall { ca_bundle: None, ..ok.clone() }, "tls: failed to verify certificate"),
         (
-            WebhookCall { ca_bundle: Some(Bytes::from_static(b"nothing")), ..ok.clone() },
+            WebhookCall {
+                ca_bundle: None,
+                ..ok.clone()
+            },
+            "tls: failed to verify certificate",
+        ),
+        (
+            WebhookCall {
+                ca_bundle: Some(Bytes::from_static(b"nothing")),
+                ..ok.clone()
+            },
             "unable to load root certificates",
         ),
         (
@@ -132,17 +169,32 @@ async fn why_a_webhook_cannot_be_called_is_told() {
             },
             "tls: failed to verify certificate",
         ),
-        (WebhookCall { addresses: Some(vec![gone]), ..ok.clone() }, "connect: "),
+        (
+            WebhookCall {
+                addresses: Some(vec![gone]),
+                ..ok.clone()
+            },
+            "connect: ",
+        ),
         (
             call(&hook, "https://localhost:PORT/broken"),
             "the server answered 503 Service Unavailable: not now",
         ),
-        (call(&hook, "https://localhost:PORT/large"), "length limit exceeded"),
-        (call(&hook, "https://localhost:PORT/never"), "context deadline exceeded"),
+        (
+            call(&hook, "https://localhost:PORT/large"),
+            "length limit exceeded",
+        ),
+        (
+            call(&hook, "https://localhost:PORT/never"),
+            "context deadline exceeded",
+        ),
     ];
     for (call, expected) in cases {
         let asked = format!("Post \"{}\": ", call.url);
         let why = HttpsTransport.call(call).await.unwrap_err();
-        assert!(why.starts_with(&asked) && why.contains(expected), "{url}: {why}, not {expected}");
+        assert!(
+            why.starts_with(&asked) && why.contains(expected),
+            "{url}: {why}, not {expected}"
+        );
     }
 }

@@ -13,7 +13,8 @@ use crate::{
 /// The type of `request`.
 static REQUEST: LazyLock<Decl> = LazyLock::new(|| {
     let kind = || Decl::native(["group", "version", "kind"].map(|name| (name, Decl::String)));
-    let resource = || Decl::native(["group", "version", "resource"].map(|name| (name, Decl::String)));
+    let resource =
+        || Decl::native(["group", "version", "resource"].map(|name| (name, Decl::String)));
     let user = Decl::native([
         ("username", Decl::String),
         ("uid", Decl::String),
@@ -103,7 +104,10 @@ impl ExpressionInput {
         activation.set("namespaceObject", Val::read(&self.namespace, &Decl::Dyn));
         activation.set("params", Val::read(&self.params, &Decl::Dyn));
         activation.set(AUTHORIZER, Val::Check(Arc::new(self.authorizer.clone())));
-        activation.set(REQUEST_RESOURCE, Val::Check(Arc::new(self.request_resource.clone())));
+        activation.set(
+            REQUEST_RESOURCE,
+            Val::Check(Arc::new(self.request_resource.clone())),
+        );
         activation
     }
 }

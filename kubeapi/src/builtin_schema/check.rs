@@ -84,18 +84,29 @@ impl Type {
     fn refuses(self, value: &Value) -> Option<&'static str> {
         let (fits, expected) = match self {
             Self::String => (value.is_string(), "string"),
-            Self::Bytes => {
-                (value.as_str().is_some_and(|text| STANDARD.decode(text).is_ok()), "base64 string")
-            }
+            Self::Bytes => (
+                value
+                    .as_str()
+                    .is_some_and(|text| STANDARD.decode(text).is_ok()),
+                "base64 string",
+            ),
             Self::Time => {
                 let is_time = |text: &str| text.parse::<jiff::Timestamp>().is_ok();
                 (value.as_str().is_some_and(is_time), "RFC 3339 time")
             }
             Self::Boolean => (value.is_boolean(), "boolean"),
-            Self::Int32 => (value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()), "int32"),
+            Self::Int32 => (
+                value
+                    .as_i64()
+                    .is_some_and(|number| i32::try_from(number).is_ok()),
+                "int32",
+            ),
             Self::Int64 => (value.as_i64().is_some(), "int64"),
             Self::Number => (value.is_number(), "number"),
-            Self::IntOrString => (value.is_string() || value.as_i64().is_some(), "integer or string"),
+            Self::IntOrString => (
+                value.is_string() || value.as_i64().is_some(),
+                "integer or string",
+            ),
             Self::Quantity => (is_quantity(value), "quantity"),
         };
         (!fits).then_some(expected)
@@ -103,7 +114,10 @@ impl Type {
 }
 
 fn is_quantity(value: &Value) -> bool {
-    value.is_number() || value.as_str().is_some_and(|text| Quantity::parse(text).is_some())
+    value.is_number()
+        || value
+            .as_str()
+            .is_some_and(|text| Quantity::parse(text).is_some())
 }
 
 impl Findings {
@@ -134,7 +148,11 @@ impl Findings {
             Value::Array(_) => "array".to_owned(),
             Value::Object(_) => "object".to_owned(),
         };
-        self.mismatches.push(TypeMismatch { path: path.to_owned(), found, expected });
+        self.mismatches.push(TypeMismatch {
+            path: path.to_owned(),
+            found,
+            expected,
+        });
     }
 }
 
@@ -144,7 +162,10 @@ fn shortened(text: &str) -> String {
     if text.chars().count() <= MAX_SHOWN_CHARACTERS {
         text.to_owned()
     } else {
-        text.chars().take(MAX_SHOWN_CHARACTERS).chain("…".chars()).collect()
+        text.chars()
+            .take(MAX_SHOWN_CHARACTERS)
+            .chain("…".chars())
+            .collect()
     }
 }
 
@@ -171,6 +192,7 @@ pub(super) fn known<'a>(
         AdditionalFields::Map(node) => Some(*node),
         AdditionalFields::Unknown | AdditionalFields::Kept => None,
     };
-    map.iter_mut()
-        .filter_map(move |(name, value)| Some((fields.get(name.as_str()).copied().or(rest)?, value)))
+    map.iter_mut().filter_map(move |(name, value)| {
+        Some((fields.get(name.as_str()).copied().or(rest)?, value))
+    })
 }

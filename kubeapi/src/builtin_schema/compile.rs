@@ -14,7 +14,10 @@ impl Schema {
     pub(crate) fn published(name: &str) -> Self {
         let mut compiler = Compiler::default();
         let root = compiler.add_named(name);
-        Self { nodes: compiler.nodes, root }
+        Self {
+            nodes: compiler.nodes,
+            root,
+        }
     }
 }
 
@@ -54,7 +57,13 @@ impl Compiler {
         let at = self.reserve();
         self.named.insert(name.to_owned(), at);
         if name.ends_with(".Quantity") {
-            self.set(at, Node::Scalar(Scalar { type_: Type::Quantity, nullable: true }));
+            self.set(
+                at,
+                Node::Scalar(Scalar {
+                    type_: Type::Quantity,
+                    nullable: true,
+                }),
+            );
         } else if UNTYPED_SCHEMAS.iter().any(|end| name.ends_with(end)) {
             self.set(at, Node::Any);
         } else if let Some(schema) = shape(name) {
@@ -77,12 +86,16 @@ impl Compiler {
     fn fill(&mut self, at: usize, schema: &Value) {
         let nullable = flag(schema, "nullable");
         let node = match schema.get("type").and_then(Value::as_str) {
-            _ if flag(schema, "x-kubernetes-int-or-string") => {
-                Node::Scalar(Scalar { type_: Type::IntOrString, nullable })
-            }
+            _ if flag(schema, "x-kubernetes-int-or-string") => Node::Scalar(Scalar {
+                type_: Type::IntOrString,
+                nullable,
+            }),
             Some("object") => self.object(schema, nullable),
             Some("array") => match schema.get("items") {
-                Some(items) => Node::List { items: self.add(items), nullable },
+                Some(items) => Node::List {
+                    items: self.add(items),
+                    nullable,
+                },
                 None => Node::Any,
             },
             Some(type_) => scalar(schema, type_, nullable),
@@ -93,7 +106,9 @@ impl Compiler {
 
     fn object(&mut self, schema: &Value, nullable: bool) -> Node {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let additional = schema.get("additionalProperties").filter(|value| value.is_object());
+        let additional = schema
+            .get("additionalProperties")
+            .filter(|value| value.is_object());
         let others = match (properties, additional) {
             (_, Some(values)) => AdditionalFields::Map(self.add(values)),
             _ if flag(schema, "additionalProperties") => AdditionalFields::Kept,
@@ -106,12 +121,19 @@ impl Compiler {
             .flatten()
             .map(|(name, field)| (name.as_str().into(), self.add(field)))
             .collect();
-        Node::Object { fields, others, nullable }
+        Node::Object {
+            fields,
+            others,
+            nullable,
+        }
     }
 }
 
 fn scalar(schema: &Value, type_: &str, nullable: bool) -> Node {
-    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let format = schema
+        .get("format")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let type_ = match (type_, format) {
         ("string", "byte") => Type::Bytes,
         ("string", "date-time") => Type::Time,

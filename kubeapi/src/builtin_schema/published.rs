@@ -33,7 +33,9 @@ pub(crate) fn add(name: &str, schemas: &mut Map<String, Value>) {
     if schemas.contains_key(name) {
         return;
     }
-    let Some(schema) = described(name) else { return };
+    let Some(schema) = described(name) else {
+        return;
+    };
     let parts = references(&schema);
     schemas.insert(name.to_owned(), schema);
     for part in parts {
@@ -49,7 +51,9 @@ fn described(name: &str) -> Option<Value> {
     for (field, description) in descriptions.into_iter().flatten() {
         let described = match field.as_str() {
             "" => Some(&mut schema),
-            field => schema.get_mut("properties").and_then(|fields| fields.get_mut(field)),
+            field => schema
+                .get_mut("properties")
+                .and_then(|fields| fields.get_mut(field)),
         };
         if let Some(Value::Object(described)) = described {
             described.insert("description".to_owned(), description);
@@ -62,8 +66,13 @@ fn described(name: &str) -> Option<Value> {
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(map) => {
-            let own = map.get("$ref").and_then(Value::as_str).map(|path| type_name(path).to_owned());
-            own.into_iter().chain(map.values().flat_map(references)).collect()
+            let own = map
+                .get("$ref")
+                .and_then(Value::as_str)
+                .map(|path| type_name(path).to_owned());
+            own.into_iter()
+                .chain(map.values().flat_map(references))
+                .collect()
         }
         Value::Array(list) => list.iter().flat_map(references).collect(),
         _ => Vec::new(),

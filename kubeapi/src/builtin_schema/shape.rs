@@ -27,13 +27,19 @@ impl Schema {
                 }
             }
             (Node::List { items, .. }, Value::Array(list)) => {
-                list.iter_mut().for_each(|value| self.normalise_at(*items, value));
+                list.iter_mut()
+                    .for_each(|value| self.normalise_at(*items, value));
             }
             (
-                Node::Scalar(Scalar { type_: Type::Quantity, .. }),
+                Node::Scalar(Scalar {
+                    type_: Type::Quantity,
+                    ..
+                }),
                 value @ (Value::Number(_) | Value::String(_)),
             ) => {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
                 *value = Value::String(canonical(&text).unwrap_or(text));
             }
             _ => {}
@@ -64,7 +70,8 @@ impl Schema {
                 }
             }
             (Node::List { items, .. }, Value::Array(list)) => {
-                list.iter_mut().for_each(|value| self.prune_at(*items, value));
+                list.iter_mut()
+                    .for_each(|value| self.prune_at(*items, value));
             }
             _ => {}
         }

@@ -13,7 +13,11 @@ fn of(plural: &str) -> Registry {
 
 fn with_schema<T>(plural: &str, test: impl FnOnce(&Schema) -> T) -> T {
     let registry = of(plural);
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
     test(published(kind))
 }
 
@@ -28,8 +32,12 @@ fn published(kind: &Kind) -> &Schema {
 fn every_published_type_takes_an_empty_object() {
     for kind in Registry::builtin().kinds() {
         let findings = published(kind).check(&json!({"metadata": {"name": "a"}}));
-        assert!(findings.unknown.is_empty() && findings.mismatches.is_empty(), "{kind:?}: {findings:?}");
-        let findings = published(kind).check(&json!({"metadata": {"labels": {"a": 1}}, "other": 1}));
+        assert!(
+            findings.unknown.is_empty() && findings.mismatches.is_empty(),
+            "{kind:?}: {findings:?}"
+        );
+        let findings =
+            published(kind).check(&json!({"metadata": {"labels": {"a": 1}}, "other": 1}));
         assert_eq!(findings.unknown, ["other"], "{kind:?}");
         assert_eq!(findings.mismatches[0].path, "metadata.labels.a", "{kind:?}");
     }
@@ -38,12 +46,30 @@ fn every_published_type_takes_an_empty_object() {
 #[test]
 fn wrong_types_are_found_where_they_stand() {
     let cases = [
-        (json!({"spec": {"containers": {}}}), "spec.containers object array"),
-        (json!({"spec": {"containers": [{"image": 5}]}}), "spec.containers[0].image number string"),
-        (json!({"spec": {"nodeName": true}}), "spec.nodeName bool string"),
-        (json!({"spec": {"hostNetwork": "yes"}}), "spec.hostNetwork string boolean"),
-        (json!({"spec": {"priority": 3_000_000_000_i64}}), "spec.priority number 3000000000 int32"),
-        (json!({"spec": {"priority": 1.5}}), "spec.priority number 1.5 int32"),
+        (
+            json!({"spec": {"containers": {}}}),
+            "spec.containers object array",
+        ),
+        (
+            json!({"spec": {"containers": [{"image": 5}]}}),
+            "spec.containers[0].image number string",
+        ),
+        (
+            json!({"spec": {"nodeName": true}}),
+            "spec.nodeName bool string",
+        ),
+        (
+            json!({"spec": {"hostNetwork": "yes"}}),
+            "spec.hostNetwork string boolean",
+        ),
+        (
+            json!({"spec": {"priority": 3_000_000_000_i64}}),
+            "spec.priority number 3000000000 int32",
+        ),
+        (
+            json!({"spec": {"priority": 1.5}}),
+            "spec.priority number 1.5 int32",
+        ),
         (
             json!({"metadata": {"creationTimestamp": "today"}}),
             "metadata.creationTimestamp string \"today\" RFC 3339 time",
@@ -61,14 +87,19 @@ fn wrong_types_are_found_where_they_stand() {
     with_schema("pods", |schema| {
         for (object, expected) in cases {
             let found = schema.check(&object).mismatches;
-            let found: Vec<_> =
-                found.iter().map(|one| format!("{} {} {}", one.path, one.found, one.expected)).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|one| format!("{} {} {}", one.path, one.found, one.expected))
+                .collect();
             assert_eq!(found, [expected], "{object}");
         }
     });
     with_schema("secrets", |schema| {
         let found = schema.check(&json!({"data": {"a": "%"}})).mismatches;
-        assert_eq!((found[0].path.as_str(), found[0].expected), ("data.a", "base64 string"));
+        assert_eq!(
+            (found[0].path.as_str(), found[0].expected),
+            ("data.a", "base64 string")
+        );
     });
 }
 
@@ -83,7 +114,10 @@ fn values_of_the_right_type_are_taken() {
         }], "securityContext": null},
     });
     let findings = with_schema("pods", |schema| schema.check(&pod));
-    assert!(findings.mismatches.is_empty() && findings.unknown.is_empty(), "{findings:?}");
+    assert!(
+        findings.mismatches.is_empty() && findings.unknown.is_empty(),
+        "{findings:?}"
+    );
 }
 
 #[test]
@@ -99,11 +133,17 @@ fn objects_are_stored_without_nulls_and_with_amounts_as_text() {
 #[test]
 fn a_type_that_contains_itself_has_an_end() {
     let definition = |depth: usize| {
-        let deep = (0..depth).fold(json!({"type": "string"}), |inner: Value, _| json!({"items": inner}));
+        let deep = (0..depth).fold(
+            json!({"type": "string"}),
+            |inner: Value, _| json!({"items": inner}),
+        );
         json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": deep}}]}})
     };
     with_schema("customresourcedefinitions", |schema| {
         let findings = schema.check(&definition(20));
-        assert!(findings.mismatches.is_empty() && findings.unknown.is_empty(), "{findings:?}");
+        assert!(
+            findings.mismatches.is_empty() && findings.unknown.is_empty(),
+            "{findings:?}"
+        );
     });
 }

@@ -25,8 +25,18 @@ pub(crate) struct AuthorizationAttributes {
 impl AuthorizationAttributes {
     /// Returns the length of all texts in bytes.
     fn length(&self) -> usize {
-        let account = self.account.as_ref().map_or(0, |(namespace, name)| namespace.len() + name.len());
-        let texts = [&self.group, &self.resource, &self.subresource, &self.namespace, &self.name, &self.verb];
+        let account = self
+            .account
+            .as_ref()
+            .map_or(0, |(namespace, name)| namespace.len() + name.len());
+        let texts = [
+            &self.group,
+            &self.resource,
+            &self.subresource,
+            &self.namespace,
+            &self.name,
+            &self.verb,
+        ];
         account
             + self.path.as_ref().map_or(0, String::len)
             + texts.iter().map(|text| text.len()).sum::<usize>()

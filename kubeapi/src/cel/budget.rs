@@ -102,7 +102,11 @@ impl Budget {
     }
 
     /// Pays for comparing two values, before they are compared.
-    pub(super) fn spend_on_comparison(&mut self, one: &Val<'_>, two: &Val<'_>) -> Result<(), EvalError> {
+    pub(super) fn spend_on_comparison(
+        &mut self,
+        one: &Val<'_>,
+        two: &Val<'_>,
+    ) -> Result<(), EvalError> {
         self.spend(one.comparison(two, self.left()))
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use cel::{
     IdedExpr,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators},
+    common::ast::{
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators,
+    },
 };
 
 use super::{decl::Decl, functions::overloads};
@@ -48,17 +50,32 @@ pub(super) fn check(expr: &IdedExpr, variables: &[(&str, Decl)]) -> Result<Check
         depth: 0,
     };
     let decl = checker.expr(expr);
-    let Checker { decls, used, faults, .. } = checker;
-    if faults.is_empty() { Ok(Checked { decl, decls, variables: used }) } else { Err(faults) }
+    let Checker {
+        decls,
+        used,
+        faults,
+        ..
+    } = checker;
+    if faults.is_empty() {
+        Ok(Checked {
+            decl,
+            decls,
+            variables: used,
+        })
+    } else {
+        Err(faults)
+    }
 }
 
 /// Whether `expr` spells a name with dots in it: `sets` in `sets.contains(a, b)`.
 pub(super) fn qualified(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Ident(name) => Some(name.clone()),
-        Expr::Select(select) if !select.test => {
-            Some(format!("{}.{}", qualified(&select.operand.expr)?, select.field))
-        }
+        Expr::Select(select) if !select.test => Some(format!(
+            "{}.{}",
+            qualified(&select.operand.expr)?,
+            select.field
+        )),
         _ => None,
     }
 }
@@ -116,7 +133,10 @@ impl Checker<'_> {
             Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
             Expr::Struct(literal) => {
-                let what = format!("undeclared reference to '{}' (in container '')", literal.type_name);
+                let what = format!(
+                    "undeclared reference to '{}' (in container '')",
+                    literal.type_name
+                );
                 self.fault(expr.id, &what)
             }
             Expr::Call(call) => self.call(expr.id, call),
@@ -131,8 +151,18 @@ impl Checker<'_> {
     }
 
     fn find(&self, name: &str) -> Option<Decl> {
-        let scoped = self.scopes.iter().rev().find(|(own, _)| own == name).map(|(_, decl)| decl);
-        let given = || self.variables.iter().find(|(own, _)| *own == name).map(|(_, decl)| decl);
+        let scoped = self
+            .scopes
+            .iter()
+            .rev()
+            .find(|(own, _)| own == name)
+            .map(|(_, decl)| decl);
+        let given = || {
+            self.variables
+                .iter()
+                .find(|(own, _)| *own == name)
+                .map(|(_, decl)| decl)
+        };
         scoped.or_else(given).cloned()
     }
 
@@ -141,8 +171,10 @@ impl Checker<'_> {
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some(decl) = self.find(name) {
             if self.is_composed(name) {
-                return self
-                    .fault(at, "'variables' is no value by itself; name one of them: variables.<name>");
+                return self.fault(
+                    at,
+                    "'variables' is no value by itself; name one of them: variables.<name>",
+                );
             }
             self.uses(name);
             return decl;
@@ -150,7 +182,10 @@ impl Checker<'_> {
         if type_named(name).is_some() {
             return Decl::Type;
         }
-        self.fault(at, &format!("undeclared reference to '{name}' (in container '')"))
+        self.fault(
+            at,
+            &format!("undeclared reference to '{name}' (in container '')"),
+        )
     }
 
     /// Reports whether the name stands for the variables of a policy.
@@ -166,7 +201,9 @@ impl Checker<'_> {
     }
 
     fn select(&mut self, expr: &IdedExpr) -> Decl {
-        let Expr::Select(select) = &expr.expr else { return Decl::Dyn };
+        let Expr::Select(select) = &expr.expr else {
+            return Decl::Dyn;
+        };
         if !select.test
             && let Some(name) = qualified(&expr.expr)
         {
@@ -196,7 +233,10 @@ impl Checker<'_> {
             },
             Decl::Map(key, value) if key.is_dyn() || **key == Decl::String => (**value).clone(),
             Decl::Optional(inner) => Decl::optional(self.field(at, inner, field)),
-            other => self.fault(at, &format!("type '{other}' does not support field selection")),
+            other => self.fault(
+                at,
+                &format!("type '{other}' does not support field selection"),
+            ),
         }
     }
 
@@ -217,21 +257,29 @@ impl Checker<'_> {
         match decl {
             Decl::Optional(inner) => (*inner).clone(),
             decl if decl.is_dyn() => decl,
-            other => self.fault(at, &format!("expected type 'optional_type(dyn)' but found '{other}'")),
+            other => self.fault(
+                at,
+                &format!("expected type 'optional_type(dyn)' but found '{other}'"),
+            ),
         }
     }
 
     fn same(&mut self, at: u64, expected: &Decl, found: &Decl) -> Decl {
         match expected.join(found) {
             Some(joined) => joined,
-            None => self.fault(at, &format!("expected type '{expected}' but found '{found}'")),
+            None => self.fault(
+                at,
+                &format!("expected type '{expected}' but found '{found}'"),
+            ),
         }
     }
 
     fn map(&mut self, map: &cel::common::ast::MapExpr) -> Decl {
         let (mut key, mut value) = (Decl::Free, Decl::Free);
         for entry in &map.entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+            let EntryExpr::MapEntry(entry) = &entry.expr else {
+                continue;
+            };
             let found = self.expr(&entry.key);
             key = key.join(&found).unwrap_or(Decl::Dyn);
             let mut found = self.expr(&entry.value);
@@ -248,7 +296,10 @@ impl Checker<'_> {
             operators::CONDITIONAL => return self.conditional(at, call),
             operators::LOGICAL_AND | operators::LOGICAL_OR => {
                 let decls: Vec<_> = call.args.iter().map(|arg| self.expr(arg)).collect();
-                if decls.iter().any(|decl| !decl.is_dyn() && *decl != Decl::Bool) {
+                if decls
+                    .iter()
+                    .any(|decl| !decl.is_dyn() && *decl != Decl::Bool)
+                {
                     return self.no_overload(at, &call.func_name, &decls, false);
                 }
                 return Decl::Bool;
@@ -261,12 +312,18 @@ impl Checker<'_> {
             let root = qualified(&target.expr)?;
             let name = format!("{root}.{}", call.func_name);
             let is_function = overloads(&name).iter().any(|overload| !overload.has_target);
-            let is_variable = self.find(root.split('.').next().unwrap_or_default()).is_some();
+            let is_variable = self
+                .find(root.split('.').next().unwrap_or_default())
+                .is_some();
             (is_function && !is_variable).then_some(name)
         });
         let has_target = call.target.is_some() && global.is_none();
         let name = global.unwrap_or_else(|| call.func_name.clone());
-        let target = call.target.as_ref().filter(|_| has_target).map(|target| self.expr(target));
+        let target = call
+            .target
+            .as_ref()
+            .filter(|_| has_target)
+            .map(|target| self.expr(target));
         let args = call.args.iter().map(|arg| self.expr(arg));
         let args: Vec<_> = target.into_iter().chain(args).collect();
         let ways = overloads(&name);
@@ -280,9 +337,17 @@ impl Checker<'_> {
             return Decl::Dyn;
         }
         let mut result: Option<Decl> = None;
-        for way in ways.iter().filter(|way| way.has_target == has_target && way.args.len() == args.len()) {
+        for way in ways
+            .iter()
+            .filter(|way| way.has_target == has_target && way.args.len() == args.len())
+        {
             let mut params = [None, None];
-            if way.args.iter().zip(&args).all(|(takes, arg)| takes.takes(arg, &mut params)) {
+            if way
+                .args
+                .iter()
+                .zip(&args)
+                .all(|(takes, arg)| takes.takes(arg, &mut params))
+            {
                 let found = way.result.filled(&params);
                 result = Some(match result {
                     Some(result) => result.join(&found).unwrap_or(Decl::Dyn),
@@ -299,7 +364,10 @@ impl Checker<'_> {
             Some((target, rest)) if has_target => format!("{target}.({})", rest.join(", ")),
             _ => format!("({})", written.join(", ")),
         };
-        self.fault(at, &format!("found no matching overload for '{name}' applied to '{applied}'"))
+        self.fault(
+            at,
+            &format!("found no matching overload for '{name}' applied to '{applied}'"),
+        )
     }
 
     fn conditional(&mut self, at: u64, call: &CallExpr) -> Decl {
@@ -314,7 +382,9 @@ impl Checker<'_> {
     }
 
     fn optional_select(&mut self, at: u64, call: &CallExpr) -> Decl {
-        let [operand, field] = call.args.as_slice() else { return Decl::Dyn };
+        let [operand, field] = call.args.as_slice() else {
+            return Decl::Dyn;
+        };
         let operand = self.expr(operand);
         let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
             return self.fault(at, "unsupported optional field selection");
@@ -326,7 +396,14 @@ impl Checker<'_> {
     }
 
     fn comprehension(&mut self, at: u64, comprehension: &ComprehensionExpr) -> Decl {
-        let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, .. } = comprehension;
+        let ComprehensionExpr {
+            iter_range,
+            iter_var,
+            iter_var2,
+            accu_var,
+            accu_init,
+            ..
+        } = comprehension;
         let range = self.expr(iter_range);
         let (first, second) = match (&range, iter_var2.is_some()) {
             (Decl::List(of), false) => ((**of).clone(), Decl::Dyn),
@@ -345,7 +422,8 @@ impl Checker<'_> {
         self.scopes.push((accu_var.clone(), start.clone()));
         let accumulator = self.scopes.len() - 1;
         self.scopes.push((iter_var.clone(), first));
-        self.scopes.extend(iter_var2.iter().map(|name| (name.clone(), second.clone())));
+        self.scopes
+            .extend(iter_var2.iter().map(|name| (name.clone(), second.clone())));
         self.expr(&comprehension.loop_cond);
         let step = self.expr(&comprehension.loop_step);
         let joined = self.same(at, &start, &step);

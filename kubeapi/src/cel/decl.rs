@@ -41,7 +41,11 @@ pub(crate) struct ObjectDecl {
 impl ObjectDecl {
     /// Returns a field by its JSON name, with the name that expressions use.
     pub(crate) fn named(&self, name: &str) -> Option<(&str, &FieldDecl)> {
-        let of = |used: &str| self.fields.get_key_value(used).filter(|(_, field)| *field.name == *name);
+        let of = |used: &str| {
+            self.fields
+                .get_key_value(used)
+                .filter(|(_, field)| *field.name == *name)
+        };
         let (used, field) = of(name).or_else(|| of(&escape(name)?))?;
         Some((used, field))
     }
@@ -73,7 +77,9 @@ impl Decl {
             let name = name.into();
             Some((escape(&name)?.into_boxed_str(), FieldDecl { name, decl }))
         });
-        Self::Object(Arc::new(ObjectDecl { fields: fields.collect() }))
+        Self::Object(Arc::new(ObjectDecl {
+            fields: fields.collect(),
+        }))
     }
 
     /// Makes the type of a built-in Kubernetes object, whose field names are not escaped.
@@ -82,7 +88,9 @@ impl Decl {
             let name = name.into();
             (name.clone(), FieldDecl { name, decl })
         });
-        Self::Object(Arc::new(ObjectDecl { fields: fields.collect() }))
+        Self::Object(Arc::new(ObjectDecl {
+            fields: fields.collect(),
+        }))
     }
 
     /// Reports whether the type is known at evaluation only.
@@ -158,7 +166,9 @@ impl Decl {
         Some(match (self, other) {
             (Self::Free, known) | (known, Self::Free) => known.clone(),
             (Self::Dyn, _) | (_, Self::Dyn) => Self::Dyn,
-            (Self::Null, known) | (known, Self::Null) => return known.can_be_null().then(|| known.clone()),
+            (Self::Null, known) | (known, Self::Null) => {
+                return known.can_be_null().then(|| known.clone());
+            }
             (Self::List(one), Self::List(two)) => Self::list(one.join(two)?),
             (Self::Map(key, value), Self::Map(other_key, other_value)) => {
                 Self::map(key.join(other_key)?, value.join(other_value)?)
@@ -173,7 +183,9 @@ impl Decl {
     pub(crate) fn takes(&self, found: &Self, params: &mut [Option<Self>; 2]) -> bool {
         match (self, found) {
             (Self::Param(index), found) => {
-                let Some(param) = params.get_mut(*index) else { return false };
+                let Some(param) = params.get_mut(*index) else {
+                    return false;
+                };
                 let joined = match param {
                     Some(known) => known.join(found),
                     None => Some(found.clone()),
@@ -282,6 +294,8 @@ pub(crate) fn escape(name: &str) -> Option<String> {
     if !starts_well || !name.chars().all(is_known) {
         return None;
     }
-    let escaped = name.replace("__", "__underscores__").replace('.', "__dot__");
+    let escaped = name
+        .replace("__", "__underscores__")
+        .replace('.', "__dot__");
     Some(escaped.replace('-', "__dash__").replace('/', "__slash__"))
 }

@@ -4,7 +4,9 @@ use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use cel::{
     IdedExpr,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators},
+    common::ast::{
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators,
+    },
 };
 
 use super::{
@@ -39,7 +41,10 @@ impl<'a> Activation<'a> {
     }
 
     fn get(&self, name: &str) -> Option<&Val<'a>> {
-        self.variables.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+        self.variables
+            .iter()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
     }
 }
 
@@ -58,8 +63,17 @@ impl Program {
     }
 }
 
-fn evaluate<'a>(program: &'a Program, activation: &Activation<'a>, budget: &mut Budget) -> Evaluated<'a> {
-    let mut evaluator = Evaluator { activation, budget, patterns: Patterns::default(), scopes: Vec::new() };
+fn evaluate<'a>(
+    program: &'a Program,
+    activation: &Activation<'a>,
+    budget: &mut Budget,
+) -> Evaluated<'a> {
+    let mut evaluator = Evaluator {
+        activation,
+        budget,
+        patterns: Patterns::default(),
+        scopes: Vec::new(),
+    };
     evaluator.expr(&program.expr)
 }
 
@@ -125,7 +139,11 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     fn scoped(&self, name: &str) -> Option<&Evaluated<'a>> {
-        self.scopes.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| value)
+        self.scopes
+            .iter()
+            .rev()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
     }
 
     fn ident(&self, name: &str) -> Evaluated<'a> {
@@ -149,7 +167,11 @@ impl<'a> Evaluator<'a, '_> {
             if root == VARIABLES
                 && let Some(value) = self.composed(&select.field)
             {
-                return if select.test { Ok(Val::Bool(true)) } else { value };
+                return if select.test {
+                    Ok(Val::Bool(true))
+                } else {
+                    value
+                };
             }
             if root == "authorizer"
                 && let Some(value) =
@@ -158,8 +180,10 @@ impl<'a> Evaluator<'a, '_> {
                 return Ok(value);
             }
         }
-        if matches!(select.field.as_str(), "Timestamp" | "Duration" | "IP" | "CIDR")
-            && let Some(name) = qualified(&expr.expr).as_deref().and_then(type_named)
+        if matches!(
+            select.field.as_str(),
+            "Timestamp" | "Duration" | "IP" | "CIDR"
+        ) && let Some(name) = qualified(&expr.expr).as_deref().and_then(type_named)
         {
             return Ok(Val::Type(name));
         }
@@ -175,9 +199,10 @@ impl<'a> Evaluator<'a, '_> {
             }));
         }
         match &operand {
-            Val::Map(map) => map
-                .field(&select.field)
-                .map_or_else(|| EvalError::failed(format!("no such key: {}", select.field)), Ok),
+            Val::Map(map) => map.field(&select.field).map_or_else(
+                || EvalError::failed(format!("no such key: {}", select.field)),
+                Ok,
+            ),
             Val::Optional(_) => Ok(optional_field(&operand, &select.field)),
             _ => EvalError::failed("no such overload"),
         }
@@ -191,14 +216,17 @@ impl<'a> Evaluator<'a, '_> {
         }
         // what is within it is as deep as it is itself
         let value = evaluate(program, self.activation, self.budget).map_err(|error| match error {
-            EvalError::Failed(why) => {
-                EvalError::Failed(format!("composited variable {name:?} fails to evaluate: {why}"))
-            }
+            EvalError::Failed(why) => EvalError::Failed(format!(
+                "composited variable {name:?} fails to evaluate: {why}"
+            )),
             error => error,
         });
         // another expression may have more to spend
         if !value.as_ref().is_err_and(EvalError::is_final) {
-            self.activation.known.borrow_mut().insert(name, value.clone());
+            self.activation
+                .known
+                .borrow_mut()
+                .insert(name, value.clone());
         }
         Some(value)
     }
@@ -206,7 +234,9 @@ impl<'a> Evaluator<'a, '_> {
     fn map(&mut self, entries: &'a [cel::common::ast::IdedEntryExpr]) -> Evaluated<'a> {
         let mut map = BTreeMap::new();
         for entry in entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+            let EntryExpr::MapEntry(entry) = &entry.expr else {
+                continue;
+            };
             let (key, mut value) = (self.expr(&entry.key)?, self.expr(&entry.value)?);
             if entry.optional
                 && let Val::Optional(inner) = value
@@ -214,7 +244,9 @@ impl<'a> Evaluator<'a, '_> {
                 let Some(inner) = inner else { continue };
                 value = inner.part().clone();
             }
-            let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
+            let Some(key) = Key::of(&key) else {
+                return EvalError::failed("unsupported key type");
+            };
             // the last one of equal keys counts, as in kube-apiserver
             map.insert(key, value);
         }
@@ -266,9 +298,16 @@ impl<'a> Evaluator<'a, '_> {
         for arg in &call.args {
             args.push(self.expr(arg)?);
         }
-        let mut context = Context { budget: self.budget, patterns: &mut self.patterns };
+        let mut context = Context {
+            budget: self.budget,
+            patterns: &mut self.patterns,
+        };
         match namespace {
-            Some(namespace) => library::call(&format!("{namespace}.{}", call.func_name), &args, &mut context),
+            Some(namespace) => library::call(
+                &format!("{namespace}.{}", call.func_name),
+                &args,
+                &mut context,
+            ),
             None => library::call(&call.func_name, &args, &mut context),
         }
     }
@@ -292,9 +331,9 @@ impl<'a> Evaluator<'a, '_> {
         let range = self.expr(&comprehension.iter_range)?;
         let two = comprehension.iter_var2.is_some();
         let entries: Box<dyn Iterator<Item = (Val<'a>, Val<'a>)>> = match &range {
-            Val::List(list) if two => {
-                Box::new((0..list.len()).filter_map(|index| Some((Val::size(index), list.get(index)?))))
-            }
+            Val::List(list) if two => Box::new(
+                (0..list.len()).filter_map(|index| Some((Val::size(index), list.get(index)?))),
+            ),
             Val::List(list) => Box::new(list.iter().map(|item| (item, Val::Null))),
             Val::Map(map) => {
                 self.budget.spend(map.len() as u64)?;
@@ -350,14 +389,17 @@ impl<'a> Evaluator<'a, '_> {
 
     /// What has accumulated, taken out of its place so that it can be added to without being copied.
     fn take(&mut self, slot: usize) -> Evaluated<'a> {
-        self.scopes.get_mut(slot).map_or(Ok(Val::Null), |(_, value)| std::mem::replace(value, Ok(Val::Null)))
+        self.scopes
+            .get_mut(slot)
+            .map_or(Ok(Val::Null), |(_, value)| {
+                std::mem::replace(value, Ok(Val::Null))
+            })
     }
 
     /// The value of a step. The steps that macros write are known, and add to what is there.
     fn step(&mut self, expr: &'a IdedExpr, slot: usize) -> Evaluated<'a> {
         let accumulator = self.scopes.get(slot).map_or("", |(name, _)| *name);
-        let is_accumulator =
-            |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name.as_str() == accumulator);
+        let is_accumulator = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name.as_str() == accumulator);
         let call = match &expr.expr {
             Expr::Call(call) if call.target.is_none() => call,
             Expr::Ident(name) if name.as_str() == accumulator => return self.take(slot),
@@ -369,9 +411,16 @@ impl<'a> Evaluator<'a, '_> {
                 Val::Bool(false) => self.step(no, slot),
                 _ => EvalError::failed("no such overload"),
             },
-            (operators::ADD, [accumulated, IdedExpr { expr: Expr::List(list), .. }])
-                if is_accumulator(accumulated) && list.optional_indices.is_empty() =>
-            {
+            (
+                operators::ADD,
+                [
+                    accumulated,
+                    IdedExpr {
+                        expr: Expr::List(list),
+                        ..
+                    },
+                ],
+            ) if is_accumulator(accumulated) && list.optional_indices.is_empty() => {
                 let mut added = Vec::with_capacity(list.elements.len());
                 for element in &list.elements {
                     added.push(self.expr(element)?);
@@ -388,7 +437,9 @@ impl<'a> Evaluator<'a, '_> {
                 self.inserted(slot, vec![(key, value)])
             }
             (INSERT_ALL, [accumulated, entries]) if is_accumulator(accumulated) => {
-                let Val::Map(map) = self.expr(entries)? else { return EvalError::failed("no such overload") };
+                let Val::Map(map) = self.expr(entries)? else {
+                    return EvalError::failed("no such overload");
+                };
                 self.budget.spend(map.len() as u64)?;
                 self.inserted(slot, map.entries())
             }
@@ -401,9 +452,15 @@ impl<'a> Evaluator<'a, '_> {
             return EvalError::failed("no such overload");
         };
         for (key, value) in entries {
-            let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
+            let Some(key) = Key::of(&key) else {
+                return EvalError::failed("unsupported key type");
+            };
             let depth = value.depth();
-            if Arc::make_mut(&mut map).part_mut(depth).insert(key, value).is_some() {
+            if Arc::make_mut(&mut map)
+                .part_mut(depth)
+                .insert(key, value)
+                .is_some()
+            {
                 return EvalError::failed("insert failed: key already exists");
             }
         }

@@ -20,7 +20,11 @@ pub(super) fn overloads(name: &str) -> &'static [Overload] {
 
 static TABLE: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
     let mut table = BTreeMap::<_, Vec<_>>::new();
-    for line in OVERLOADS.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in OVERLOADS
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
         if let Some((name, overload)) = read(line) {
             table.entry(name).or_default().push(overload);
         }
@@ -37,8 +41,19 @@ fn read(line: &'static str) -> Option<(&'static str, Overload)> {
     let (name, rest) = rest.split_once('(')?;
     let (args, result) = rest.rsplit_once(") ")?;
     let target = target.map(of);
-    let args = target.iter().cloned().chain(split(args).into_iter().map(of)).collect();
-    Some((name, Overload { has_target: target.is_some(), args, result: of(result) }))
+    let args = target
+        .iter()
+        .cloned()
+        .chain(split(args).into_iter().map(of))
+        .collect();
+    Some((
+        name,
+        Overload {
+            has_target: target.is_some(),
+            args,
+            result: of(result),
+        },
+    ))
 }
 
 /// Splits at commas outside of brackets.
@@ -95,7 +110,10 @@ mod tests {
 
     #[test]
     fn every_line_is_read() {
-        let lines = OVERLOADS.lines().filter(|line| !line.trim().is_empty()).count();
+        let lines = OVERLOADS
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .count();
         assert_eq!(TABLE.values().map(Vec::len).sum::<usize>(), lines);
         for overload in TABLE.values().flatten() {
             let opaque = [
@@ -112,7 +130,10 @@ mod tests {
                 "decision",
             ];
             for decl in overload.args.iter().chain([&overload.result]) {
-                assert!(!matches!(decl, Decl::Opaque(name) if !opaque.contains(name)), "{decl}");
+                assert!(
+                    !matches!(decl, Decl::Opaque(name) if !opaque.contains(name)),
+                    "{decl}"
+                );
             }
         }
     }

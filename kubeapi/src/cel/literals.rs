@@ -19,8 +19,18 @@ use super::{
 };
 
 /// Functions that convert values, which are evaluated when an expression is stored if their argument is constant.
-const CONVERSIONS: [&str; 10] =
-    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
+const CONVERSIONS: [&str; 10] = [
+    "bool",
+    "bytes",
+    "double",
+    "duration",
+    "dyn",
+    "int",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+];
 
 /// What is wrong with the literals of an expression.
 #[derive(Default)]
@@ -33,7 +43,10 @@ pub(super) struct LiteralFaults {
 
 /// Checks the literals of an expression.
 pub(super) fn check(expr: &IdedExpr, checked: &Checked) -> LiteralFaults {
-    let mut walk = Walk { decls: &checked.decls, found: LiteralFaults::default() };
+    let mut walk = Walk {
+        decls: &checked.decls,
+        found: LiteralFaults::default(),
+    };
     walk.expr(expr, false);
     walk.found
 }
@@ -55,7 +68,9 @@ impl<'a> Walk<'a> {
                     let items = list.elements.iter().enumerate();
                     self.same_types(items.map(|(index, item)| (item.id, optional(&index))), true);
                 }
-                list.elements.iter().for_each(|item| drop(self.expr(item, is_formatted)));
+                list.elements
+                    .iter()
+                    .for_each(|item| drop(self.expr(item, is_formatted)));
             }
             Expr::Map(map) => {
                 let entries = || {
@@ -66,7 +81,10 @@ impl<'a> Walk<'a> {
                 };
                 if !is_formatted {
                     self.same_types(entries().map(|entry| (entry.key.id, false)), false);
-                    self.same_types(entries().map(|entry| (entry.value.id, entry.optional)), false);
+                    self.same_types(
+                        entries().map(|entry| (entry.value.id, entry.optional)),
+                        false,
+                    );
                 }
                 for entry in entries() {
                     self.expr(&entry.key, is_formatted);
@@ -82,25 +100,43 @@ impl<'a> Walk<'a> {
                     &comprehension.loop_step,
                     &comprehension.result,
                 ];
-                parts.into_iter().for_each(|part| drop(self.expr(part, is_formatted)));
+                parts
+                    .into_iter()
+                    .for_each(|part| drop(self.expr(part, is_formatted)));
             }
             Expr::Ident(_) | Expr::Struct(_) | Expr::Unspecified => {}
         }
         None
     }
 
-    fn call(&mut self, expr: &'a IdedExpr, call: &'a CallExpr, is_formatted: bool) -> Option<Val<'a>> {
+    fn call(
+        &mut self,
+        expr: &'a IdedExpr,
+        call: &'a CallExpr,
+        is_formatted: bool,
+    ) -> Option<Val<'a>> {
         let is_formatted = is_formatted || call.func_name == "format";
         if let Some(target) = &call.target {
             self.expr(target, is_formatted);
         }
-        let values: Vec<_> = call.args.iter().map(|arg| self.expr(arg, is_formatted)).collect();
+        let values: Vec<_> = call
+            .args
+            .iter()
+            .map(|arg| self.expr(arg, is_formatted))
+            .collect();
         let name = call.func_name.as_str();
-        if let (Some(IdedExpr { id, expr: Expr::Literal(literal) }), "matches" | "duration" | "timestamp") =
-            (call.args.first(), name)
+        if let (
+            Some(IdedExpr {
+                id,
+                expr: Expr::Literal(literal),
+            }),
+            "matches" | "duration" | "timestamp",
+        ) = (call.args.first(), name)
             && self.is_invalid(name, literal)
         {
-            self.found.faults.push((*id, format!("invalid {name} argument")));
+            self.found
+                .faults
+                .push((*id, format!("invalid {name} argument")));
         }
         if name == "format" {
             self.formatted(expr.id, call);
@@ -113,7 +149,10 @@ impl<'a> Walk<'a> {
                 self.found.plan.get_or_insert(why);
             }
         }
-        match (call.target.is_none() && CONVERSIONS.contains(&name), values.into_iter().next().flatten()) {
+        match (
+            call.target.is_none() && CONVERSIONS.contains(&name),
+            values.into_iter().next().flatten(),
+        ) {
             (true, Some(value)) if call.args.len() == 1 => self.converted(name, value),
             _ => None,
         }
@@ -121,7 +160,9 @@ impl<'a> Walk<'a> {
 
     fn is_invalid(&self, name: &str, literal: &'a LiteralValue) -> bool {
         match literal {
-            LiteralValue::String(pattern) if name == "matches" => regexes::compile(pattern.inner()).is_err(),
+            LiteralValue::String(pattern) if name == "matches" => {
+                regexes::compile(pattern.inner()).is_err()
+            }
             literal if name != "matches" => converted(name, Val::of_literal(literal)).is_err(),
             _ => false,
         }
@@ -151,7 +192,9 @@ impl<'a> Walk<'a> {
                 continue;
             };
             if !expected.is_same(&decl) {
-                self.found.faults.push((id, format!("expected type '{expected}' but found '{decl}'")));
+                self.found
+                    .faults
+                    .push((id, format!("expected type '{expected}' but found '{decl}'")));
                 if is_once {
                     return;
                 }
@@ -161,13 +204,25 @@ impl<'a> Walk<'a> {
 
     /// Checks the clauses of a constant text that is formatted with a list of arguments.
     fn formatted(&mut self, id: u64, call: &'a CallExpr) {
-        let Some(LiteralValue::String(template)) = call.target.as_deref().and_then(literal) else { return };
-        let [IdedExpr { expr: Expr::List(list), .. }] = call.args.as_slice() else { return };
+        let Some(LiteralValue::String(template)) = call.target.as_deref().and_then(literal) else {
+            return;
+        };
+        let [
+            IdedExpr {
+                expr: Expr::List(list),
+                ..
+            },
+        ] = call.args.as_slice()
+        else {
+            return;
+        };
         let mut requested = 0;
         let mut place = id;
         let written = format::walk(template.inner(), list.elements.len(), |index, clause, _| {
             requested += 1;
-            let Some(arg) = list.elements.get(index) else { return Ok(String::new()) };
+            let Some(arg) = list.elements.get(index) else {
+                return Ok(String::new());
+            };
             match self.unfit(clause, arg) {
                 None => Ok(String::new()),
                 Some((id, why)) => {
@@ -196,23 +251,38 @@ impl<'a> Walk<'a> {
             return Some((arg.id, format::refusal(clause, decl.runtime_name())));
         }
         match &arg.expr {
-            Expr::List(list) if clause == 's' => list.elements.iter().find_map(|item| self.unfit('s', item)),
-            Expr::Map(map) if clause == 's' => map.entries.iter().find_map(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => {
-                    self.unfit('s', &entry.key).or_else(|| self.unfit('s', &entry.value))
-                }
-                EntryExpr::StructField(_) => None,
-            }),
+            Expr::List(list) if clause == 's' => {
+                list.elements.iter().find_map(|item| self.unfit('s', item))
+            }
+            Expr::Map(map) if clause == 's' => {
+                map.entries.iter().find_map(|entry| match &entry.expr {
+                    EntryExpr::MapEntry(entry) => self
+                        .unfit('s', &entry.key)
+                        .or_else(|| self.unfit('s', &entry.value)),
+                    EntryExpr::StructField(_) => None,
+                })
+            }
             _ => None,
         }
     }
 }
 
 fn literal(expr: &IdedExpr) -> Option<&LiteralValue> {
-    if let Expr::Literal(literal) = &expr.expr { Some(literal) } else { None }
+    if let Expr::Literal(literal) = &expr.expr {
+        Some(literal)
+    } else {
+        None
+    }
 }
 
 fn converted<'a>(name: &str, value: Val<'a>) -> Result<Val<'a>, EvalError> {
     let (mut budget, mut patterns) = (Budget::new(MAX_OBJECT_COST), Patterns::default());
-    library::call(name, &[value], &mut Context { budget: &mut budget, patterns: &mut patterns })
+    library::call(
+        name,
+        &[value],
+        &mut Context {
+            budget: &mut budget,
+            patterns: &mut patterns,
+        },
+    )
 }

@@ -25,18 +25,32 @@ type Expansion = Result<Option<IdedExpr>, ParseError>;
 pub(super) fn all() -> Vec<Macro> {
     let mut macros = vec![
         Macro::global(operators::HAS, 1, has),
-        Macro::receiver(operators::EXISTS_ONE, 2, |helper, target, args| exists_one(helper, target, args, 1)),
-        Macro::receiver(operators::EXISTS_ONE, 3, |helper, target, args| exists_one(helper, target, args, 2)),
-        Macro::receiver("existsOne", 3, |helper, target, args| exists_one(helper, target, args, 2)),
-        Macro::receiver("map", 2, |helper, target, args| list_of(helper, target, args, 1)),
-        Macro::receiver("map", 3, |helper, target, args| list_of(helper, target, args, 1)),
+        Macro::receiver(operators::EXISTS_ONE, 2, |helper, target, args| {
+            exists_one(helper, target, args, 1)
+        }),
+        Macro::receiver(operators::EXISTS_ONE, 3, |helper, target, args| {
+            exists_one(helper, target, args, 2)
+        }),
+        Macro::receiver("existsOne", 3, |helper, target, args| {
+            exists_one(helper, target, args, 2)
+        }),
+        Macro::receiver("map", 2, |helper, target, args| {
+            list_of(helper, target, args, 1)
+        }),
+        Macro::receiver("map", 3, |helper, target, args| {
+            list_of(helper, target, args, 1)
+        }),
         Macro::receiver("filter", 2, |helper, target, args| {
             let item = args.first().cloned();
             args.extend(item);
             list_of(helper, target, args, 1)
         }),
-        Macro::receiver("transformList", 3, |helper, target, args| list_of(helper, target, args, 2)),
-        Macro::receiver("transformList", 4, |helper, target, args| list_of(helper, target, args, 2)),
+        Macro::receiver("transformList", 3, |helper, target, args| {
+            list_of(helper, target, args, 2)
+        }),
+        Macro::receiver("transformList", 4, |helper, target, args| {
+            list_of(helper, target, args, 2)
+        }),
         transform_map("transformMap", 3),
         transform_map("transformMap", 4),
         transform_map("transformMapEntry", 3),
@@ -44,18 +58,28 @@ pub(super) fn all() -> Vec<Macro> {
         Macro::receiver("sortBy", 2, sort_by),
     ];
     for variables in [1, 2] {
-        macros.push(Macro::receiver(operators::ALL, variables + 1, move |helper, target, args| {
-            quantified(helper, target, args, (variables, true))
-        }));
-        macros.push(Macro::receiver(operators::EXISTS, variables + 1, move |helper, target, args| {
-            quantified(helper, target, args, (variables, false))
-        }));
+        macros.push(Macro::receiver(
+            operators::ALL,
+            variables + 1,
+            move |helper, target, args| quantified(helper, target, args, (variables, true)),
+        ));
+        macros.push(Macro::receiver(
+            operators::EXISTS,
+            variables + 1,
+            move |helper, target, args| quantified(helper, target, args, (variables, false)),
+        ));
     }
     macros
 }
 
-fn has(helper: &mut MacroExprHelper<'_>, _: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expansion {
-    let Some(field) = args.pop() else { return Ok(None) };
+fn has(
+    helper: &mut MacroExprHelper<'_>,
+    _: &mut Option<IdedExpr>,
+    args: &mut Vec<IdedExpr>,
+) -> Expansion {
+    let Some(field) = args.pop() else {
+        return Ok(None);
+    };
     match field.expr {
         Expr::Select(mut select) => {
             select.test = true;
@@ -73,16 +97,32 @@ fn quantified(
     (variables, is_all): (usize, bool),
 ) -> Expansion {
     let start = boolean(helper, is_all);
-    let operator = if is_all { operators::LOGICAL_AND } else { operators::LOGICAL_OR };
-    let folded = fold(helper, target, args, (variables, start), |helper, accumulated, parts| {
-        call(helper, operator, std::iter::once(accumulated).chain(parts).collect())
-    })?;
+    let operator = if is_all {
+        operators::LOGICAL_AND
+    } else {
+        operators::LOGICAL_OR
+    };
+    let folded = fold(
+        helper,
+        target,
+        args,
+        (variables, start),
+        |helper, accumulated, parts| {
+            call(
+                helper,
+                operator,
+                std::iter::once(accumulated).chain(parts).collect(),
+            )
+        },
+    )?;
     let mut undecided = result(helper);
     if !is_all {
         undecided = call(helper, operators::LOGICAL_NOT, vec![undecided]);
     }
     let goes_on = call(helper, operators::NOT_STRICTLY_FALSE, vec![undecided]);
-    Ok(changed(folded, |comprehension| comprehension.loop_cond = goes_on))
+    Ok(changed(folded, |comprehension| {
+        comprehension.loop_cond = goes_on
+    }))
 }
 
 fn exists_one(
@@ -92,14 +132,26 @@ fn exists_one(
     variables: usize,
 ) -> Expansion {
     let start = number(helper, 0);
-    let folded = fold(helper, target, args, (variables, start), |helper, accumulated, parts| {
-        let one = number(helper, 1);
-        let more = call(helper, operators::ADD, vec![accumulated.clone(), one]);
-        call(helper, operators::CONDITIONAL, parts.into_iter().chain([more, accumulated]).collect())
-    })?;
+    let folded = fold(
+        helper,
+        target,
+        args,
+        (variables, start),
+        |helper, accumulated, parts| {
+            let one = number(helper, 1);
+            let more = call(helper, operators::ADD, vec![accumulated.clone(), one]);
+            call(
+                helper,
+                operators::CONDITIONAL,
+                parts.into_iter().chain([more, accumulated]).collect(),
+            )
+        },
+    )?;
     let (count, one) = (result(helper), number(helper, 1));
     let is_one = call(helper, operators::EQUALS, vec![count, one]);
-    Ok(changed(folded, |comprehension| comprehension.result = is_one))
+    Ok(changed(folded, |comprehension| {
+        comprehension.result = is_one
+    }))
 }
 
 /// `map` and `transformList`: after the variables a filter, which may be left out, and the new item.
@@ -110,24 +162,40 @@ fn list_of(
     variables: usize,
 ) -> Expansion {
     let start = helper.next_expr(Expr::List(ListExpr::new(Vec::new())));
-    fold(helper, target, args, (variables, start), |helper, accumulated, mut parts| {
-        let item = helper.next_expr(Expr::List(ListExpr::new(parts.pop().into_iter().collect())));
-        let added = call(helper, operators::ADD, vec![accumulated.clone(), item]);
-        filtered(helper, parts.pop(), added, accumulated)
-    })
+    fold(
+        helper,
+        target,
+        args,
+        (variables, start),
+        |helper, accumulated, mut parts| {
+            let item =
+                helper.next_expr(Expr::List(ListExpr::new(parts.pop().into_iter().collect())));
+            let added = call(helper, operators::ADD, vec![accumulated.clone(), item]);
+            filtered(helper, parts.pop(), added, accumulated)
+        },
+    )
 }
 
 fn transform_map(name: &'static str, arguments: usize) -> Macro {
     Macro::receiver(name, arguments, move |helper, target, args| {
         let key = args.first().cloned().filter(|_| name == "transformMap");
         let start = helper.next_expr(Expr::Map(MapExpr::default()));
-        fold(helper, target, args, (2, start), move |helper, accumulated, mut parts| {
-            let value = parts.pop();
-            let name = if key.is_some() { INSERT } else { INSERT_ALL };
-            let added = std::iter::once(accumulated.clone()).chain(key).chain(value).collect();
-            let added = call(helper, name, added);
-            filtered(helper, parts.pop(), added, accumulated)
-        })
+        fold(
+            helper,
+            target,
+            args,
+            (2, start),
+            move |helper, accumulated, mut parts| {
+                let value = parts.pop();
+                let name = if key.is_some() { INSERT } else { INSERT_ALL };
+                let added = std::iter::once(accumulated.clone())
+                    .chain(key)
+                    .chain(value)
+                    .collect();
+                let added = call(helper, name, added);
+                filtered(helper, parts.pop(), added, accumulated)
+            },
+        )
     })
 }
 
@@ -139,7 +207,11 @@ fn filtered(
     accumulated: IdedExpr,
 ) -> IdedExpr {
     match filter {
-        Some(filter) => call(helper, operators::CONDITIONAL, vec![filter, step, accumulated]),
+        Some(filter) => call(
+            helper,
+            operators::CONDITIONAL,
+            vec![filter, step, accumulated],
+        ),
         None => step,
     }
 }
@@ -159,8 +231,7 @@ fn sort_by(
         Expr::List(_) | Expr::Select(_) | Expr::Ident(_) | Expr::Comprehension(_) | Expr::Call(_)
     );
     if !is_list {
-        let why =
-            "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        let why = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
         return Err(helper.new_error(list.id, why));
     }
     let iter_var = variable(helper, name)?;
@@ -179,8 +250,11 @@ fn sort_by(
     };
     let keys = helper.next_expr(Expr::Comprehension(Box::new(keys)));
     let target = Some(Box::new(input(helper)));
-    let sorted =
-        helper.next_expr(Expr::Call(CallExpr { func_name: SORT_BY.into(), target, args: vec![keys] }));
+    let sorted = helper.next_expr(Expr::Call(CallExpr {
+        func_name: SORT_BY.into(),
+        target,
+        args: vec![keys],
+    }));
     let bound = ComprehensionExpr {
         iter_range: helper.next_expr(Expr::List(ListExpr::new(Vec::new()))),
         iter_var: "#unused".into(),
@@ -231,10 +305,15 @@ fn fold(
         loop_step,
         result,
     };
-    Ok(Some(helper.next_expr(Expr::Comprehension(Box::new(folded)))))
+    Ok(Some(
+        helper.next_expr(Expr::Comprehension(Box::new(folded))),
+    ))
 }
 
-fn changed(folded: Option<IdedExpr>, change: impl FnOnce(&mut ComprehensionExpr)) -> Option<IdedExpr> {
+fn changed(
+    folded: Option<IdedExpr>,
+    change: impl FnOnce(&mut ComprehensionExpr),
+) -> Option<IdedExpr> {
     folded.map(|mut folded| {
         if let Expr::Comprehension(comprehension) = &mut folded.expr {
             change(comprehension);
@@ -245,9 +324,11 @@ fn changed(folded: Option<IdedExpr>, change: impl FnOnce(&mut ComprehensionExpr)
 
 fn variable(helper: &MacroExprHelper<'_>, expr: IdedExpr) -> Result<String, ParseError> {
     match expr.expr {
-        Expr::Ident(name) if matches!(name.as_str(), RESULT | "__result__") => {
-            Err(helper.new_error(expr.id, "iteration variable overwrites accumulator variable"))
-        }
+        Expr::Ident(name) if matches!(name.as_str(), RESULT | "__result__") => Err(helper
+            .new_error(
+                expr.id,
+                "iteration variable overwrites accumulator variable",
+            )),
         Expr::Ident(name) => Ok(name),
         _ => Err(helper.new_error(expr.id, "argument must be a simple name")),
     }
@@ -266,5 +347,9 @@ fn number(helper: &mut MacroExprHelper<'_>, value: i64) -> IdedExpr {
 }
 
 fn call(helper: &mut MacroExprHelper<'_>, name: &str, args: Vec<IdedExpr>) -> IdedExpr {
-    helper.next_expr(Expr::Call(CallExpr { func_name: name.to_owned(), target: None, args }))
+    helper.next_expr(Expr::Call(CallExpr {
+        func_name: name.to_owned(),
+        target: None,
+        args,
+    }))
 }

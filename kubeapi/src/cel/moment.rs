@@ -29,13 +29,22 @@ impl Moment {
 
     /// Parses the text of a `date` or `date-time` in an object.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let midnight = || Some(Self { utc: go_time::date(text)?.at(0, 0, 0, 0), offset: 0 });
+        let midnight = || {
+            Some(Self {
+                utc: go_time::date(text)?.at(0, 0, 0, 0),
+                offset: 0,
+            })
+        };
         Self::parse(text).ok().or_else(midnight)
     }
 
     /// Returns the point in time this many seconds after 1970.
     pub(super) fn from_seconds(seconds: i64) -> Result<Self, &'static str> {
-        Self { utc: EPOCH, offset: 0 }.plus(SignedDuration::from_secs(seconds))
+        Self {
+            utc: EPOCH,
+            offset: 0,
+        }
+        .plus(SignedDuration::from_secs(seconds))
     }
 
     pub(super) fn as_seconds(self) -> i64 {
@@ -45,7 +54,11 @@ impl Moment {
 
     pub(super) fn plus(self, span: SignedDuration) -> Result<Self, &'static str> {
         let utc = self.utc.checked_add(span).map_err(|_| OVERFLOW)?;
-        if utc.year() < 1 { Err(OVERFLOW) } else { Ok(Self { utc, ..self }) }
+        if utc.year() < 1 {
+            Err(OVERFLOW)
+        } else {
+            Ok(Self { utc, ..self })
+        }
     }
 
     pub(super) fn minus(self, span: SignedDuration) -> Result<Self, &'static str> {
@@ -69,27 +82,39 @@ impl Moment {
         let seconds = match zone.split_once(':') {
             Some((hours, minutes)) => {
                 let number = |text: &str| {
-                    text.parse::<i32>().map_err(|_| format!("strconv.Atoi: parsing {text:?}: invalid syntax"))
+                    text.parse::<i32>()
+                        .map_err(|_| format!("strconv.Atoi: parsing {text:?}: invalid syntax"))
                 };
                 let (hours, minutes) = (i64::from(number(hours)?), i64::from(number(minutes)?));
-                let minutes = if zone.starts_with('-') { -minutes } else { minutes };
+                let minutes = if zone.starts_with('-') {
+                    -minutes
+                } else {
+                    minutes
+                };
                 hours * 3600 + minutes * 60
             }
             None if matches!(zone, "" | "UTC") => 0,
             None => {
                 let found = TimeZone::get(zone).map_err(|_| format!("unknown time zone {zone}"))?;
-                let time = self.utc.to_zoned(TimeZone::UTC).map_or(Timestamp::MAX, |time| time.timestamp());
+                let time = self
+                    .utc
+                    .to_zoned(TimeZone::UTC)
+                    .map_or(Timestamp::MAX, |time| time.timestamp());
                 i64::from(found.to_offset(time).seconds())
             }
         };
-        self.utc.checked_add(SignedDuration::from_secs(seconds)).map_err(|_| OVERFLOW.to_owned())
+        self.utc
+            .checked_add(SignedDuration::from_secs(seconds))
+            .map_err(|_| OVERFLOW.to_owned())
     }
 }
 
 impl std::fmt::Display for Moment {
     /// Formats as RFC 3339 with as many fractional digits as needed.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let local = self.utc.checked_add(SignedDuration::from_secs(self.offset.into()));
+        let local = self
+            .utc
+            .checked_add(SignedDuration::from_secs(self.offset.into()));
         let (local, offset) = local.map_or((self.utc, 0), |local| (local, self.offset));
         write!(f, "{local}")?;
         if offset == 0 {

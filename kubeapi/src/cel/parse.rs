@@ -21,7 +21,9 @@ const MAX_RELATIONS: usize = 1200;
 /// Fails where it is not.
 pub(super) fn admit(source: &str) -> Result<(), String> {
     if source.len() > MAX_EXPRESSION_BYTES {
-        return Err(format!("the expression is longer than {MAX_EXPRESSION_BYTES} bytes"));
+        return Err(format!(
+            "the expression is longer than {MAX_EXPRESSION_BYTES} bytes"
+        ));
     }
     let count = |of: &[u8]| source.bytes().filter(|byte| of.contains(byte)).count();
     let relations = count(b"=<>") + source.matches("in").count();
@@ -35,7 +37,14 @@ pub(super) fn admit(source: &str) -> Result<(), String> {
 pub(super) fn parse(source: &str) -> Result<(IdedExpr, SourceInfo), String> {
     ENV.parser()
         .parse_with_source_info(source)
-        .map_err(|errors| errors.errors.iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n"))
+        .map_err(|errors| {
+            errors
+                .errors
+                .iter()
+                .map(|error| error.to_string())
+                .collect::<Vec<_>>()
+                .join("\n")
+        })
 }
 
 static ENV: LazyLock<Env> = LazyLock::new(|| {

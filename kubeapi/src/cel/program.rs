@@ -70,16 +70,24 @@ impl Program {
             }
             match literals.plan {
                 Some(why) => Err(CompileError::Instantiation(why)),
-                None => Ok(Self { expr, decl: checked.decl, variables: checked.variables }),
+                None => Ok(Self {
+                    expr,
+                    decl: checked.decl,
+                    variables: checked.variables,
+                }),
             }
         };
         let unreadable = |why: String| CompileError::Compilation(why);
         std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().name("cel".into()).stack_size(STACK_BYTES);
+            let thread = std::thread::Builder::new()
+                .name("cel".into())
+                .stack_size(STACK_BYTES);
             let running = thread.spawn_scoped(scope, compile);
-            let running =
-                running.map_err(|error| unreadable(format!("the expression cannot be read: {error}")))?;
-            running.join().unwrap_or_else(|_| Err(unreadable("the expression cannot be read".to_owned())))
+            let running = running
+                .map_err(|error| unreadable(format!("the expression cannot be read: {error}")))?;
+            running
+                .join()
+                .unwrap_or_else(|_| Err(unreadable("the expression cannot be read".to_owned())))
         })
     }
 
@@ -97,15 +105,28 @@ impl Program {
 /// Formats faults with their positions, as cel-go does: in the order of their places.
 fn located(source: &SourceInfo, faults: Vec<Fault>) -> String {
     let start = |id: u64| source.offset_for(id).map_or(0, |(start, _)| start as usize);
-    let mut faults: Vec<_> = faults.into_iter().map(|(id, what)| (start(id), what)).collect();
+    let mut faults: Vec<_> = faults
+        .into_iter()
+        .map(|(id, what)| (start(id), what))
+        .collect();
     faults.sort_by_key(|(start, _)| *start);
     faults.truncate(MAX_FAULTS);
     let shown = faults.into_iter().map(|(start, what)| {
         let before: String = source.source.chars().take(start).collect();
         let line = before.matches('\n').count();
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count();
         let text = source.source.lines().nth(line).unwrap_or_default();
-        format!("ERROR: <input>:{}:{}: {what}\n | {text}\n | {}^", line + 1, column + 1, ".".repeat(column))
+        format!(
+            "ERROR: <input>:{}:{}: {what}\n | {text}\n | {}^",
+            line + 1,
+            column + 1,
+            ".".repeat(column)
+        )
     });
     shown.collect::<Vec<_>>().join("\n")
 }

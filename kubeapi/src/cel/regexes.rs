@@ -15,7 +15,12 @@ const MAX_CACHED_PATTERNS: usize = 64;
 /// Compiles a pattern.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     let built = crate::go_regex::compile(pattern, MAX_COMPILED_BYTES);
-    built.map_err(|error| format!("error parsing regexp: {}", error.to_string().replace('\n', " ").trim()))
+    built.map_err(|error| {
+        format!(
+            "error parsing regexp: {}",
+            error.to_string().replace('\n', " ").trim()
+        )
+    })
 }
 
 /// The cache of an evaluation's compiled patterns.

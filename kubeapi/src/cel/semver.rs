@@ -27,26 +27,44 @@ impl Version {
             return Err("Version string empty".to_owned());
         }
         let mut parts = text.splitn(3, '.');
-        let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next())
+        else {
             return Err("No Major.Minor.Patch elements found".to_owned());
         };
         let numbers = [number("major", major)?, number("minor", minor)?];
-        let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
-        let (patch, pre) = rest.split_once('-').map_or((rest, None), |(patch, pre)| (patch, Some(pre)));
+        let (rest, build) = rest
+            .split_once('+')
+            .map_or((rest, None), |(rest, build)| (rest, Some(build)));
+        let (patch, pre) = rest
+            .split_once('-')
+            .map_or((rest, None), |(patch, pre)| (patch, Some(pre)));
         let patch = number("patch", patch)?;
-        let pre = pre.into_iter().flat_map(|pre| pre.split('.')).map(identifier);
+        let pre = pre
+            .into_iter()
+            .flat_map(|pre| pre.split('.'))
+            .map(identifier);
         let pre = pre.collect::<Result<_, _>>()?;
-        let build: Vec<_> = build.into_iter().flat_map(|build| build.split('.')).map(str::to_owned).collect();
+        let build: Vec<_> = build
+            .into_iter()
+            .flat_map(|build| build.split('.'))
+            .map(str::to_owned)
+            .collect();
         for part in &build {
             if part.is_empty() {
                 return Err("Build meta data is empty".to_owned());
             }
             if !is_word(part) {
-                return Err(format!("Invalid character(s) found in build meta data {part:?}"));
+                return Err(format!(
+                    "Invalid character(s) found in build meta data {part:?}"
+                ));
             }
         }
         let [major, minor] = numbers;
-        Ok(Self { numbers: [major, minor, patch], pre, build })
+        Ok(Self {
+            numbers: [major, minor, patch],
+            pre,
+            build,
+        })
     }
 
     /// Parses a version that may begin with `v`, have fewer than three numbers, and zeros before them.
@@ -69,12 +87,21 @@ impl Version {
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         // a release comes after what stands before it
         let releases = self.pre.is_empty().cmp(&other.pre.is_empty());
-        self.numbers.cmp(&other.numbers).then(releases).then_with(|| self.pre.cmp(&other.pre))
+        self.numbers
+            .cmp(&other.numbers)
+            .then(releases)
+            .then_with(|| self.pre.cmp(&other.pre))
     }
 
     /// Returns the number of bytes that it has at least.
     pub(super) fn length(&self) -> usize {
-        let pre = self.pre.iter().map(|part| if let Identifier::Text(text) = part { text.len() } else { 1 });
+        let pre = self.pre.iter().map(|part| {
+            if let Identifier::Text(text) = part {
+                text.len()
+            } else {
+                1
+            }
+        });
         pre.chain(self.build.iter().map(String::len)).sum()
     }
 }
@@ -90,7 +117,11 @@ impl fmt::Display for Version {
                 Identifier::Text(text) => f.write_str(text)?,
             }
         }
-        if self.build.is_empty() { Ok(()) } else { write!(f, "+{}", self.build.join(".")) }
+        if self.build.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "+{}", self.build.join("."))
+        }
     }
 }
 
@@ -99,12 +130,18 @@ fn without_zeros(part: &str) -> String {
         return part.to_owned();
     }
     let rest = part.trim_start_matches('0');
-    if rest.starts_with(|first: char| first.is_ascii_digit()) { rest.to_owned() } else { format!("0{rest}") }
+    if rest.starts_with(|first: char| first.is_ascii_digit()) {
+        rest.to_owned()
+    } else {
+        format!("0{rest}")
+    }
 }
 
 fn number(which: &str, text: &str) -> Result<u64, String> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("Invalid character(s) found in {which} number {text:?}"));
+        return Err(format!(
+            "Invalid character(s) found in {which} number {text:?}"
+        ));
     }
     if text.len() > 1 && text.starts_with('0') {
         let (first, rest) = which.split_at(1);
@@ -117,8 +154,13 @@ fn number(which: &str, text: &str) -> Result<u64, String> {
 }
 
 fn integer(text: &str) -> Result<u64, String> {
-    let why = if text.is_empty() { "invalid syntax" } else { "value out of range" };
-    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {text:?}: {why}"))
+    let why = if text.is_empty() {
+        "invalid syntax"
+    } else {
+        "value out of range"
+    };
+    text.parse()
+        .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
 fn identifier(text: &str) -> Result<Identifier, String> {
@@ -127,7 +169,9 @@ fn identifier(text: &str) -> Result<Identifier, String> {
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         if text.len() > 1 && text.starts_with('0') {
-            return Err(format!("Numeric PreRelease version must not contain leading zeroes {text:?}"));
+            return Err(format!(
+                "Numeric PreRelease version must not contain leading zeroes {text:?}"
+            ));
         }
         return integer(text).map(Identifier::Number);
     }
@@ -138,5 +182,6 @@ fn identifier(text: &str) -> Result<Identifier, String> {
 }
 
 fn is_word(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }

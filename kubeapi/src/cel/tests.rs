@@ -6,7 +6,8 @@ mod attacks;
 mod kubernetes;
 
 use super::{
-    Activation, Budget, Decl, MAX_OBJECT_COST, Program, Val, error::EvalError, escape, program::CompileError,
+    Activation, Budget, Decl, MAX_OBJECT_COST, Program, Val, error::EvalError, escape,
+    program::CompileError,
 };
 
 /// The value of an expression without variables: as text, as the error otherwise.
@@ -17,7 +18,9 @@ fn shown(source: &str) -> String {
 fn shown_of(source: &str, object: &Value) -> String {
     let program = match Program::compile(source, &[("self", Decl::Dyn)]) {
         Ok(program) => program,
-        Err(CompileError::Compilation(why)) => return why.lines().next().unwrap_or_default().to_owned(),
+        Err(CompileError::Compilation(why)) => {
+            return why.lines().next().unwrap_or_default().to_owned();
+        }
         Err(why) => return why.of_rule(),
     };
     let mut activation = Activation::default();
@@ -112,7 +115,10 @@ fn what_goes_wrong_is_told_as_cel_go_does() {
         ("self.missing == 1", "no such key: missing"),
         ("dyn(1) + dyn('a') == 1", "no such overload"),
         ("dyn('a').getHours() == 1", "no such overload"),
-        ("optional.none().value() == 1", "optional.none() dereference"),
+        (
+            "optional.none().value() == 1",
+            "optional.none() dereference",
+        ),
         (
             "sign(quantity('x')) == 1",
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
@@ -120,8 +126,14 @@ fn what_goes_wrong_is_told_as_cel_go_does() {
         ("'a'.substring(5) == ''", "index out of range: 5"),
         ("[].min() == 1", "min called on empty list"),
         // where it is written
-        ("foo == 1", "ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')"),
-        ("nothing(1)", "ERROR: <input>:1:8: undeclared reference to 'nothing' (in container '')"),
+        (
+            "foo == 1",
+            "ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')",
+        ),
+        (
+            "nothing(1)",
+            "ERROR: <input>:1:8: undeclared reference to 'nothing' (in container '')",
+        ),
         (
             "1 + 'a' == 1",
             "ERROR: <input>:1:3: found no matching overload for '_+_' applied to '(int, string)'",
@@ -130,8 +142,14 @@ fn what_goes_wrong_is_told_as_cel_go_does() {
             "'a'.charAt('b') == ''",
             "ERROR: <input>:1:11: found no matching overload for 'charAt' applied to 'string.(string)'",
         ),
-        ("[1, 'a'].size() == 2", "ERROR: <input>:1:5: expected type 'int' but found 'string'"),
-        ("'a'.matches('(')", "ERROR: <input>:1:13: invalid matches argument"),
+        (
+            "[1, 'a'].size() == 2",
+            "ERROR: <input>:1:5: expected type 'int' but found 'string'",
+        ),
+        (
+            "'a'.matches('(')",
+            "ERROR: <input>:1:13: invalid matches argument",
+        ),
         (
             "(1).all(x, true)",
             "ERROR: <input>:1:2: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
@@ -153,7 +171,11 @@ fn what_goes_wrong_is_told_as_cel_go_does() {
         assert_eq!(shown(source), expected, "{source}");
     }
     for source in ["1 +", "self.", "(", "'a", "has(1)", "[1].all(1, true)"] {
-        assert!(shown(source).starts_with("ERROR: <input>:"), "{source}: {}", shown(source));
+        assert!(
+            shown(source).starts_with("ERROR: <input>:"),
+            "{source}: {}",
+            shown(source)
+        );
     }
 }
 
@@ -195,8 +217,9 @@ fn every_function_that_is_declared_is_there() {
     };
     let mut called = 0;
     for line in include_str!("functions.txt").lines() {
-        let (target, rest) =
-            line.split_once("->").map_or((None, line), |(target, rest)| (Some(target), rest));
+        let (target, rest) = line
+            .split_once("->")
+            .map_or((None, line), |(target, rest)| (Some(target), rest));
         let (name, rest) = rest.split_once('(').unwrap();
         let (args, _) = rest.rsplit_once(") ").unwrap();
         // operators are written otherwise, and questions about access need somebody who answers
@@ -214,7 +237,10 @@ fn every_function_that_is_declared_is_there() {
         let found = shown(&source);
         // its types fit, whatever its constants are
         let is_refused = found.starts_with("ERROR") && !found.contains(" argument");
-        assert!(!found.contains("no such overload") && !is_refused, "{line}: {source}: {found}");
+        assert!(
+            !found.contains("no such overload") && !is_refused,
+            "{line}: {source}: {found}"
+        );
         called += 1;
     }
     assert!(called > 150, "{called}");
@@ -242,8 +268,15 @@ fn what_costs_too_much_ends() {
         activation.set("self", Val::read(&object, &Decl::Dyn));
         let start = std::time::Instant::now();
         let found = program.evaluate(&activation, &mut Budget::new(MAX_OBJECT_COST));
-        assert!(matches!(found, Err(EvalError::Cost | EvalError::Timeout)), "{source}: {found:?}");
-        assert!(start.elapsed().as_secs() < 10, "{source}: {:?}", start.elapsed());
+        assert!(
+            matches!(found, Err(EvalError::Cost | EvalError::Timeout)),
+            "{source}: {found:?}"
+        );
+        assert!(
+            start.elapsed().as_secs() < 10,
+            "{source}: {:?}",
+            start.elapsed()
+        );
     }
 }
 
@@ -288,7 +321,12 @@ fn what_is_written_to_break_the_parser_is_refused() {
     ] {
         let start = std::time::Instant::now();
         let _ = Program::compile(&source, &[]);
-        assert!(start.elapsed().as_secs() < 10, "{}: {:?}", &source[..20], start.elapsed());
+        assert!(
+            start.elapsed().as_secs() < 10,
+            "{}: {:?}",
+            &source[..20],
+            start.elapsed()
+        );
     }
     assert!(Program::compile(&nested("(", "true", ")", 50), &[]).is_ok());
     // what is long and flat is nothing bad

@@ -111,7 +111,9 @@ impl<'a> Map<'a> {
 
     /// Reports whether two maps differ in size, and so are not equal. Objects are not compared, since only their known fields count.
     pub(super) fn is_told_apart(&self, other: &Self) -> bool {
-        !matches!(self, Self::Object(..)) && !matches!(other, Self::Object(..)) && self.len() != other.len()
+        !matches!(self, Self::Object(..))
+            && !matches!(other, Self::Object(..))
+            && self.len() != other.len()
     }
 
     pub(crate) fn get(&self, key: &Val<'a>) -> Option<Val<'a>> {
@@ -129,7 +131,9 @@ impl<'a> Map<'a> {
             Self::Object(map, decl) => {
                 let field = decl.fields.get(name)?;
                 // a field of an object that is null is absent
-                let value = map.get(field.name.as_ref()).filter(|value| !value.is_null());
+                let value = map
+                    .get(field.name.as_ref())
+                    .filter(|value| !value.is_null());
                 value.map(|value| Val::read(value, &field.decl))
             }
             Self::Computed(map) => map.get(&Key::String(Text::Computed(name.into()))).cloned(),
@@ -141,7 +145,10 @@ impl<'a> Map<'a> {
         match self {
             Self::Read(map, _) => map.contains_key(name),
             Self::Object(map, decl) => {
-                let field = decl.fields.get(name).and_then(|field| map.get(field.name.as_ref()));
+                let field = decl
+                    .fields
+                    .get(name)
+                    .and_then(|field| map.get(field.name.as_ref()));
                 field.is_some_and(|value| !value.is_null())
             }
             Self::Computed(_) => self.field(name).is_some(),
@@ -158,7 +165,9 @@ impl<'a> Map<'a> {
                 map.iter().map(entry).collect()
             }
             Self::Object(map, decl) => {
-                let known = map.iter().filter_map(|(name, value)| Some((decl.named(name)?, value)));
+                let known = map
+                    .iter()
+                    .filter_map(|(name, value)| Some((decl.named(name)?, value)));
                 let mut present: Vec<_> = known.collect();
                 present.sort_by_key(|((name, _), _)| *name);
                 let entry = |((name, field), value): ((&'a str, &'a FieldDecl), &'a Json)| {
@@ -166,9 +175,10 @@ impl<'a> Map<'a> {
                 };
                 present.into_iter().map(entry).collect()
             }
-            Self::Computed(map) => {
-                map.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect()
-            }
+            Self::Computed(map) => map
+                .iter()
+                .map(|(key, value)| (key.clone().into(), value.clone()))
+                .collect(),
         }
     }
 }
@@ -264,14 +274,20 @@ impl<'a> Val<'a> {
         match (json, decl) {
             (Json::Null, _) => Self::Null,
             (Json::Bool(value), _) => Self::Bool(*value),
-            (Json::Number(number), Decl::Double) => Self::Double(number.as_f64().unwrap_or_default()),
-            (Json::Number(number), decl) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-                (Some(number), ..) => Self::Int(number),
-                (None, Some(number), _) => Self::Uint(number),
-                #[allow(clippy::cast_possible_truncation, reason = "it has no fraction")]
-                (.., Some(number)) if *decl == Decl::Int && number.fract() == 0.0 => Self::Int(number as i64),
-                (.., number) => Self::Double(number.unwrap_or_default()),
-            },
+            (Json::Number(number), Decl::Double) => {
+                Self::Double(number.as_f64().unwrap_or_default())
+            }
+            (Json::Number(number), decl) => {
+                match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                    (Some(number), ..) => Self::Int(number),
+                    (None, Some(number), _) => Self::Uint(number),
+                    #[allow(clippy::cast_possible_truncation, reason = "it has no fraction")]
+                    (.., Some(number)) if *decl == Decl::Int && number.fract() == 0.0 => {
+                        Self::Int(number as i64)
+                    }
+                    (.., number) => Self::Double(number.unwrap_or_default()),
+                }
+            }
             (Json::String(text), decl) => Self::read_text(text, decl),
             (Json::Array(items), Decl::List(of)) => Self::List(List::Read(items, of)),
             (Json::Array(items), _) => Self::List(List::Read(items, &Decl::Dyn)),
@@ -284,7 +300,10 @@ impl<'a> Val<'a> {
     fn read_text(text: &'a str, decl: &Decl) -> Self {
         let read = match decl {
             Decl::Timestamp | Decl::Duration if text.len() > LONGEST_TIME => None,
-            Decl::Bytes => STANDARD.decode(text).ok().map(|bytes| Self::Bytes(bytes.into())),
+            Decl::Bytes => STANDARD
+                .decode(text)
+                .ok()
+                .map(|bytes| Self::Bytes(bytes.into())),
             Decl::Timestamp => Moment::read(text).map(Self::Timestamp),
             Decl::Duration => go_duration::parse(text).map(Self::Duration),
             _ => None,
@@ -328,7 +347,11 @@ impl<'a> Val<'a> {
     where
         'a: 'v,
     {
-        values.into_iter().map(Self::depth).max().unwrap_or_default()
+        values
+            .into_iter()
+            .map(Self::depth)
+            .max()
+            .unwrap_or_default()
     }
 
     pub(crate) fn size(size: usize) -> Self {
@@ -368,15 +391,23 @@ impl<'a> Val<'a> {
             (Self::Null, Self::Null) => true,
             (Self::Bool(one), Self::Bool(two)) => one == two,
             (Self::Bytes(one), Self::Bytes(two)) => one == two,
-            (Self::Type(one), Self::Type(two)) | (Self::Format(one), Self::Format(two)) => one == two,
+            (Self::Type(one), Self::Type(two)) | (Self::Format(one), Self::Format(two)) => {
+                one == two
+            }
             (Self::List(one), Self::List(two)) => {
-                one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.equals(&two))
+                one.len() == two.len()
+                    && one
+                        .iter()
+                        .zip(two.iter())
+                        .all(|(one, two)| one.equals(&two))
             }
             (Self::Map(one), Self::Map(two)) if one.is_told_apart(two) => false,
             (Self::Map(one), Self::Map(two)) => {
                 let (own, others) = (one.entries(), two.entries());
                 own.len() == others.len()
-                    && own.iter().all(|(key, value)| two.get(key).is_some_and(|other| value.equals(&other)))
+                    && own
+                        .iter()
+                        .all(|(key, value)| two.get(key).is_some_and(|other| value.equals(&other)))
             }
             (Self::Optional(one), Self::Optional(two)) => match (one, two) {
                 (Some(one), Some(two)) => one.equals(two.part()),
@@ -385,14 +416,19 @@ impl<'a> Val<'a> {
             (Self::Url(one), Self::Url(two)) => one.to_string() == two.to_string(),
             (Self::Semver(one), Self::Semver(two)) => one.compare(two).is_eq(),
             (Self::Ip(one), Self::Ip(two)) => one == two,
-            (Self::Cidr(one, bits), Self::Cidr(two, other_bits)) => one == two && bits == other_bits,
+            (Self::Cidr(one, bits), Self::Cidr(two, other_bits)) => {
+                one == two && bits == other_bits
+            }
             _ => self.compare(other) == Some(Ordering::Equal),
         }
     }
 
     /// Compares two values; `None` where they have no order.
     pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
-        #[allow(clippy::cast_precision_loss, reason = "as CEL compares numbers of different types")]
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "as CEL compares numbers of different types"
+        )]
         match (self, other) {
             (Self::Bool(one), Self::Bool(two)) => Some(one.cmp(two)),
             (Self::Int(one), Self::Int(two)) => Some(one.cmp(two)),

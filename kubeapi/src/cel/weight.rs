@@ -25,7 +25,9 @@ impl Val<'_> {
         *left = left.checked_sub(self.own_weight())?;
         match self {
             Self::List(List::Read(items, _)) => items.iter().try_for_each(|item| json(item, left)),
-            Self::List(List::Computed(items)) => items.iter().try_for_each(|item| item.take_from(left)),
+            Self::List(List::Computed(items)) => {
+                items.iter().try_for_each(|item| item.take_from(left))
+            }
             Self::Map(Map::Read(map, _) | Map::Object(map, _)) => entries(map, left),
             Self::Map(Map::Computed(map)) => map.iter().try_for_each(|(key, value)| {
                 *left = left.checked_sub(key.length() as u64 / 10)?;

@@ -16,7 +16,10 @@ pub(crate) struct WithDepth<T> {
 impl<T> WithDepth<T> {
     /// Makes a value whose deepest part has the depth `deepest`.
     pub(super) fn new(part: T, deepest: usize) -> Self {
-        Self { part, depth: 1 + deepest }
+        Self {
+            part,
+            depth: 1 + deepest,
+        }
     }
 
     pub(super) fn part(&self) -> &T {

@@ -41,7 +41,10 @@ pub(crate) fn mount(pod: &mut Value, name: &str) {
 
 fn has_mount(container: &Map<String, Value>) -> bool {
     let mounts = container.get("volumeMounts").and_then(Value::as_array);
-    mounts.into_iter().flatten().any(|mount| text_or_empty(mount, "/mountPath") == TOKEN_MOUNT_PATH)
+    mounts
+        .into_iter()
+        .flatten()
+        .any(|mount| text_or_empty(mount, "/mountPath") == TOKEN_MOUNT_PATH)
 }
 
 /// Makes the volume as the API server does.
@@ -62,7 +65,8 @@ mod tests {
     #[test]
     fn all_containers_have_it_that_have_nothing_there() {
         const NAME: &str = "kube-api-access-abcde";
-        let own = json!({"name": "own", "volumeMounts": [{"name": "x", "mountPath": TOKEN_MOUNT_PATH}]});
+        let own =
+            json!({"name": "own", "volumeMounts": [{"name": "x", "mountPath": TOKEN_MOUNT_PATH}]});
         let pod = json!({"spec": {"initContainers": [{"name": "first"}],
             "containers": [{"name": "main", "volumeMounts": []}, own.clone()]}});
         let mounted = |mut pod: Value, name: &str| {
@@ -73,7 +77,10 @@ mod tests {
         assert_eq!(found["spec"]["volumes"], json!([volume(NAME)]));
         let expected = json!([{"name": NAME, "mountPath": TOKEN_MOUNT_PATH, "readOnly": true}]);
         for place in ["/spec/initContainers/0", "/spec/containers/0"] {
-            assert_eq!(found.pointer(&format!("{place}/volumeMounts")), Some(&expected));
+            assert_eq!(
+                found.pointer(&format!("{place}/volumeMounts")),
+                Some(&expected)
+            );
         }
         assert_eq!(found["spec"]["containers"][1], own);
         assert_eq!(mounted(found.clone(), "kube-api-access-other"), found);

@@ -22,15 +22,34 @@ pub(super) fn job(spec: &mut Map<String, Value>) {
     }
     default_to(spec, "parallelism", 1);
     let per_index = spec.contains_key("backoffLimitPerIndex");
-    default_to(spec, "backoffLimit", if per_index { i64::from(i32::MAX) } else { BACKOFF_LIMIT });
+    default_to(
+        spec,
+        "backoffLimit",
+        if per_index {
+            i64::from(i32::MAX)
+        } else {
+            BACKOFF_LIMIT
+        },
+    );
     default_text(spec, "completionMode", "NonIndexed");
     default_to(spec, "suspend", false);
     default_to(spec, "manualSelector", false);
-    let has_policy = spec.get("podFailurePolicy").is_some_and(|policy| !policy.is_null());
-    default_text(spec, "podReplacementPolicy", if has_policy { "Failed" } else { "TerminatingOrFailed" });
+    let has_policy = spec
+        .get("podFailurePolicy")
+        .is_some_and(|policy| !policy.is_null());
+    default_text(
+        spec,
+        "podReplacementPolicy",
+        if has_policy {
+            "Failed"
+        } else {
+            "TerminatingOrFailed"
+        },
+    );
     if let Some(Value::Object(policy)) = spec.get_mut("podFailurePolicy") {
         for rule in maps(policy, "rules") {
-            maps(rule, "onPodConditions").for_each(|condition| default_text(condition, "status", "True"));
+            maps(rule, "onPodConditions")
+                .for_each(|condition| default_text(condition, "status", "True"));
         }
     }
     workload::pods(child(spec, "template"));
@@ -50,7 +69,10 @@ pub(super) fn select_own_pods(job: &mut Value) {
     let uid = text_or_empty(job, "/metadata/uid").to_owned();
     let name = text_or_empty(job, "/metadata/name").to_owned();
     let spec = child(as_map(job), "spec");
-    let manual = spec.get("manualSelector").and_then(Value::as_bool).unwrap_or(false);
+    let manual = spec
+        .get("manualSelector")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
     let labels = child(child(child(spec, "template"), "metadata"), "labels");
     if !manual {
         labels.insert(CONTROLLER_UID_LABEL.into(), uid.as_str().into());

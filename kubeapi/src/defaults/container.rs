@@ -8,7 +8,11 @@ use crate::object::{child, default_to};
 pub(super) fn fill(container: &mut Map<String, Value>, host_network: bool) {
     default_text(container, "terminationMessagePath", "/dev/termination-log");
     default_text(container, "terminationMessagePolicy", "File");
-    let policy = if is_latest(text_at(container, "image")) { "Always" } else { "IfNotPresent" };
+    let policy = if is_latest(text_at(container, "image")) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
     default_text(container, "imagePullPolicy", policy);
     default_to(container, "resources", json!({}));
     for port in maps(container, "ports") {
@@ -28,16 +32,21 @@ pub(super) fn fill(container: &mut Map<String, Value>, host_network: bool) {
         }
     }
     for hook in ["postStart", "preStop"] {
-        if let Some(hook) = map_at(container, "lifecycle").and_then(|lifecycle| map_at(lifecycle, hook)) {
+        if let Some(hook) =
+            map_at(container, "lifecycle").and_then(|lifecycle| map_at(lifecycle, hook))
+        {
             fill_http(hook);
         }
     }
 }
 
 fn fill_probe(probe: &mut Map<String, Value>) {
-    for (key, value) in
-        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-    {
+    for (key, value) in [
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ] {
         default_number(probe, key, value);
     }
     fill_http(probe);
@@ -55,8 +64,12 @@ fn fill_http(handler: &mut Map<String, Value>) {
 
 /// Sets each missing request to its limit.
 pub(super) fn fill_requests(container: &mut Map<String, Value>) {
-    let Some(resources) = map_at(container, "resources") else { return };
-    let limits = map_at(resources, "limits").map(|limits| limits.clone()).unwrap_or_default();
+    let Some(resources) = map_at(container, "resources") else {
+        return;
+    };
+    let limits = map_at(resources, "limits")
+        .map(|limits| limits.clone())
+        .unwrap_or_default();
     if limits.is_empty() {
         return;
     }
@@ -69,7 +82,11 @@ pub(super) fn fill_requests(container: &mut Map<String, Value>) {
 /// Reports whether the image's tag is `latest`, given or implied.
 fn is_latest(image: &str) -> bool {
     let name = image.rsplit('/').next().unwrap_or(image);
-    let tag = name.split_once('@').map_or(name, |(name, _)| name).split_once(':').map(|(_, tag)| tag);
+    let tag = name
+        .split_once('@')
+        .map_or(name, |(name, _)| name)
+        .split_once(':')
+        .map(|(_, tag)| tag);
     match tag {
         Some(tag) => tag == "latest",
         None => !name.is_empty() && !name.contains('@'),

@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 use super::fields::{default_number, default_text, map_at, maps, text_at};
 
 pub(super) fn claim(spec: &mut Map<String, Value>) {
-    let Some(devices) = map_at(spec, "devices") else { return };
+    let Some(devices) = map_at(spec, "devices") else {
+        return;
+    };
     for request in maps(devices, "requests") {
         if let Some(exactly) = map_at(request, "exactly") {
             count(exactly);

@@ -8,11 +8,19 @@ use crate::object::default_to;
 /// Sets the default limit of containers to the maximum, and the default request to the default limit or else the minimum.
 pub(super) fn range(spec: &mut Map<String, Value>) {
     for limit in maps(spec, "limits").filter(|limit| text_at(limit, "type") == "Container") {
-        for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
-            let Some(amounts) = map_at(limit, from).cloned() else { continue };
+        for (to, from) in [
+            ("default", "max"),
+            ("defaultRequest", "default"),
+            ("defaultRequest", "min"),
+        ] {
+            let Some(amounts) = map_at(limit, from).cloned() else {
+                continue;
+            };
             default_to(limit, to, json!({}));
             if let Some(defaults) = map_at(limit, to) {
-                amounts.into_iter().for_each(|(name, amount)| default_to(defaults, &name, amount));
+                amounts
+                    .into_iter()
+                    .for_each(|(name, amount)| default_to(defaults, &name, amount));
             }
         }
     }

@@ -32,7 +32,9 @@ use fields::{default_text, text_at};
 /// The defaults of a schema make the object larger than may be stored.
 pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge> {
     use Builtin as B;
-    let Some(builtin) = kind.builtin else { return custom(kind, object) };
+    let Some(builtin) = kind.builtin else {
+        return custom(kind, object);
+    };
     let is_mirror = builtin == B::Pod && is_mirror(object);
     let map = as_map(object);
     match builtin {
@@ -180,7 +182,9 @@ fn namespace(namespace: &mut Map<String, Value>) {
 /// Adds the finalizer that whoever empties namespaces takes away.
 fn namespace_finalizer(namespace: &mut Value) {
     const OWN: &str = "kubernetes";
-    let finalizers = child(as_map(namespace), "spec").entry("finalizers").or_insert_with(|| json!([]));
+    let finalizers = child(as_map(namespace), "spec")
+        .entry("finalizers")
+        .or_insert_with(|| json!([]));
     match finalizers {
         Value::Array(list) if list.iter().any(|known| known == OWN) => {}
         Value::Array(list) => list.push(OWN.into()),
@@ -193,7 +197,9 @@ fn node(node: &mut Map<String, Value>) {
     if let Some(Value::Object(spec)) = node.get_mut("spec") {
         pod_ranges(spec);
     }
-    let Some(Value::Object(status)) = node.get_mut("status") else { return };
+    let Some(Value::Object(status)) = node.get_mut("status") else {
+        return;
+    };
     if let Some(capacity) = status.get("capacity").cloned() {
         default_to(status, "allocatable", capacity);
     }
@@ -201,9 +207,14 @@ fn node(node: &mut Map<String, Value>) {
 
 /// Makes a node's range and its list of ranges agree: the range is the first of the list, and decides if both differ.
 fn pod_ranges(spec: &mut Map<String, Value>) {
-    let first = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).cloned();
-    let given =
-        spec.get("podCIDR").filter(|range| range.as_str().is_some_and(|range| !range.is_empty())).cloned();
+    let first = spec
+        .get("podCIDRs")
+        .and_then(|ranges| ranges.get(0))
+        .cloned();
+    let given = spec
+        .get("podCIDR")
+        .filter(|range| range.as_str().is_some_and(|range| !range.is_empty()))
+        .cloned();
     match (given, first) {
         (Some(given), first) if first.as_ref() != Some(&given) => {
             spec.insert("podCIDRs".into(), json!([given]));

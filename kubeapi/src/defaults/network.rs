@@ -9,12 +9,18 @@ pub(super) fn service(spec: &mut Map<String, Value>) {
     default_text(spec, "sessionAffinity", "None");
     default_text(spec, "type", "ClusterIP");
     if text_at(spec, "sessionAffinity") == "ClientIP" {
-        default_to(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}));
+        default_to(
+            spec,
+            "sessionAffinityConfig",
+            json!({"clientIP": {"timeoutSeconds": 10_800}}),
+        );
     }
     for port in maps(spec, "ports") {
         default_text(port, "protocol", "TCP");
         if let Some(number) = port.get("port").cloned() {
-            let unset = port.get("targetPort").is_some_and(|target| target == 0 || target == "");
+            let unset = port
+                .get("targetPort")
+                .is_some_and(|target| target == 0 || target == "");
             if unset {
                 port.shift_remove("targetPort");
             }
@@ -57,8 +63,15 @@ pub(super) fn slice(slice: &mut Map<String, Value>) {
 }
 
 pub(super) fn policy(policy: &mut Map<String, Value>) {
-    let egress = policy.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-    let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    let egress = policy
+        .get("egress")
+        .and_then(Value::as_array)
+        .is_some_and(|rules| !rules.is_empty());
+    let types = if egress {
+        json!(["Ingress", "Egress"])
+    } else {
+        json!(["Ingress"])
+    };
     default_to(policy, "podSelector", json!({}));
     default_to(policy, "policyTypes", types);
     for direction in ["ingress", "egress"] {

@@ -20,7 +20,10 @@ pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
         service_account(spec);
     }
     priority(spec);
-    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+    for taint in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
         tolerate(spec, taint);
     }
 }
@@ -42,7 +45,10 @@ pub(super) fn template(spec: &mut Map<String, Value>) {
     default_to(spec, "terminationGracePeriodSeconds", 30);
     default_to(spec, "securityContext", json!({}));
     account_names(spec);
-    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
+    let host_network = spec
+        .get("hostNetwork")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in maps(spec, list) {
             container::fill(container, host_network && list != "ephemeralContainers");
@@ -93,7 +99,10 @@ fn volume(volume: &mut Map<String, Value>) {
     if let Some(downward) = map_at(volume, "downwardAPI") {
         fields(downward);
     }
-    for source in map_at(volume, "projected").into_iter().flat_map(|projected| maps(projected, "sources")) {
+    for source in map_at(volume, "projected")
+        .into_iter()
+        .flat_map(|projected| maps(projected, "sources"))
+    {
         if let Some(token) = map_at(source, "serviceAccountToken") {
             default_to(token, "expirationSeconds", 3600);
         }
@@ -128,8 +137,12 @@ fn tolerate(spec: &mut Map<String, Value>, taint: &str) {
 /// Sets the status of a new pod.
 pub(super) fn status(pod: &Value) -> Value {
     let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
-    let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
-    if gates.is_some_and(|gates| !gates.is_empty()) && text_or_empty(pod, "/spec/nodeName").is_empty() {
+    let gates = pod
+        .pointer("/spec/schedulingGates")
+        .and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty())
+        && text_or_empty(pod, "/spec/nodeName").is_empty()
+    {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",

@@ -45,7 +45,9 @@ pub(super) fn webhooks(configuration: &mut Map<String, Value>, mutating: bool) {
         if mutating {
             default_text(webhook, "reinvocationPolicy", "Never");
         }
-        if let Some(service) = map_at(webhook, "clientConfig").and_then(|client| map_at(client, "service")) {
+        if let Some(service) =
+            map_at(webhook, "clientConfig").and_then(|client| map_at(client, "service"))
+        {
             default_to(service, "port", 443);
         }
         maps(webhook, "rules").for_each(|rule| default_text(rule, "scope", "*"));

@@ -17,7 +17,10 @@ pub(super) fn written(secret: &mut Map<String, Value>) {
     if let Some(Value::Object(texts)) = secret.shift_remove("stringData") {
         let data = child(secret, "data");
         for (key, text) in texts {
-            data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+            data.insert(
+                key,
+                STANDARD.encode(text.as_str().unwrap_or_default()).into(),
+            );
         }
     }
 }

@@ -27,7 +27,11 @@ pub(super) fn driver(spec: &mut Map<String, Value>) {
     default_to(spec, "podInfoOnMount", false);
     default_to(spec, "storageCapacity", false);
     default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
-    default_to(spec, "volumeLifecycleModes", serde_json::json!(["Persistent"]));
+    default_to(
+        spec,
+        "volumeLifecycleModes",
+        serde_json::json!(["Persistent"]),
+    );
     default_to(spec, "requiresRepublish", false);
     default_to(spec, "seLinuxMount", false);
 }

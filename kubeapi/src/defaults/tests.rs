@@ -10,7 +10,11 @@ mod workloads;
 
 fn filled(plural: &str, mut object: Value) -> Value {
     let registry = Registry::builtin();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
     fill(kind, &mut object).unwrap();
     let mut again = object.clone();
     fill(kind, &mut again).unwrap();
@@ -20,7 +24,11 @@ fn filled(plural: &str, mut object: Value) -> Value {
 
 fn begun(plural: &str, mut object: Value) -> Value {
     let registry = Registry::builtin();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
     begin(kind, &mut object);
     object
 }
@@ -69,22 +77,35 @@ fn a_pod_of_many_parts() {
 fn services_and_endpoints() {
     let service = |spec| filled("services", json!({"spec": spec}));
     let objects = [
-        service(json!({"ports": [{"port": 80}, {"port": 81, "targetPort": "web", "protocol": "UDP"}]})),
+        service(
+            json!({"ports": [{"port": 80}, {"port": 81, "targetPort": "web", "protocol": "UDP"}]}),
+        ),
         service(json!({"clusterIP": "None"})),
         service(json!({"type": "LoadBalancer", "sessionAffinity": "ClientIP"})),
         service(json!({"type": "ExternalName", "externalName": "example.com"})),
         filled("endpoints", json!({"subsets": [{"ports": [{"port": 80}]}]})),
-        filled("endpointslices", json!({"ports": [{"port": 80}, {"name": "x", "protocol": "UDP"}]})),
+        filled(
+            "endpointslices",
+            json!({"ports": [{"port": 80}, {"name": "x", "protocol": "UDP"}]}),
+        ),
     ];
     insta::assert_json_snapshot!(objects);
 }
 
 #[test]
 fn texts_of_a_secret_become_data() {
-    let secret =
-        filled("secrets", json!({"data": {"a": "QQ==", "b": "Qg=="}, "stringData": {"b": "C", "c": ""}}));
-    assert_eq!(secret, json!({"data": {"a": "QQ==", "b": "Qw==", "c": ""}, "type": "Opaque"}));
-    assert_eq!(filled("configmaps", json!({"data": {}})), json!({"data": {}}));
+    let secret = filled(
+        "secrets",
+        json!({"data": {"a": "QQ==", "b": "Qg=="}, "stringData": {"b": "C", "c": ""}}),
+    );
+    assert_eq!(
+        secret,
+        json!({"data": {"a": "QQ==", "b": "Qw==", "c": ""}, "type": "Opaque"})
+    );
+    assert_eq!(
+        filled("configmaps", json!({"data": {}})),
+        json!({"data": {}})
+    );
 }
 
 #[test]
@@ -111,41 +132,74 @@ fn kinds_from_definitions_have_the_defaults_of_their_schema() {
     let mut object = json!({"spec": {}, "status": {"seen": true}});
     fill(kind, &mut object).unwrap();
     begin(kind, &mut object);
-    assert_eq!(object, json!({"spec": {"size": 3}, "metadata": {"generation": 1}}));
+    assert_eq!(
+        object,
+        json!({"spec": {"size": 3}, "metadata": {"generation": 1}})
+    );
 }
 
 #[test]
 fn new_objects_begin_with_their_status() {
     let claimed = json!({"status": {"phase": "Running"}});
     let namespace = begun("namespaces", claimed.clone());
-    assert_eq!(namespace, json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}));
+    assert_eq!(
+        namespace,
+        json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+    );
     let pod = begun("pods", claimed);
-    assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    assert_eq!(
+        pod["status"],
+        json!({"phase": "Pending", "qosClass": "BestEffort"})
+    );
     assert_eq!(pod["metadata"]["generation"], 1);
-    let gated = begun("pods", json!({"spec": {"schedulingGates": [{"name": "x"}]}}));
-    assert_eq!(gated["status"]["conditions"][0]["reason"], "SchedulingGated");
+    let gated = begun(
+        "pods",
+        json!({"spec": {"schedulingGates": [{"name": "x"}]}}),
+    );
+    assert_eq!(
+        gated["status"]["conditions"][0]["reason"],
+        "SchedulingGated"
+    );
     let node = json!({"status": {"capacity": {"cpu": "4"}}});
-    assert_eq!(begun("nodes", node.clone()), node, "nodes are registered with a status");
-    assert_eq!(begun("services", json!({}))["status"], json!({"loadBalancer": {}}));
+    assert_eq!(
+        begun("nodes", node.clone()),
+        node,
+        "nodes are registered with a status"
+    );
+    assert_eq!(
+        begun("services", json!({}))["status"],
+        json!({"loadBalancer": {}})
+    );
 }
 
 #[test]
 fn the_quality_of_service_follows_from_the_resources() {
     let pod = |resources: &[Value]| {
-        let containers: Vec<_> = resources.iter().map(|resources| json!({"resources": resources})).collect();
+        let containers: Vec<_> = resources
+            .iter()
+            .map(|resources| json!({"resources": resources}))
+            .collect();
         json!({"spec": {"containers": containers}})
     };
-    let full =
-        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}});
+    let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}});
     let cases = [
         (pod(&[json!({})]), "BestEffort"),
-        (pod(&[json!({"limits": {"example.com/gpu": "1"}})]), "BestEffort"),
+        (
+            pod(&[json!({"limits": {"example.com/gpu": "1"}})]),
+            "BestEffort",
+        ),
         (pod(&[json!({"requests": {"cpu": "0"}})]), "BestEffort"),
         (pod(&[json!({"requests": {"cpu": "1m"}})]), "Burstable"),
         (pod(&[json!({"limits": {"cpu": "1"}})]), "Burstable"),
-        (pod(&[json!({"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "1m"}})]), "Burstable"),
+        (
+            pod(&[json!({"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "1m"}})]),
+            "Burstable",
+        ),
         (pod(&[full.clone(), json!({})]), "Burstable"),
-        (pod(&[json!({"limits": {"cpu": "1", "memory": "1Gi"}})]), "Guaranteed"),
+        (
+            pod(&[json!({"limits": {"cpu": "1", "memory": "1Gi"}})]),
+            "Guaranteed",
+        ),
         (pod(&[full.clone(), full]), "Guaranteed"),
     ];
     for (pod, expected) in cases {

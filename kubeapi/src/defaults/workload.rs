@@ -41,10 +41,16 @@ pub(super) fn replica_set(spec: &mut Map<String, Value>) {
 pub(super) fn replication_controller(controller: &mut Map<String, Value>) {
     let spec = child(controller, "spec");
     default_to(spec, "replicas", 1);
-    let Some(template) = map_at(spec, "template") else { return };
+    let Some(template) = map_at(spec, "template") else {
+        return;
+    };
     pods(template);
-    let labels = template.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
-    if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
+    let labels = template
+        .get("metadata")
+        .and_then(|metadata| metadata.get("labels"))
+        .cloned();
+    if let Some(labels) =
+        labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
     {
         default_to(spec, "selector", labels.clone());
         default_to(child(controller, "metadata"), "labels", labels);

@@ -32,19 +32,37 @@ fn walk(schema: &Value, path: &str, must_be_pruned: bool, causes: &mut Vec<Cause
         let field = format!("{path}.default");
         let compiled = Structural::new(schema);
         if must_be_pruned && is_unpruned(&compiled, default) {
-            causes.push(Cause::invalid(field.as_str(), default, "must not have unknown fields"));
+            causes.push(Cause::invalid(
+                field.as_str(),
+                default,
+                "must not have unknown fields",
+            ));
         }
         match compiled.check_all(default, None) {
             Ok(found) => causes.extend(found.causes.into_iter().map(|cause| cause.at(&field))),
             Err(DeadlineExceeded) => {
-                causes.push(Cause::invalid(field, default, "takes too long to be checked"));
+                causes.push(Cause::invalid(
+                    field,
+                    default,
+                    "takes too long to be checked",
+                ));
             }
         }
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         walk(items, &format!("{path}.items"), must_be_pruned, causes);
     }
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        walk(property, &format!("{path}.properties[{name}]"), must_be_pruned, causes);
+    for (name, property) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        walk(
+            property,
+            &format!("{path}.properties[{name}]"),
+            must_be_pruned,
+            causes,
+        );
     }
 }

@@ -7,18 +7,33 @@ use crate::{
     structural_schema::{RuleFault, check_rules, valid_field_path},
 };
 
-const REASONS: [&str; 4] =
-    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
 
 fn rules<'a>(schema: &'a Value, path: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
     let path = path.to_owned();
-    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-    rules.enumerate().map(move |(index, rule)| (format!("{path}.x-kubernetes-validations[{index}]"), rule))
+    let rules = schema
+        .get("x-kubernetes-validations")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    rules
+        .enumerate()
+        .map(move |(index, rule)| (format!("{path}.x-kubernetes-validations[{index}]"), rule))
 }
 
 /// Compiles the rules of the schema at `path`; `uncorrelatable` is the path of an enclosing list whose items cannot be correlated with
 /// old ones.
-pub(super) fn check(schema: &Value, path: &str, is_root: bool, uncorrelatable: Option<&str>) -> Vec<Cause> {
+pub(super) fn check(
+    schema: &Value,
+    path: &str,
+    is_root: bool,
+    uncorrelatable: Option<&str>,
+) -> Vec<Cause> {
     let faults = rules(schema, path).flat_map(|(path, rule)| {
         let faults = check_rules(schema, rule, is_root, uncorrelatable).into_iter();
         faults.map(move |RuleFault { part, value, why }| {
@@ -31,7 +46,9 @@ pub(super) fn check(schema: &Value, path: &str, is_root: bool, uncorrelatable: O
 
 /// Checks the texts of the rules of the schema at `path`, without compiling them.
 pub(super) fn texts(schema: &Value, path: &str) -> Vec<Cause> {
-    rules(schema, path).flat_map(|(path, rule)| texts_of(schema, rule, &path)).collect()
+    rules(schema, path)
+        .flat_map(|(path, rule)| texts_of(schema, rule, &path))
+        .collect()
 }
 
 fn texts_of(schema: &Value, rule: &Value, path: &str) -> Vec<Cause> {
@@ -48,14 +65,20 @@ fn texts_of(schema: &Value, rule: &Value, path: &str) -> Vec<Cause> {
     } else if has_breaks(message.trim()) {
         causes.push(Cause::invalid(at("message"), &message.into(), NO_BREAKS));
     } else if has_breaks(source) && message.trim().is_empty() {
-        causes.push(Cause::required(at("message"), "message must be specified if rule contains line breaks"));
+        causes.push(Cause::required(
+            at("message"),
+            "message must be specified if rule contains line breaks",
+        ));
     }
     let expression = text(rule, "messageExpression");
     if !expression.is_empty() && expression.trim().is_empty() {
         let why = "messageExpression must be non-empty if specified";
         causes.push(Cause::required(at("messageExpression"), why));
     }
-    if let Some(reason) = rule.get("reason").filter(|reason| !REASONS.iter().any(|known| *reason == known)) {
+    if let Some(reason) = rule
+        .get("reason")
+        .filter(|reason| !REASONS.iter().any(|known| *reason == known))
+    {
         causes.push(Cause::unsupported(at("reason"), reason, &REASONS));
     }
     let field = text(rule, "fieldPath");

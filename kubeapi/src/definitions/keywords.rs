@@ -30,7 +30,11 @@ pub(super) fn check(schema: &Value, path: &str, ratchets: &Ratchets) -> Vec<Caus
         no_default: None,
         uncorrelatable: None,
     };
-    let mut walk = Walk { ratchets, causes: Vec::new(), of_rules: Vec::new() };
+    let mut walk = Walk {
+        ratchets,
+        causes: Vec::new(),
+        of_rules: Vec::new(),
+    };
     walk.node(schema, path, &place);
     causes.extend(walk.causes);
     causes.extend(walk.of_rules);
@@ -67,7 +71,11 @@ impl Walk<'_> {
         self.causes.extend(unsupported(schema, path, place));
         for (step, inner) in inner(schema) {
             let keyword = step.split('[').next().unwrap_or_default();
-            self.node(inner, &format!("{path}.{step}"), &place.of(schema, (path, keyword, &step)));
+            self.node(
+                inner,
+                &format!("{path}.{step}"),
+                &place.of(schema, (path, keyword, &step)),
+            );
         }
         self.causes.extend(list_types::check(
             schema,
@@ -77,7 +85,12 @@ impl Walk<'_> {
         self.causes.extend(expressions::texts(schema, path));
         if place.has_rules && self.causes.len() == before {
             let uncorrelatable = place.uncorrelatable.as_deref();
-            self.of_rules.extend(expressions::check(schema, path, place.is_root, uncorrelatable));
+            self.of_rules.extend(expressions::check(
+                schema,
+                path,
+                place.is_root,
+                uncorrelatable,
+            ));
         }
     }
 }
@@ -85,7 +98,10 @@ impl Walk<'_> {
 impl Place {
     /// Returns the place of a schema within.
     fn of(&self, schema: &Value, (path, keyword, step): (&str, &str, &str)) -> Self {
-        let mut place = Self { is_root: false, ..self.clone() };
+        let mut place = Self {
+            is_root: false,
+            ..self.clone()
+        };
         let uncorrelatable = || Some(path.to_owned());
         match keyword {
             "additionalProperties" => {
@@ -98,7 +114,9 @@ impl Place {
                 if text_or_empty(schema, "/x-kubernetes-map-type") == "atomic" {
                     place.uncorrelatable = place.uncorrelatable.or_else(uncorrelatable);
                 }
-                let name = step.strip_prefix("properties[").and_then(|step| step.strip_suffix(']'));
+                let name = step
+                    .strip_prefix("properties[")
+                    .and_then(|step| step.strip_suffix(']'));
                 let name = name.filter(|name| matches!(*name, "metadata" | "kind" | "apiVersion"));
                 if let Some(name) =
                     name.filter(|_| self.is_root || flag(schema, "x-kubernetes-embedded-resource"))
@@ -134,14 +152,26 @@ fn unsupported(schema: &Value, path: &str, place: &Place) -> Vec<Cause> {
     let mut causes = Vec::new();
     let type_ = text_or_empty(schema, "/type");
     if !type_.is_empty() && !TYPES.contains(&type_) {
-        causes.push(Cause::unsupported(format!("{path}.type"), &type_.into(), &TYPES));
+        causes.push(Cause::unsupported(
+            format!("{path}.type"),
+            &type_.into(),
+            &TYPES,
+        ));
     }
-    let mut forbid = |name: &str, why: &str| causes.push(Cause::forbidden(format!("{path}.{name}"), why));
+    let mut forbid =
+        |name: &str, why: &str| causes.push(Cause::forbidden(format!("{path}.{name}"), why));
     if let (true, Some(reason)) = (is_set(schema, "default"), &place.no_default) {
         forbid("default", &format!("must not be set {reason}"));
     }
     // those of nothing are refused as well, where the API server cannot tell them from absent ones
-    for name in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+    for name in [
+        "id",
+        "additionalItems",
+        "patternProperties",
+        "definitions",
+        "dependencies",
+        "$ref",
+    ] {
         let is_there = is_set(schema, name)
             || matches!(name, "additionalItems" | "$ref" | "dependencies")
                 && schema.get(name).is_some_and(|value| !value.is_null());
@@ -150,21 +180,36 @@ fn unsupported(schema: &Value, path: &str, place: &Place) -> Vec<Cause> {
         }
     }
     if type_ == "null" {
-        forbid("type", "type cannot be set to null, use nullable as an alternative");
+        forbid(
+            "type",
+            "type cannot be set to null, use nullable as an alternative",
+        );
     }
-    if schema.get("items").is_some_and(|items| items.as_array().is_some_and(|items| !items.is_empty())) {
+    if schema
+        .get("items")
+        .is_some_and(|items| items.as_array().is_some_and(|items| !items.is_empty()))
+    {
         forbid("items", "items must be a schema object and not an array");
     }
     if place.is_in_metadata && flag(schema, "x-kubernetes-embedded-resource") {
-        forbid("x-kubernetes-embedded-resource", "must not be used inside of resource meta");
+        forbid(
+            "x-kubernetes-embedded-resource",
+            "must not be used inside of resource meta",
+        );
     }
     if flag(schema, "uniqueItems") {
-        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        let why =
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         forbid("uniqueItems", why);
     }
-    let rest = schema.get("additionalProperties").filter(|rest| !rest.is_null());
+    let rest = schema
+        .get("additionalProperties")
+        .filter(|rest| !rest.is_null());
     if is_set(schema, "properties") && rest.is_some_and(|rest| rest != &Value::Bool(true)) {
-        forbid("additionalProperties", "additionalProperties and properties are mutual exclusive");
+        forbid(
+            "additionalProperties",
+            "additionalProperties and properties are mutual exclusive",
+        );
     }
     causes
 }

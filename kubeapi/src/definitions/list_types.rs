@@ -15,18 +15,32 @@ const KEEPS_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Returns what is invalid in the schema at `path`, without those within. `atomic_sets`: items of sets must be atomic; `sure_keys`: keys of
 /// lists must be there.
-pub(super) fn check(schema: &Value, path: &str, (atomic_sets, sure_keys): (bool, bool)) -> Vec<Cause> {
+pub(super) fn check(
+    schema: &Value,
+    path: &str,
+    (atomic_sets, sure_keys): (bool, bool),
+) -> Vec<Cause> {
     let mut causes = Vec::new();
     if schema.get(KEEPS_UNKNOWN) == Some(&Value::Bool(false)) {
         let field = format!("{path}.{KEEPS_UNKNOWN}");
-        causes.push(Cause::invalid(field, &false.into(), "must be true or undefined"));
+        causes.push(Cause::invalid(
+            field,
+            &false.into(),
+            "must be true or undefined",
+        ));
     }
-    let (list_type, map_type) =
-        (text(schema, "/x-kubernetes-list-type"), text(schema, "/x-kubernetes-map-type"));
+    let (list_type, map_type) = (
+        text(schema, "/x-kubernetes-list-type"),
+        text(schema, "/x-kubernetes-map-type"),
+    );
     causes.extend(map_type.and_then(|_| needs_type(schema, path, "object", MAP_TYPE)));
     if let Some(other) = map_type.filter(|type_| !matches!(*type_, "atomic" | "granular")) {
         let field = format!("{path}.{MAP_TYPE}");
-        causes.push(Cause::unsupported(field, &other.into(), &["atomic", "granular"]));
+        causes.push(Cause::unsupported(
+            field,
+            &other.into(),
+            &["atomic", "granular"],
+        ));
     }
     match list_type.and_then(|_| needs_type(schema, path, "array", LIST_TYPE)) {
         Some(cause) => causes.push(cause),
@@ -35,7 +49,11 @@ pub(super) fn check(schema: &Value, path: &str, (atomic_sets, sure_keys): (bool,
     }
     let field = format!("{path}.{LIST_TYPE}");
     if let Some(other) = list_type.filter(|type_| !matches!(*type_, "atomic" | "set" | "map")) {
-        causes.push(Cause::unsupported(field.as_str(), &other.into(), &["atomic", "set", "map"]));
+        causes.push(Cause::unsupported(
+            field.as_str(),
+            &other.into(),
+            &["atomic", "set", "map"],
+        ));
     }
     if !items(schema, "/x-kubernetes-list-map-keys").is_empty() && list_type != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
@@ -80,7 +98,11 @@ pub(super) fn item_of_set(schema: &Value, path: &str) -> Option<Cause> {
         "object" if is_faulty(MAP_TYPE, false) => MAP_TYPE,
         _ => return None,
     };
-    Some(Cause::invalid(format!("{path}.items.{keyword}"), &list_type, why))
+    Some(Cause::invalid(
+        format!("{path}.items.{keyword}"),
+        &list_type,
+        why,
+    ))
 }
 
 fn of_map(schema: &Value, path: &str) -> Vec<Cause> {
@@ -88,7 +110,10 @@ fn of_map(schema: &Value, path: &str) -> Vec<Cause> {
     let keys = items(schema, "/x-kubernetes-list-map-keys");
     let field = format!("{path}.{KEYS}");
     if keys.is_empty() {
-        causes.push(Cause::required(field.as_str(), "must not be empty if x-kubernetes-list-type is map"));
+        causes.push(Cause::required(
+            field.as_str(),
+            "must not be empty if x-kubernetes-list-type is map",
+        ));
     }
     let item = match schema.get("items") {
         None | Some(Value::Null) => {
@@ -106,13 +131,20 @@ fn of_map(schema: &Value, path: &str) -> Vec<Cause> {
     let type_ = text_or_empty(item, "/type");
     if type_ != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(format!("{path}.items.type"), &type_.into(), why));
+        causes.push(Cause::invalid(
+            format!("{path}.items.type"),
+            &type_.into(),
+            why,
+        ));
         return causes;
     }
     let all = Value::from(keys.to_vec());
     for (index, key) in keys.iter().enumerate() {
         let name = key.as_str().unwrap_or_default();
-        match item.get("properties").and_then(|properties| properties.get(name)) {
+        match item
+            .get("properties")
+            .and_then(|properties| properties.get(name))
+        {
             Some(property) if matches!(text_or_empty(property, "/type"), "array" | "object") => {
                 let field = format!("{path}.items.properties[{name}].type");
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
@@ -125,7 +157,11 @@ fn of_map(schema: &Value, path: &str) -> Vec<Cause> {
             }
         }
         if keys.iter().take(index).any(|before| before == key) {
-            causes.push(Cause::invalid(field.as_str(), &all, "must not contain duplicate entries"));
+            causes.push(Cause::invalid(
+                field.as_str(),
+                &all,
+                "must not contain duplicate entries",
+            ));
         }
     }
     causes
@@ -134,7 +170,9 @@ fn of_map(schema: &Value, path: &str) -> Vec<Cause> {
 /// Returns the faults of items of sets and of maps by key: those that may be null, and keys that may be absent.
 pub(super) fn keys(schema: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let Some(item) = schema.get("items").filter(|items| items.is_object()) else { return causes };
+    let Some(item) = schema.get("items").filter(|items| items.is_object()) else {
+        return causes;
+    };
     let list_type = text_or_empty(schema, "/x-kubernetes-list-type");
     if !matches!(list_type, "set" | "map") {
         return causes;
@@ -148,11 +186,16 @@ pub(super) fn keys(schema: &Value, path: &str) -> Vec<Cause> {
     }
     for key in items(schema, "/x-kubernetes-list-map-keys") {
         let name = key.as_str().unwrap_or_default();
-        let Some(property) = item.get("properties").and_then(|properties| properties.get(name)) else {
+        let Some(property) = item
+            .get("properties")
+            .and_then(|properties| properties.get(name))
+        else {
             continue;
         };
         let field = |part: &str| format!("{path}.items.properties[{name}].{part}");
-        let has_default = property.get("default").is_some_and(|default| !default.is_null());
+        let has_default = property
+            .get("default")
+            .is_some_and(|default| !default.is_null());
         if !items(item, "/required").contains(key) && !has_default {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             causes.push(Cause::required(field("default"), why));

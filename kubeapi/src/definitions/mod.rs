@@ -50,7 +50,10 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
         }
         refresh(api).await
     };
-    api.definitions_loaded().get_or_try_init(load).await.map(drop)
+    api.definitions_loaded()
+        .get_or_try_init(load)
+        .await
+        .map(drop)
 }
 
 /// Updates the status of all definitions, and serves the accepted ones.
@@ -68,10 +71,22 @@ pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
 
 /// Runs one round; returns whether nothing is left to do.
 async fn round(api: &Api) -> Result<bool, StatusError> {
-    let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(true) };
-    let scope = Scope { resource: kind.resource().clone(), namespace: None };
+    let Some(kind) = api
+        .registry()
+        .of(Builtin::CustomResourceDefinition)
+        .cloned()
+    else {
+        return Ok(true);
+    };
+    let scope = Scope {
+        resource: kind.resource().clone(),
+        namespace: None,
+    };
     let stored = api.store().list(&scope, &Page::default()).await?.items;
-    let mut standing = stored.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
+    let mut standing = stored
+        .iter()
+        .map(Object::value)
+        .collect::<Result<Vec<_>, _>>()?;
     // the older one has the name
     standing.sort_by_cached_key(|definition| {
         let text = |pointer| text_or_empty(definition, pointer).to_owned();
@@ -86,7 +101,9 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
         }
     }
     // before anybody can read that they are established
-    let established = standing.iter().filter(|definition| conditions::is_true(definition, "Established"));
+    let established = standing
+        .iter()
+        .filter(|definition| conditions::is_true(definition, "Established"));
     api.serve(&established.filter_map(typed).collect::<Vec<_>>());
     if !changed.is_empty() {
         for definition in changed.into_iter().filter_map(|index| standing.get(index)) {
@@ -105,24 +122,41 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
 fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
     let name = text_or_empty(definition, "/metadata/name");
     CustomResourceDefinition::deserialize(definition)
-        .inspect_err(|error| tracing::error!(%error, name, "cannot read stored definition; apply it again"))
+        .inspect_err(
+            |error| tracing::error!(%error, name, "cannot read stored definition; apply it again"),
+        )
         .ok()
 }
 
 /// Stores an initial definition, unless the stored one is the same.
 async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), StatusError> {
-    let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(()) };
-    let mut new = serde_json::to_value(definition)
-        .map_err(|error| StatusError::internal(format!("a definition cannot be written: {error}")))?;
+    let Some(kind) = api
+        .registry()
+        .of(Builtin::CustomResourceDefinition)
+        .cloned()
+    else {
+        return Ok(());
+    };
+    let mut new = serde_json::to_value(definition).map_err(|error| {
+        StatusError::internal(format!("a definition cannot be written: {error}"))
+    })?;
     let map = as_map(&mut new);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
     crate::defaults::fill(&kind, &mut new)?;
-    let key = Key::new(kind.resource().clone(), "", text_or_empty(&new, "/metadata/name"));
+    let key = Key::new(
+        kind.resource().clone(),
+        "",
+        text_or_empty(&new, "/metadata/name"),
+    );
     let stored = match Store::get(&**api.store(), &key).await {
         // it is written anew as if there were none
         Err(StoreError::Damaged { .. }) => {
-            assign(metadata(&mut new), "uid", api.store().damaged_uid(&key).await?.map(Value::String));
+            assign(
+                metadata(&mut new),
+                "uid",
+                api.store().damaged_uid(&key).await?.map(Value::String),
+            );
             None
         }
         stored => stored?,
@@ -134,17 +168,36 @@ async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), St
         default_to(metadata, "generation", 1);
         as_map(&mut new).shift_remove("status");
         status::begin(&mut new);
-        return committed(api, Write { key, expect: Expect::Absent, value: Some(new) }).await;
+        return committed(
+            api,
+            Write {
+                key,
+                expect: Expect::Absent,
+                value: Some(new),
+            },
+        )
+        .await;
     };
     let mut changed = stored.value()?;
     if changed.get("spec") != new.get("spec") {
         let spec = new.get("spec").cloned().unwrap_or_else(|| json!({}));
         as_map(&mut changed).insert("spec".into(), spec);
-        let generation = changed.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let generation = changed
+            .pointer("/metadata/generation")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
         metadata(&mut changed).insert("generation".into(), (generation + 1).into());
         status::follow(&mut changed);
         let expect = Expect::Revision(stored.revision);
-        committed(api, Write { key, expect, value: Some(changed) }).await?;
+        committed(
+            api,
+            Write {
+                key,
+                expect,
+                value: Some(changed),
+            },
+        )
+        .await?;
     }
     Ok(())
 }

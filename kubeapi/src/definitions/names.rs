@@ -20,13 +20,19 @@ struct TakenNames {
 }
 
 /// Returns the definitions, by index, whose status changes, with the new state. Earlier ones have precedence.
-pub(super) fn decided(registry: &Registry, definitions: &[Value], now: &str) -> Vec<(usize, Value)> {
+pub(super) fn decided(
+    registry: &Registry,
+    definitions: &[Value],
+    now: &str,
+) -> Vec<(usize, Value)> {
     // without the schemas, which can be large
     let mut standing: Vec<_> = definitions.iter().map(named).collect();
     let mut changed = Vec::new();
     for index in 0..standing.len() {
         let taken = taken(registry, &standing, index);
-        let Some(definition) = standing.get_mut(index) else { continue };
+        let Some(definition) = standing.get_mut(index) else {
+            continue;
+        };
         let before = definition.get("status").cloned();
         decide(definition, &taken, now);
         let after = definition.get("status").cloned();
@@ -47,21 +53,34 @@ fn named(definition: &Value) -> Value {
 
 /// Returns the names of the other kinds in the group of the definition at `index`.
 fn taken(registry: &Registry, definitions: &[Value], index: usize) -> TakenNames {
-    let group = definitions.get(index).map(|definition| text_or_empty(definition, "/spec/group"));
+    let group = definitions
+        .get(index)
+        .map(|definition| text_or_empty(definition, "/spec/group"));
     let group = group.unwrap_or_default();
     let mut taken = TakenNames::default();
-    for kind in registry.kinds().iter().filter(|kind| kind.builtin.is_some() && kind.group == group) {
-        taken.resources.extend([kind.plural.clone(), kind.singular.clone()]);
+    for kind in registry
+        .kinds()
+        .iter()
+        .filter(|kind| kind.builtin.is_some() && kind.group == group)
+    {
+        taken
+            .resources
+            .extend([kind.plural.clone(), kind.singular.clone()]);
         taken.resources.extend(kind.short_names.iter().cloned());
         taken.kinds.extend([kind.kind.clone(), kind.list_kind()]);
     }
     let others = definitions
         .iter()
         .enumerate()
-        .filter(|(other, definition)| *other != index && text_or_empty(definition, "/spec/group") == group);
+        .filter(|(other, definition)| {
+            *other != index && text_or_empty(definition, "/spec/group") == group
+        });
     for (_, other) in others {
-        let accepted = |name: &str| text_or_empty(other, &format!("/status/acceptedNames/{name}")).to_owned();
-        taken.resources.extend([accepted("plural"), accepted("singular")]);
+        let accepted =
+            |name: &str| text_or_empty(other, &format!("/status/acceptedNames/{name}")).to_owned();
+        taken
+            .resources
+            .extend([accepted("plural"), accepted("singular")]);
         taken.resources.extend(
             items(other, "/status/acceptedNames/shortNames")
                 .iter()
@@ -74,8 +93,14 @@ fn taken(registry: &Registry, definitions: &[Value], index: usize) -> TakenNames
 }
 
 fn decide(definition: &mut Value, taken: &TakenNames, now: &str) {
-    let asked = definition.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
-    let mut accepted = definition.pointer("/status/acceptedNames").cloned().unwrap_or_else(|| json!({}));
+    let asked = definition
+        .pointer("/spec/names")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
+    let mut accepted = definition
+        .pointer("/status/acceptedNames")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     let mut conflict = None;
     let fields = [
         ("plural", &taken.resources, "PluralConflict"),
@@ -97,21 +122,46 @@ fn decide(definition: &mut Value, taken: &TakenNames, now: &str) {
             conflict = Some((reason, clashes.join(", ")));
         }
     }
-    crate::object::assign(as_map(&mut accepted), "categories", asked.get("categories").cloned());
+    crate::object::assign(
+        as_map(&mut accepted),
+        "categories",
+        asked.get("categories").cloned(),
+    );
     child(as_map(definition), "status").insert("acceptedNames".into(), accepted);
     match &conflict {
         Some((reason, why)) => set(definition, "NamesAccepted", false, reason, why, now),
-        None => set(definition, "NamesAccepted", true, "NoConflicts", "no conflicts found", now),
+        None => set(
+            definition,
+            "NamesAccepted",
+            true,
+            "NoConflicts",
+            "no conflicts found",
+            now,
+        ),
     }
     // what was established stays so, under the names that it has
     if is_true(definition, "Established") {
         return;
     }
     match conflict {
-        Some(_) => set(definition, "Established", false, "NotAccepted", "not all names are accepted", now),
+        Some(_) => set(
+            definition,
+            "Established",
+            false,
+            "NotAccepted",
+            "not all names are accepted",
+            now,
+        ),
         None => {
             let message = "the initial names have been accepted";
-            set(definition, "Established", true, "InitialNamesAccepted", message, now);
+            set(
+                definition,
+                "Established",
+                true,
+                "InitialNamesAccepted",
+                message,
+                now,
+            );
         }
     }
 }
@@ -144,16 +194,28 @@ mod tests {
     fn told(definition: &Value) -> Vec<String> {
         let line = |condition: &Value| {
             let text = |pointer| text_or_empty(condition, pointer);
-            format!("{}={} {}: {}", text("/type"), text("/status"), text("/reason"), text("/message"))
+            format!(
+                "{}={} {}: {}",
+                text("/type"),
+                text("/status"),
+                text("/reason"),
+                text("/message")
+            )
         };
-        items(definition, "/status/conditions").iter().map(line).collect()
+        items(definition, "/status/conditions")
+            .iter()
+            .map(line)
+            .collect()
     }
 
     fn decide_all(mut definitions: Vec<Value>) -> Vec<Value> {
         for (index, status) in decided(&Registry::builtin(), &definitions.clone(), "now") {
             definitions[index]["status"] = status;
         }
-        assert!(decided(&Registry::builtin(), &definitions, "later").is_empty(), "decisions are final");
+        assert!(
+            decided(&Registry::builtin(), &definitions, "later").is_empty(),
+            "decisions are final"
+        );
         definitions
     }
 
@@ -176,12 +238,18 @@ mod tests {
         let refused = "Established=False NotAccepted: not all names are accepted";
         assert_eq!(
             told(&decided[1]),
-            [r#"NamesAccepted=False KindConflict: "Widget" is already in use"#, refused]
+            [
+                r#"NamesAccepted=False KindConflict: "Widget" is already in use"#,
+                refused
+            ]
         );
         assert_eq!(told(&decided[2]), good);
         assert_eq!(
             told(&decided[3]),
-            [r#"NamesAccepted=False PluralConflict: "deployments" is already in use"#, refused]
+            [
+                r#"NamesAccepted=False PluralConflict: "deployments" is already in use"#,
+                refused
+            ]
         );
     }
 
@@ -194,7 +262,10 @@ mod tests {
         ]);
         decided[1]["spec"]["names"]["shortNames"] = json!(["x"]);
         let decided = decide_all(decided);
-        assert_eq!(decided[1]["status"]["acceptedNames"]["shortNames"], json!(["y"]));
+        assert_eq!(
+            decided[1]["status"]["acceptedNames"]["shortNames"],
+            json!(["y"])
+        );
         assert_eq!(
             told(&decided[1]),
             [

@@ -19,10 +19,15 @@ pub(super) struct Ratchets {
 impl Ratchets {
     /// Returns the rules for a definition that replaces `old`.
     pub(super) fn of(old: Option<&Value>) -> Self {
-        let versions = old.map(|old| items(old, "/spec/versions")).unwrap_or_default();
-        let schemas: Vec<_> =
-            versions.iter().filter_map(|version| version.pointer("/schema/openAPIV3Schema")).collect();
-        let holds = |faults: fn(&Value) -> bool| !schemas.iter().any(|schema| is_any(schema, faults));
+        let versions = old
+            .map(|old| items(old, "/spec/versions"))
+            .unwrap_or_default();
+        let schemas: Vec<_> = versions
+            .iter()
+            .filter_map(|version| version.pointer("/schema/openAPIV3Schema"))
+            .collect();
+        let holds =
+            |faults: fn(&Value) -> bool| !schemas.iter().any(|schema| is_any(schema, faults));
         Self {
             atomic_sets: holds(|schema| list_types::item_of_set(schema, "").is_some()),
             map_keys: holds(|schema| !list_types::keys(schema, "").is_empty()),
@@ -33,5 +38,8 @@ impl Ratchets {
 
 /// Reports whether the schema or one within it has a property.
 fn is_any(schema: &Value, has: fn(&Value) -> bool) -> bool {
-    has(schema) || inner(schema).into_iter().any(|(_, inner)| is_any(inner, has))
+    has(schema)
+        || inner(schema)
+            .into_iter()
+            .any(|(_, inner)| is_any(inner, has))
 }

@@ -25,9 +25,17 @@ pub(crate) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     if group.is_empty() {
         causes.push(Cause::required("spec.group", ""));
     } else if !dns_subdomain(group).is_empty() {
-        causes.push(Cause::invalid("spec.group", &group.into(), &dns_subdomain(group).join(",")));
+        causes.push(Cause::invalid(
+            "spec.group",
+            &group.into(),
+            &dns_subdomain(group).join(","),
+        ));
     } else if !group.contains('.') {
-        causes.push(Cause::invalid("spec.group", &group.into(), "should be a domain with at least one dot"));
+        causes.push(Cause::invalid(
+            "spec.group",
+            &group.into(),
+            "should be a domain with at least one dot",
+        ));
     }
     causes.extend(scope(text("/spec/scope")));
     causes.extend(version_rules::check(definition, &Ratchets::of(old)));
@@ -36,9 +44,17 @@ pub(crate) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     causes.extend(conversion_rules::check(definition, old));
     causes.extend(stored_versions(definition));
     causes.extend(approval(definition, old));
-    if definition.pointer("/spec/preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false) {
+    if definition
+        .pointer("/spec/preserveUnknownFields")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
+    {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        causes.push(Cause::invalid("spec.preserveUnknownFields", &true.into(), why));
+        causes.push(Cause::invalid(
+            "spec.preserveUnknownFields",
+            &true.into(),
+            why,
+        ));
     }
     causes
 }
@@ -91,7 +107,12 @@ pub(crate) fn format_warnings(definition: &Value, old: Option<&Value>) -> Vec<St
 fn formats(definition: &Value) -> Vec<&str> {
     let mut formats = Vec::new();
     for version in items(definition, "/spec/versions") {
-        unknown_formats(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null), &mut formats);
+        unknown_formats(
+            version
+                .pointer("/schema/openAPIV3Schema")
+                .unwrap_or(&Value::Null),
+            &mut formats,
+        );
     }
     formats
 }
@@ -111,7 +132,11 @@ fn scope(scope: &str) -> Option<Cause> {
     match scope {
         "" => Some(Cause::required("spec.scope", "")),
         "Namespaced" | "Cluster" => None,
-        other => Some(Cause::unsupported("spec.scope", &other.into(), &["Cluster", "Namespaced"])),
+        other => Some(Cause::unsupported(
+            "spec.scope",
+            &other.into(),
+            &["Cluster", "Namespaced"],
+        )),
     }
 }
 
@@ -131,22 +156,34 @@ fn names(definition: &Value) -> Vec<Cause> {
         let path = format!("spec.names.{field}");
         if field.ends_with("ind") {
             let faults = dns_1035_label(&text(field).to_lowercase());
-            let why = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
-            causes.extend((!faults.is_empty()).then(|| Cause::invalid(path, &text(field).into(), &why)));
+            let why = format!(
+                "may have mixed case, but should otherwise match: {}",
+                faults.join(",")
+            );
+            causes.extend(
+                (!faults.is_empty()).then(|| Cause::invalid(path, &text(field).into(), &why)),
+            );
         } else {
             causes.extend(label(path, text(field)));
         }
     }
     let listed = |list: &str| {
-        let names = items(definition, &format!("/spec/names/{list}")).iter().enumerate();
+        let names = items(definition, &format!("/spec/names/{list}"))
+            .iter()
+            .enumerate();
         let path = |index: usize| format!("spec.names.{list}[{index}]");
-        let faults = names.filter_map(|(index, name)| label(path(index), name.as_str().unwrap_or_default()));
+        let faults =
+            names.filter_map(|(index, name)| label(path(index), name.as_str().unwrap_or_default()));
         faults.collect::<Vec<_>>()
     };
     causes.extend(listed("shortNames"));
     if !text("kind").is_empty() && text("kind") == text("listKind") {
         let value = text("listKind").into();
-        causes.push(Cause::invalid("spec.names.listKind", &value, "kind and listKind may not be the same"));
+        causes.push(Cause::invalid(
+            "spec.names.listKind",
+            &value,
+            "kind and listKind may not be the same",
+        ));
     }
     causes.extend(listed("categories"));
     causes
@@ -159,14 +196,21 @@ fn stored_versions(definition: &Value) -> Vec<Cause> {
     let versions = items(definition, "/spec/versions");
     if stored.is_empty() {
         // the server sets it to the storage version, of which there is none
-        let has_storage = versions.iter().any(|version| version.get("storage") == Some(&Value::Bool(true)));
+        let has_storage = versions
+            .iter()
+            .any(|version| version.get("storage") == Some(&Value::Bool(true)));
         let why = "must have at least one stored version";
-        return if has_storage { Vec::new() } else { vec![Cause::invalid(FIELD, &Value::Null, why)] };
+        return if has_storage {
+            Vec::new()
+        } else {
+            vec![Cause::invalid(FIELD, &Value::Null, why)]
+        };
     }
-    let missing = stored
-        .iter()
-        .enumerate()
-        .filter(|(_, stored)| !versions.iter().any(|version| version.get("name") == Some(stored)));
+    let missing = stored.iter().enumerate().filter(|(_, stored)| {
+        !versions
+            .iter()
+            .any(|version| version.get("name") == Some(stored))
+    });
     missing
         .map(|(index, stored)| {
             let name = stored.as_str().unwrap_or_default();
@@ -186,8 +230,9 @@ fn approval(definition: &Value, old: Option<&Value>) -> Option<Cause> {
         return None;
     }
     let state = |definition: &Value| {
-        let annotation =
-            text(definition, &format!("/metadata/annotations/{APPROVAL}")).unwrap_or_default().to_owned();
+        let annotation = text(definition, &format!("/metadata/annotations/{APPROVAL}"))
+            .unwrap_or_default()
+            .to_owned();
         let is_url = go_url::parse_request_uri(&annotation)
             .is_ok_and(|url| !url.host.is_empty() && !url.scheme.is_empty());
         match annotation.as_str() {
@@ -207,7 +252,8 @@ fn approval(definition: &Value, old: Option<&Value>) -> Option<Cause> {
     match now? {
         "Missing" => Some(Cause::required(field, &format!("{rule}, {SEE}"))),
         _ => {
-            let why = format!("{rule} with either a URL or a reason starting with \"unapproved\", {SEE}");
+            let why =
+                format!("{rule} with either a URL or a reason starting with \"unapproved\", {SEE}");
             Some(Cause::invalid(field, &annotation.into(), &why))
         }
     }

@@ -19,18 +19,35 @@ pub(super) fn inner(schema: &Value) -> Vec<(String, &Value)> {
 }
 
 fn part<'a>(schema: &'a Value, name: &str) -> Option<(String, &'a Value)> {
-    schema.get(name).filter(|value| value.is_object()).map(|value| (name.to_owned(), value))
+    schema
+        .get(name)
+        .filter(|value| value.is_object())
+        .map(|value| (name.to_owned(), value))
 }
 
 fn keyed<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
     let name = name.to_owned();
-    let entries = schema.get(&name).and_then(Value::as_object).into_iter().flatten();
-    entries.filter(|(_, value)| value.is_object()).map(move |(key, value)| (format!("{name}[{key}]"), value))
+    let entries = schema
+        .get(&name)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    entries
+        .filter(|(_, value)| value.is_object())
+        .map(move |(key, value)| (format!("{name}[{key}]"), value))
 }
 
-fn listed<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
+fn listed<'a>(
+    schema: &'a Value,
+    name: &str,
+) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
     let name = name.to_owned();
-    let items = schema.get(&name).and_then(Value::as_array).into_iter().flatten().enumerate();
+    let items = schema
+        .get(&name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate();
     items.map(move |(index, value)| (format!("{name}[{index}]"), value))
 }
 

@@ -33,7 +33,10 @@ pub(super) fn check(fields: &Value, schema: Option<&Value>, path: &str) -> Vec<C
         if name.split('.').next() == Some("metadata") {
             causes.push(refuse("must not point to fields in metadata"));
         }
-        if !matches!(text_or_empty(found, "/type"), "string" | "boolean" | "integer") {
+        if !matches!(
+            text_or_empty(found, "/type"),
+            "string" | "boolean" | "integer"
+        ) {
             causes.push(refuse(
                 "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
             ));

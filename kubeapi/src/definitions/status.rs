@@ -17,9 +17,19 @@ pub(crate) fn begin(definition: &mut Value) {
 
 /// Adds the storage version to `storedVersions`.
 pub(crate) fn follow(definition: &mut Value) {
-    let is_storage = |version: &&Value| version.get("storage").and_then(Value::as_bool).unwrap_or(false);
+    let is_storage = |version: &&Value| {
+        version
+            .get("storage")
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
+    };
     let storage = items(definition, "/spec/versions").iter().find(is_storage);
-    let Some(name) = storage.and_then(|version| text(version, "/name")).map(str::to_owned) else { return };
+    let Some(name) = storage
+        .and_then(|version| text(version, "/name"))
+        .map(str::to_owned)
+    else {
+        return;
+    };
     let status = child(as_map(definition), "status");
     default_to(status, "storedVersions", json!([]));
     if let Some(Value::Array(stored)) = status.get_mut("storedVersions")
@@ -31,7 +41,13 @@ pub(crate) fn follow(definition: &mut Value) {
 
 /// Sets the condition `Terminating`.
 pub(crate) fn terminate(definition: &mut Value, now: &str) {
-    let message =
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
-    set(definition, "Terminating", true, "InstanceDeletionPending", message, now);
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
+    set(
+        definition,
+        "Terminating",
+        true,
+        "InstanceDeletionPending",
+        message,
+        now,
+    );
 }

@@ -34,10 +34,13 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
         return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
     }
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        let why = "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined";
+        let why =
+            "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined";
         return Some(why.to_owned());
     }
-    inner(schema).into_iter().find_map(|(_, inner)| unsupported(inner))
+    inner(schema)
+        .into_iter()
+        .find_map(|(_, inner)| unsupported(inner))
 }
 
 /// Returns what is not structural in the schema at `path`, in the order of the messages.
@@ -69,11 +72,21 @@ fn field(schema: &Value, path: &str, level: Level, causes: &mut Vec<Cause>) {
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
-        field(property, &at(&format!("properties[{name}]")), Level::Field, causes);
+        field(
+            property,
+            &at(&format!("properties[{name}]")),
+            Level::Field,
+            causes,
+        );
     }
-    let rest = schema.get("additionalProperties").filter(|rest| !rest.is_null());
+    let rest = schema
+        .get("additionalProperties")
+        .filter(|rest| !rest.is_null());
     if rest.is_some() && level == Level::Root {
-        causes.push(Cause::forbidden(at("additionalProperties"), "must not be used at the root"));
+        causes.push(Cause::forbidden(
+            at("additionalProperties"),
+            "must not be used at the root",
+        ));
     }
     if let Some(values) = rest.filter(|rest| rest.is_object()) {
         field(values, &at("additionalProperties"), Level::Field, causes);
@@ -112,7 +125,11 @@ fn field(schema: &Value, path: &str, level: Level, causes: &mut Vec<Cause>) {
         causes.push(Cause::forbidden(at("additionalProperties"), why));
     }
     if level == Level::Root && !type_.is_empty() && type_ != "object" {
-        causes.push(Cause::invalid(at("type"), &type_.into(), "must be object at the root"));
+        causes.push(Cause::invalid(
+            at("type"),
+            &type_.into(),
+            "must be object at the root",
+        ));
     }
     causes.extend(of_object(schema, path, level));
     if is_embedded && !keeps_unknown && properties.is_none_or(serde_json::Map::is_empty) {
@@ -128,8 +145,15 @@ fn of_object(schema: &Value, path: &str, level: Level) -> Vec<Cause> {
     if !is_object {
         return causes;
     }
-    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
-        let Some(property) = schema.get("properties").and_then(|properties| properties.get(name)) else {
+    for (name, wanted) in [
+        ("kind", "string"),
+        ("apiVersion", "string"),
+        ("metadata", "object"),
+    ] {
+        let Some(property) = schema
+            .get("properties")
+            .and_then(|properties| properties.get(name))
+        else {
             continue;
         };
         let field = format!("{path}.properties[{name}]");
@@ -149,14 +173,16 @@ fn of_object(schema: &Value, path: &str, level: Level) -> Vec<Cause> {
 /// Reports whether nothing but the names is described.
 fn is_plain_metadata(schema: &Value) -> bool {
     schema.as_object().is_none_or(|schema| {
-        schema.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
-            ("type" | "default", _) | (_, Value::Null | Value::Bool(false)) => true,
-            ("properties", Value::Object(fields)) => {
-                fields.keys().all(|name| matches!(name.as_str(), "name" | "generateName"))
-            }
-            (_, Value::String(text)) => text.is_empty(),
-            _ => false,
-        })
+        schema
+            .iter()
+            .all(|(keyword, value)| match (keyword.as_str(), value) {
+                ("type" | "default", _) | (_, Value::Null | Value::Bool(false)) => true,
+                ("properties", Value::Object(fields)) => fields
+                    .keys()
+                    .all(|name| matches!(name.as_str(), "name" | "generateName")),
+                (_, Value::String(text)) => text.is_empty(),
+                _ => false,
+            })
     })
 }
 
@@ -168,8 +194,9 @@ struct IntOrString {
 }
 
 fn int_or_string(schema: &Value) -> IntOrString {
-    let is_pattern =
-        |schema: &Value| schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]));
+    let is_pattern = |schema: &Value| {
+        schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
+    };
     IntOrString {
         any_of: is_pattern(schema),
         first_of_all: items(schema, "/allOf").first().is_some_and(is_pattern),
@@ -183,12 +210,23 @@ fn values(schema: &Value, path: &str, free: IntOrString, causes: &mut Vec<Cause>
             return;
         }
         for (index, inner) in items(schema, &format!("/{name}")).iter().enumerate() {
-            let free = if index == 0 { first } else { IntOrString::default() };
+            let free = if index == 0 {
+                first
+            } else {
+                IntOrString::default()
+            };
             narrowing(inner, &format!("{path}.{name}[{index}]"), free, causes);
         }
     };
     each("anyOf", free.any_of, IntOrString::default());
-    each("allOf", false, IntOrString { any_of: free.first_of_all, first_of_all: false });
+    each(
+        "allOf",
+        false,
+        IntOrString {
+            any_of: free.first_of_all,
+            first_of_all: false,
+        },
+    );
     each("oneOf", false, IntOrString::default());
     if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
         narrowing(not, &format!("{path}.not"), IntOrString::default(), causes);
@@ -197,7 +235,11 @@ fn values(schema: &Value, path: &str, free: IntOrString, causes: &mut Vec<Cause>
         && let Err(error) = structural_schema::pattern(pattern)
     {
         let why = format!("must be a valid regular expression, but isn't: {error}");
-        causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), &why));
+        causes.push(Cause::invalid(
+            format!("{path}.pattern"),
+            &pattern.into(),
+            &why,
+        ));
     }
 }
 
@@ -222,10 +264,25 @@ const ONLY_OF_FIELDS: [(&str, &str); 13] = [
 fn narrowing(schema: &Value, path: &str, free: IntOrString, causes: &mut Vec<Cause>) {
     values(schema, path, free, causes);
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        narrowing(items, &format!("{path}.items"), IntOrString::default(), causes);
+        narrowing(
+            items,
+            &format!("{path}.items"),
+            IntOrString::default(),
+            causes,
+        );
     }
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        narrowing(property, &format!("{path}.properties[{name}]"), IntOrString::default(), causes);
+    for (name, property) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        narrowing(
+            property,
+            &format!("{path}.properties[{name}]"),
+            IntOrString::default(),
+            causes,
+        );
     }
     for (name, wanted) in ONLY_OF_FIELDS {
         let is_there = match (wanted, schema.get(name)) {
@@ -242,14 +299,25 @@ fn narrowing(schema: &Value, path: &str, free: IntOrString, causes: &mut Vec<Cau
     }
     if schema.pointer("/properties/metadata").is_some() {
         let why = "must not be specified in a nested context";
-        causes.push(Cause::forbidden(format!("{path}.properties[metadata]"), why));
+        causes.push(Cause::forbidden(
+            format!("{path}.properties[metadata]"),
+            why,
+        ));
     }
 }
 
 /// Checks that each field that is narrowed is declared: `declared` is the schema of the value at the path `at`.
-fn complete((schema, path): (&Value, &str), declared: Option<&Value>, at: &str, causes: &mut Vec<Cause>) {
+fn complete(
+    (schema, path): (&Value, &str),
+    declared: Option<&Value>,
+    at: &str,
+    causes: &mut Vec<Cause>,
+) {
     let Some(declared) = declared.filter(|declared| declared.is_object()) else {
-        causes.push(Cause::required(at, &format!("because it is defined in {path}")));
+        causes.push(Cause::required(
+            at,
+            &format!("because it is defined in {path}"),
+        ));
         return;
     };
     let narrowed = inner(schema).into_iter().filter(|(step, _)| {
@@ -267,9 +335,16 @@ fn complete((schema, path): (&Value, &str), declared: Option<&Value>, at: &str, 
 }
 
 /// Checks a part of what narrows values.
-fn within((schema, path): (&Value, &str), declared: Option<&Value>, at: &str, causes: &mut Vec<Cause>) {
+fn within(
+    (schema, path): (&Value, &str),
+    declared: Option<&Value>,
+    at: &str,
+    causes: &mut Vec<Cause>,
+) {
     complete((schema, path), declared, at, causes);
-    let Some(declared) = declared.filter(|declared| declared.is_object()) else { return };
+    let Some(declared) = declared.filter(|declared| declared.is_object()) else {
+        return;
+    };
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         let (path, at) = (format!("{path}.items"), format!("{at}.items"));
         within((items, &path), declared.get("items"), &at, causes);
@@ -278,9 +353,21 @@ fn within((schema, path): (&Value, &str), declared: Option<&Value>, at: &str, ca
 }
 
 fn fields((schema, path): (&Value, &str), declared: &Value, at: &str, causes: &mut Vec<Cause>) {
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         let step = format!("properties[{name}]");
-        let declared = declared.get("properties").and_then(|properties| properties.get(name));
-        within((property, &format!("{path}.{step}")), declared, &format!("{at}.{step}"), causes);
+        let declared = declared
+            .get("properties")
+            .and_then(|properties| properties.get(name));
+        within(
+            (property, &format!("{path}.{step}")),
+            declared,
+            &format!("{at}.{step}"),
+            causes,
+        );
     }
 }

@@ -10,7 +10,10 @@ const NOW: &str = "2025-06-01T12:00:00Z";
 fn after(plural: &str, asked: Option<i64>, object: &Value) -> String {
     let registry = Registry::builtin();
     let kind = registry.find("", "v1", plural).unwrap();
-    let asked = Deletion { grace: asked, policy: None };
+    let asked = Deletion {
+        grace: asked,
+        policy: None,
+    };
     match deleted(kind, &asked, object, NOW.parse().unwrap()) {
         Next::Remove => "gone".to_owned(),
         Next::Same => "same".to_owned(),
@@ -18,9 +21,13 @@ fn after(plural: &str, asked: Option<i64>, object: &Value) -> String {
             let metadata = &object["metadata"];
             let end = metadata["deletionTimestamp"].as_str().unwrap();
             let clock = end.strip_prefix("2025-06-01T").unwrap();
-            let generation =
-                metadata["generation"].as_i64().map_or("none".to_owned(), |number| number.to_string());
-            format!("{clock} {} generation {generation}", metadata["deletionGracePeriodSeconds"])
+            let generation = metadata["generation"]
+                .as_i64()
+                .map_or("none".to_owned(), |number| number.to_string());
+            format!(
+                "{clock} {} generation {generation}",
+                metadata["deletionGracePeriodSeconds"]
+            )
         }
     }
 }
@@ -34,31 +41,82 @@ fn pod(node: &str, phase: &str, metadata: Value) -> Value {
 fn pods_get_the_time_that_they_need() {
     let fresh = json!({"generation": 1});
     let held = json!({"generation": 1, "finalizers": ["x/y"]});
-    let ending = json!({"generation": 2, "deletionTimestamp": NOW, "deletionGracePeriodSeconds": 20});
+    let ending =
+        json!({"generation": 2, "deletionTimestamp": NOW, "deletionGracePeriodSeconds": 20});
     let mut held_and_ending = ending.clone();
     held_and_ending["finalizers"] = json!(["x/y"]);
     let cases = [
-        ("bound", pod("n", "Running", fresh.clone()), None, "12:00:20Z 20 generation 2"),
-        ("bound, asked", pod("n", "Running", fresh.clone()), Some(5), "12:00:05Z 5 generation 2"),
+        (
+            "bound",
+            pod("n", "Running", fresh.clone()),
+            None,
+            "12:00:20Z 20 generation 2",
+        ),
+        (
+            "bound, asked",
+            pod("n", "Running", fresh.clone()),
+            Some(5),
+            "12:00:05Z 5 generation 2",
+        ),
         (
             "bound, longer than its own",
             pod("n", "Running", fresh.clone()),
             Some(50),
             "12:00:50Z 50 generation 2",
         ),
-        ("bound, at once", pod("n", "Running", fresh.clone()), Some(0), "gone"),
-        ("bound, negative", pod("n", "Running", fresh.clone()), Some(-1), "12:00:01Z 1 generation 2"),
+        (
+            "bound, at once",
+            pod("n", "Running", fresh.clone()),
+            Some(0),
+            "gone",
+        ),
+        (
+            "bound, negative",
+            pod("n", "Running", fresh.clone()),
+            Some(-1),
+            "12:00:01Z 1 generation 2",
+        ),
         ("unbound", pod("", "Pending", fresh.clone()), None, "gone"),
-        ("unbound, held", pod("", "Pending", held.clone()), None, "12:00:00Z 0 generation 2"),
+        (
+            "unbound, held",
+            pod("", "Pending", held.clone()),
+            None,
+            "12:00:00Z 0 generation 2",
+        ),
         ("over", pod("n", "Succeeded", fresh.clone()), None, "gone"),
         ("over, asked", pod("n", "Failed", fresh), Some(5), "gone"),
-        ("held, at once", pod("n", "Running", held), Some(0), "12:00:00Z 0 generation 2"),
+        (
+            "held, at once",
+            pod("n", "Running", held),
+            Some(0),
+            "12:00:00Z 0 generation 2",
+        ),
         ("ending", pod("n", "Running", ending.clone()), None, "same"),
-        ("ending, longer", pod("n", "Running", ending.clone()), Some(30), "same"),
-        ("ending, sooner", pod("n", "Running", ending.clone()), Some(5), "11:59:45Z 5 generation 2"),
-        ("ending, at once", pod("n", "Running", ending.clone()), Some(0), "gone"),
+        (
+            "ending, longer",
+            pod("n", "Running", ending.clone()),
+            Some(30),
+            "same",
+        ),
+        (
+            "ending, sooner",
+            pod("n", "Running", ending.clone()),
+            Some(5),
+            "11:59:45Z 5 generation 2",
+        ),
+        (
+            "ending, at once",
+            pod("n", "Running", ending.clone()),
+            Some(0),
+            "gone",
+        ),
         ("ending, over", pod("n", "Succeeded", ending), None, "same"),
-        ("ending, held, at once", pod("n", "Running", held_and_ending), Some(0), "11:59:40Z 0 generation 2"),
+        (
+            "ending, held, at once",
+            pod("n", "Running", held_and_ending),
+            Some(0),
+            "11:59:40Z 0 generation 2",
+        ),
     ];
     for (case, pod, asked, expected) in cases {
         assert_eq!(after("pods", asked, &pod), expected, "{case}");
@@ -88,15 +146,34 @@ fn the_policy_says_who_hears_of_it() {
     let cases = [
         (None, json!([]), None),
         (Some(Policy::Background), json!([]), None),
-        (Some(Policy::Foreground), json!([]), Some(json!(["foregroundDeletion"]))),
-        (Some(Policy::Orphan), json!(["x/y"]), Some(json!(["x/y", "orphan"]))),
-        (Some(Policy::Orphan), json!(["foregroundDeletion"]), Some(json!(["orphan"]))),
-        (Some(Policy::Background), json!(["foregroundDeletion", "orphan"]), None),
+        (
+            Some(Policy::Foreground),
+            json!([]),
+            Some(json!(["foregroundDeletion"])),
+        ),
+        (
+            Some(Policy::Orphan),
+            json!(["x/y"]),
+            Some(json!(["x/y", "orphan"])),
+        ),
+        (
+            Some(Policy::Orphan),
+            json!(["foregroundDeletion"]),
+            Some(json!(["orphan"])),
+        ),
+        (
+            Some(Policy::Background),
+            json!(["foregroundDeletion", "orphan"]),
+            None,
+        ),
         (None, json!(["orphan"]), Some(json!(["orphan"]))),
     ];
     for (policy, finalizers, expected) in cases {
         let object = json!({"metadata": {"finalizers": finalizers}});
-        let asked = Deletion { grace: None, policy };
+        let asked = Deletion {
+            grace: None,
+            policy,
+        };
         let left = match deleted(kind, &asked, &object, NOW.parse().unwrap()) {
             Next::Remove => None,
             Next::Same => Some(finalizers.clone()),
@@ -110,6 +187,9 @@ fn the_policy_says_who_hears_of_it() {
 fn namespaces_wait_until_they_are_empty() {
     let full = json!({"metadata": {}, "spec": {"finalizers": ["kubernetes"]}});
     let empty = json!({"metadata": {}, "spec": {}});
-    assert_eq!(after("namespaces", None, &full), "12:00:00Z 0 generation none");
+    assert_eq!(
+        after("namespaces", None, &full),
+        "12:00:00Z 0 generation none"
+    );
     assert_eq!(after("namespaces", None, &empty), "gone");
 }

@@ -23,9 +23,16 @@ fn registry() -> Registry {
 fn groups_name_their_versions_the_preferred_first() {
     insta::assert_json_snapshot!(groups(&registry()));
     let group = group(&registry(), "example.com").unwrap();
-    assert_eq!((&group["kind"], &group["preferredVersion"]["version"]), (&json!("APIGroup"), &json!("v1")));
-    let versions: Vec<_> =
-        group["versions"].as_array().unwrap().iter().map(|version| &version["version"]).collect();
+    assert_eq!(
+        (&group["kind"], &group["preferredVersion"]["version"]),
+        (&json!("APIGroup"), &json!("v1"))
+    );
+    let versions: Vec<_> = group["versions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| &version["version"])
+        .collect();
     assert_eq!(versions, ["v1", "v1beta10", "v1beta2", "v1alpha1"]);
     assert!(super::group(&registry(), "absent").is_none());
     assert!(super::group(&registry(), "").is_none());
@@ -37,12 +44,28 @@ fn resources_name_their_verbs_and_parts() {
     let lines = |group, version| {
         let list = resources(&registry, group, version).unwrap();
         let line = |resource: &Value| {
-            let fields =
-                ["name", "singularName", "kind", "namespaced", "verbs", "shortNames", "categories", "group"];
-            let fields: Vec<_> = fields.iter().map(|field| resource[field].to_string()).collect();
+            let fields = [
+                "name",
+                "singularName",
+                "kind",
+                "namespaced",
+                "verbs",
+                "shortNames",
+                "categories",
+                "group",
+            ];
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|field| resource[field].to_string())
+                .collect();
             fields.join(" ")
         };
-        let lines: Vec<_> = list["resources"].as_array().unwrap().iter().map(line).collect();
+        let lines: Vec<_> = list["resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(line)
+            .collect();
         format!("{}\n{}", list["groupVersion"], lines.join("\n"))
     };
     insta::assert_snapshot!([lines("", "v1"), lines("example.com", "v1beta2")].join("\n\n"));
@@ -53,11 +76,27 @@ fn resources_name_their_verbs_and_parts() {
 fn everything_stands_in_the_aggregated_answer() {
     let registry = registry();
     let all = aggregated(&registry);
-    let names: Vec<_> =
-        all["items"].as_array().unwrap().iter().map(|group| &group["metadata"]["name"]).collect();
-    let own = names.iter().position(|name| **name == "example.com").unwrap();
-    assert_eq!((names[0], names[1], own), (&json!("apps"), &json!("batch"), names.len() - 1));
+    let names: Vec<_> = all["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| &group["metadata"]["name"])
+        .collect();
+    let own = names
+        .iter()
+        .position(|name| **name == "example.com")
+        .unwrap();
+    assert_eq!(
+        (names[0], names[1], own),
+        (&json!("apps"), &json!("batch"), names.len() - 1)
+    );
     insta::assert_json_snapshot!(all["items"][own]["versions"][0]);
     let core = aggregated_core(&registry);
-    assert_eq!(core["items"][0]["versions"][0]["resources"].as_array().unwrap().len(), 15);
+    assert_eq!(
+        core["items"][0]["versions"][0]["resources"]
+            .as_array()
+            .unwrap()
+            .len(),
+        15
+    );
 }

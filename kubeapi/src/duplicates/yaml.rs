@@ -10,12 +10,16 @@ pub(crate) const MAX_FIELD_ERRORS: usize = 100;
 
 /// Returns the messages for duplicate fields; empty for invalid YAML, which the parser reports.
 pub(super) fn find(yaml: &[u8]) -> Vec<String> {
-    let Ok(text) = std::str::from_utf8(yaml) else { return Vec::new() };
-    let options =
-        serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
+    let Ok(text) = std::str::from_utf8(yaml) else {
+        return Vec::new();
+    };
+    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
     let Keys(mut found) = serde_saphyr::from_str_with_options(text, options).unwrap_or_default();
     found.truncate(MAX_FIELD_ERRORS);
-    found.into_iter().map(|(line, key)| format!("line {line}: key {key:?} already set in map")).collect()
+    found
+        .into_iter()
+        .map(|(line, key)| format!("line {line}: key {key:?} already set in map"))
+        .collect()
 }
 
 /// The repeated keys of a value and of all within it, each with its line.

@@ -18,7 +18,12 @@ pub struct Histogram {
 impl Histogram {
     /// Creates an empty histogram; `bounds` are in seconds, ascending.
     pub fn new(bounds: &'static [f64]) -> Self {
-        Self { bounds, counts: vec![0; bounds.len()].into(), count: 0, sum: 0.0 }
+        Self {
+            bounds,
+            counts: vec![0; bounds.len()].into(),
+            count: 0,
+            sum: 0.0,
+        }
     }
 
     /// Counts one duration.
@@ -34,10 +39,13 @@ impl Histogram {
 
     /// Returns each bound with the number of durations that are not above it.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
-        self.bounds.iter().zip(&self.counts).scan(0, |below, (bound, count)| {
-            *below += count;
-            Some((*bound, *below))
-        })
+        self.bounds
+            .iter()
+            .zip(&self.counts)
+            .scan(0, |below, (bound, count)| {
+                *below += count;
+                Some((*bound, *below))
+            })
     }
 
     /// Returns the number of durations.
@@ -61,7 +69,10 @@ mod tests {
         for milliseconds in [50, 100, 101, 5_000] {
             histogram.observe(Duration::from_millis(milliseconds));
         }
-        assert_eq!(histogram.cumulative().collect::<Vec<_>>(), [(0.1, 2), (1.0, 3)]);
+        assert_eq!(
+            histogram.cumulative().collect::<Vec<_>>(),
+            [(0.1, 2), (1.0, 3)]
+        );
         assert_eq!(histogram.count(), 4);
         assert!((histogram.sum() - 5.251).abs() < 1e-9);
     }

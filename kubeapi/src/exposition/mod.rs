@@ -49,7 +49,13 @@ impl Text {
     }
 
     fn family(&mut self, name: &'static str, kind: &'static str, help: &'static str) -> Family<'_> {
-        Family { text: &mut self.0, name, kind, help, begun: false }
+        Family {
+            text: &mut self.0,
+            name,
+            kind,
+            help,
+            begun: false,
+        }
     }
 
     /// Returns the whole text. Each name must have been begun only once.
@@ -63,8 +69,11 @@ impl Family<'_> {
     fn begin(&mut self) {
         if !self.begun {
             // Writing to a `String` does not fail.
-            let _ =
-                writeln!(self.text, "# HELP {} {}\n# TYPE {} {}", self.name, self.help, self.name, self.kind);
+            let _ = writeln!(
+                self.text,
+                "# HELP {} {}\n# TYPE {} {}",
+                self.name, self.help, self.name, self.kind
+            );
             self.begun = true;
         }
     }
@@ -82,9 +91,21 @@ impl Family<'_> {
     /// Writes all series of a histogram.
     pub fn buckets(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
         for (bound, count) in histogram.cumulative() {
-            self.write("_bucket", labels, Some(&bound.to_string()), number(count), None);
+            self.write(
+                "_bucket",
+                labels,
+                Some(&bound.to_string()),
+                number(count),
+                None,
+            );
         }
-        self.write("_bucket", labels, Some("+Inf"), number(histogram.count()), None);
+        self.write(
+            "_bucket",
+            labels,
+            Some("+Inf"),
+            number(histogram.count()),
+            None,
+        );
         self.write("_sum", labels, None, histogram.sum(), None);
         self.write("_count", labels, None, number(histogram.count()), None);
     }
@@ -101,7 +122,11 @@ impl Family<'_> {
         let (text, name) = (&mut *self.text, self.name);
         let _ = write!(text, "{name}{suffix}");
         let mut separator = '{';
-        for (label, value) in labels.iter().copied().chain(bound.map(|bound| ("le", bound))) {
+        for (label, value) in labels
+            .iter()
+            .copied()
+            .chain(bound.map(|bound| ("le", bound)))
+        {
             let _ = write!(text, "{separator}{label}=\"");
             escape(text, value);
             text.push('"');
@@ -142,7 +167,9 @@ pub fn seconds(nanos: u64) -> f64 {
 
 /// Converts a time to Unix seconds.
 pub fn unix(at: Timestamp) -> f64 {
-    std::time::Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default().as_secs_f64()
+    std::time::Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH))
+        .unwrap_or_default()
+        .as_secs_f64()
 }
 
 #[cfg(test)]
@@ -157,10 +184,15 @@ mod tests {
         text.gauge("unused", "Nothing.");
         let mut family = text.counter("a_total", "All a.");
         family.sample(&[], 3.0);
-        family.sample_at(&[("pod", "p\"\\\n"), ("z", "")], 0.25, Timestamp::from_millisecond(1_500).unwrap());
+        family.sample_at(
+            &[("pod", "p\"\\\n"), ("z", "")],
+            0.25,
+            Timestamp::from_millisecond(1_500).unwrap(),
+        );
         let mut histogram = Histogram::new(&[0.5, 1.0]);
         histogram.observe(Duration::from_millis(750));
-        text.histogram("b_seconds", "All b.").buckets(&[("c", "d")], &histogram);
+        text.histogram("b_seconds", "All b.")
+            .buckets(&[("c", "d")], &histogram);
         insta::assert_snapshot!(text.into_string(), @r#"
         # HELP a_total All a.
         # TYPE a_total counter
@@ -179,7 +211,8 @@ mod tests {
     #[test]
     fn large_figures_are_written_in_full() {
         let mut text = Text::default();
-        text.gauge("g", "G.").sample(&[], number(9_007_199_254_740_992));
+        text.gauge("g", "G.")
+            .sample(&[], number(9_007_199_254_740_992));
         assert!(text.into_string().ends_with("g 9007199254740992\n"));
     }
 }

@@ -26,8 +26,12 @@ fn the_index_names_every_document() {
     let index = index(&registry);
     insta::assert_json_snapshot!(index);
     for path in index["paths"].as_object().unwrap().keys() {
-        let (group, version) =
-            path.strip_prefix("api").unwrap().trim_start_matches("s/").rsplit_once('/').unwrap();
+        let (group, version) = path
+            .strip_prefix("api")
+            .unwrap()
+            .trim_start_matches("s/")
+            .rsplit_once('/')
+            .unwrap();
         assert!(document(&registry, group, version).is_some(), "{path}");
     }
     assert!(document(&registry, "", "v2").is_none());
@@ -53,7 +57,12 @@ fn every_reference_leads_somewhere() {
         references(&document, &mut found);
         assert!(!found.is_empty());
         for reference in found {
-            assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+            assert!(
+                document
+                    .pointer(reference.strip_prefix('#').unwrap())
+                    .is_some(),
+                "{reference}"
+            );
         }
     }
 }
@@ -64,14 +73,28 @@ fn kubectl_finds_what_it_asks_of_a_kind() {
     for kind in registry.kinds() {
         let document = document(&registry, &kind.group, &kind.version).unwrap();
         let own = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
-        let patches: Vec<_> =
-            document["paths"].as_object().unwrap().values().map(|path| &path["patch"]).collect();
+        let patches: Vec<_> = document["paths"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|path| &path["patch"])
+            .collect();
         let patch = patches.into_iter().find(|patch| patch[GVK] == own).unwrap();
-        let parameters: Vec<_> =
-            patch["parameters"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-        assert!(parameters.contains(&&json!("fieldValidation")) && parameters.contains(&&json!("dryRun")));
+        let parameters: Vec<_> = patch["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["name"])
+            .collect();
+        assert!(
+            parameters.contains(&&json!("fieldValidation"))
+                && parameters.contains(&&json!("dryRun"))
+        );
         let schemas = document["components"]["schemas"].as_object().unwrap();
-        let schema = schemas.values().find(|schema| schema[GVK][0] == own).unwrap();
+        let schema = schemas
+            .values()
+            .find(|schema| schema[GVK][0] == own)
+            .unwrap();
         assert_eq!(schema["type"], "object", "{kind:?}");
     }
 }
@@ -81,16 +104,25 @@ fn a_list_is_described_as_one() {
     let registry = registry();
     for kind in registry.kinds() {
         let document = document(&registry, &kind.group, &kind.version).unwrap();
-        let lists = document["paths"].as_object().unwrap().values().map(|path| &path["get"]);
+        let lists = document["paths"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|path| &path["get"]);
         let own = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
-        let mut lists =
-            lists.filter(|get| get["x-kubernetes-action"] == "list" && get[GVK] == own).peekable();
+        let mut lists = lists
+            .filter(|get| get["x-kubernetes-action"] == "list" && get[GVK] == own)
+            .peekable();
         assert!(lists.peek().is_some(), "{kind:?}");
         for list in lists {
             let schema = &list["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
-            let schema = document.pointer(schema.as_str().unwrap().strip_prefix('#').unwrap()).unwrap();
+            let schema = document
+                .pointer(schema.as_str().unwrap().strip_prefix('#').unwrap())
+                .unwrap();
             assert_eq!(schema[GVK][0]["kind"], kind.list_kind(), "{kind:?}");
-            let item = schema["properties"]["items"]["items"]["$ref"].as_str().unwrap();
+            let item = schema["properties"]["items"]["items"]["$ref"]
+                .as_str()
+                .unwrap();
             let item = document.pointer(item.strip_prefix('#').unwrap()).unwrap();
             assert_eq!(item[GVK][0], own, "{kind:?}");
         }
@@ -101,7 +133,12 @@ fn a_list_is_described_as_one() {
 fn paths_of_a_kind() {
     let document = document(&registry(), "example.com", "v1").unwrap();
     insta::assert_json_snapshot!(document["paths"]["/apis/example.com/v1/widgets/{name}"]["patch"]);
-    let schema = document.pointer("/components/schemas/com.example.v1.Widget").unwrap();
+    let schema = document
+        .pointer("/components/schemas/com.example.v1.Widget")
+        .unwrap();
     let fields: BTreeSet<_> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(Vec::from_iter(fields), ["apiVersion", "kind", "metadata", "spec"]);
+    assert_eq!(
+        Vec::from_iter(fields),
+        ["apiVersion", "kind", "metadata", "spec"]
+    );
 }

@@ -58,7 +58,12 @@ pub(super) fn apply(
     let changes = walk::changes(&live, &object, merge_schema);
     let conflicts: Vec<_> = managers
         .others(&manager)
-        .map(|entry| (entry.manager.describe(), entry.fields.common(&changes.set).paths()))
+        .map(|entry| {
+            (
+                entry.manager.describe(),
+                entry.fields.common(&changes.set).paths(),
+            )
+        })
         .filter(|(_, paths)| !paths.is_empty())
         .collect();
     if !conflicts.is_empty() && !options.force {
@@ -84,25 +89,39 @@ fn checked(
         return refuse("error decoding YAML: the configuration is no object".to_owned());
     };
     let api_version = Manager::new(target, options, Operation::Apply).api_version;
-    let (version, kind) = (text_or_empty(body, "/apiVersion"), text_or_empty(body, "/kind"));
+    let (version, kind) = (
+        text_or_empty(body, "/apiVersion"),
+        text_or_empty(body, "/kind"),
+    );
     if version != api_version || kind != target.kind {
         let slash = if version.contains('/') { "" } else { "/" };
-        return refuse(format!("invalid object type: {slash}{version}, Kind={kind}"));
+        return refuse(format!(
+            "invalid object type: {slash}{version}, Kind={kind}"
+        ));
     }
     if !items(body, "/metadata/managedFields").is_empty() {
         return refuse("metadata.managedFields must be nil".to_owned());
     }
-    let written = map.iter().filter(|(name, _)| !options.ignored.contains(&name.as_str()));
+    let written = map
+        .iter()
+        .filter(|(name, _)| !options.ignored.contains(&name.as_str()));
     let mut config = Map::from_iter(written.map(|(name, value)| (name.clone(), value.clone())));
     if let Some(Value::Object(metadata)) = config.get_mut("metadata") {
         // Typed clients send the server's own fields as null, but do not want to delete them.
-        metadata.retain(|name, value| !value.is_null() || !UNOWNED_METADATA.contains(&name.as_str()));
+        metadata
+            .retain(|name, value| !value.is_null() || !UNOWNED_METADATA.contains(&name.as_str()));
     }
     let config = Value::Object(config);
     if let Some(fault) = walk::fault(&config, merge_schema, "") {
-        let (namespace, name) =
-            (text_or_empty(body, "/metadata/namespace"), text_or_empty(body, "/metadata/name"));
-        let object = if namespace.is_empty() { format!("/{name}") } else { format!("{namespace}/{name}") };
+        let (namespace, name) = (
+            text_or_empty(body, "/metadata/namespace"),
+            text_or_empty(body, "/metadata/name"),
+        );
+        let object = if namespace.is_empty() {
+            format!("/{name}")
+        } else {
+            format!("{namespace}/{name}")
+        };
         let kind = target.kind;
         return refuse(format!(
             "failed to create typed patch object ({object}; {api_version}, Kind={kind}): {fault}"
@@ -112,7 +131,12 @@ fn checked(
 }
 
 /// Updates the owners for a write other than an apply: the writer owns what it changed.
-pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, options: &ApplyOptions<'_>) {
+pub(super) fn track(
+    target: &Target<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+    options: &ApplyOptions<'_>,
+) {
     let reset = [json!({})];
     if items(new, "/metadata/managedFields") == reset {
         // An empty list is how a client says that nobody shall own anything.
@@ -121,7 +145,10 @@ pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, o
     let merge_schema = MergeSchema::of(target);
     let mut changes = match old {
         Some(old) => walk::changes(old, new, merge_schema),
-        None => walk::Changes { set: walk::fields(new, merge_schema), gone: Set::default() },
+        None => walk::Changes {
+            set: walk::fields(new, merge_schema),
+            gone: Set::default(),
+        },
     };
     changes.set.cut(&unowned(options));
     changes.gone.cut(&unowned(options));
@@ -129,7 +156,9 @@ pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, o
     let is_same = changes.set.is_empty() && changes.gone.is_empty();
     if items(new, "/metadata/managedFields").is_empty() {
         // Most clients send what they read; a client that leaves the field out does not mean to change it.
-        let kept = old.and_then(|old| old.pointer("/metadata/managedFields")).cloned();
+        let kept = old
+            .and_then(|old| old.pointer("/metadata/managedFields"))
+            .cloned();
         assign(metadata(new), "managedFields", kept);
     }
     if is_same {
@@ -160,7 +189,9 @@ fn unowned(options: &ApplyOptions<'_>) -> Set {
         unowned.put(Step::field(name), Set::leaf());
     }
     for name in UNOWNED_METADATA {
-        unowned.below(Step::field("metadata")).put(Step::field(name), Set::leaf());
+        unowned
+            .below(Step::field("metadata"))
+            .put(Step::field(name), Set::leaf());
     }
     unowned
 }
@@ -170,7 +201,10 @@ fn conflict(mut managers: Vec<(String, Vec<String>)>) -> PatchError {
     managers.sort();
     let message = match managers.as_slice() {
         [(manager, paths)] if paths.len() == 1 => {
-            format!("Apply failed with 1 conflict: conflict with {manager}: {}", paths.concat())
+            format!(
+                "Apply failed with 1 conflict: conflict with {manager}: {}",
+                paths.concat()
+            )
         }
         _ => {
             let count: usize = managers.iter().map(|(_, paths)| paths.len()).sum();
@@ -183,9 +217,15 @@ fn conflict(mut managers: Vec<(String, Vec<String>)>) -> PatchError {
         }
     };
     let conflicts = managers.into_iter().flat_map(|(manager, paths)| {
-        paths.into_iter().map(move |field| Conflict { field, message: format!("conflict with {manager}") })
+        paths.into_iter().map(move |field| Conflict {
+            field,
+            message: format!("conflict with {manager}"),
+        })
     });
-    PatchError::Conflict { message, conflicts: conflicts.collect() }
+    PatchError::Conflict {
+        message,
+        conflicts: conflicts.collect(),
+    }
 }
 
 #[cfg(test)]

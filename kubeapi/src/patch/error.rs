@@ -35,7 +35,9 @@ pub(crate) enum PatchError {
         found: usize,
     },
     /// 415: this kind cannot be patched that way.
-    #[error("the body of the request was in an unknown format - accepted media types include: {accepted}")]
+    #[error(
+        "the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )]
     UnsupportedMediaType {
         /// The media types that are accepted.
         accepted: &'static str,

@@ -25,16 +25,26 @@ const MAX_DEPTH: usize = 120;
 /// Returns `current` after the operations of `body`.
 pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = body else {
-        return Err(bad("json: cannot unmarshal object into Go value of type jsonpatch.Patch"));
+        return Err(bad(
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
+        ));
     };
     if operations.len() > MAX_OPERATIONS {
-        return Err(PatchError::TooLarge { limit: MAX_OPERATIONS, found: operations.len() });
+        return Err(PatchError::TooLarge {
+            limit: MAX_OPERATIONS,
+            found: operations.len(),
+        });
     }
     let mut object = current.clone();
     let (mut carried, mut shifted) = (0, 0);
     for operation in operations {
-        if let Some(unknown) = operation["op"].as_str().filter(|name| !OPERATIONS.contains(name)) {
-            return Err(PatchError::Unprocessable(format!("Unexpected kind: {unknown}")));
+        if let Some(unknown) = operation["op"]
+            .as_str()
+            .filter(|name| !OPERATIONS.contains(name))
+        {
+            return Err(PatchError::Unprocessable(format!(
+                "Unexpected kind: {unknown}"
+            )));
         }
         let operation: PatchOperation =
             serde_json::from_value(operation.clone()).map_err(|error| bad(&error.to_string()))?;
@@ -51,7 +61,9 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
             .map_err(|error| refusal(&operation, &error.kind))?;
     }
     if !object.is_object() {
-        return Err(PatchError::Unprocessable("the patch leaves no object".to_owned()));
+        return Err(PatchError::Unprocessable(
+            "the patch leaves no object".to_owned(),
+        ));
     }
     Ok(object)
 }
@@ -59,11 +71,15 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
 /// Reports whether this tests for `null` where the object lacks the field. RFC 6902 has no such test, but the real server accepts
 /// it, and clients use it to add a field only if it is absent.
 fn tests_absence(object: &Value, operation: &PatchOperation) -> bool {
-    let PatchOperation::Test(test) = operation else { return false };
-    let (Value::Null, Some((parent, _))) = (&test.value, test.path.as_str().rsplit_once('/')) else {
+    let PatchOperation::Test(test) = operation else {
         return false;
     };
-    object.pointer(parent).is_some_and(Value::is_object) && object.pointer(test.path.as_str()).is_none()
+    let (Value::Null, Some((parent, _))) = (&test.value, test.path.as_str().rsplit_once('/'))
+    else {
+        return false;
+    };
+    object.pointer(parent).is_some_and(Value::is_object)
+        && object.pointer(test.path.as_str()).is_none()
 }
 
 fn bad(why: &str) -> PatchError {
@@ -71,7 +87,11 @@ fn bad(why: &str) -> PatchError {
 }
 
 /// Checks that the object does not grow without bound.
-fn check(object: &Value, operation: &PatchOperation, carried: &mut usize) -> Result<(), PatchError> {
+fn check(
+    object: &Value,
+    operation: &PatchOperation,
+    carried: &mut usize,
+) -> Result<(), PatchError> {
     let (value, path) = match operation {
         PatchOperation::Add(add) => (Some(&add.value), &add.path),
         PatchOperation::Replace(replace) => (Some(&replace.value), &replace.path),
@@ -96,8 +116,13 @@ fn check(object: &Value, operation: &PatchOperation, carried: &mut usize) -> Res
 /// Returns how many list items change their index by this operation.
 fn shifts(object: &Value, operation: &PatchOperation) -> usize {
     let after = |path: &str| {
-        let Some((parent, place)) = path.rsplit_once('/') else { return 0 };
-        let length = object.pointer(parent).and_then(Value::as_array).map_or(0, Vec::len);
+        let Some((parent, place)) = path.rsplit_once('/') else {
+            return 0;
+        };
+        let length = object
+            .pointer(parent)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
         length.saturating_sub(place.parse().unwrap_or(length))
     };
     match operation {
@@ -114,7 +139,12 @@ fn size(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
-        Value::Object(map) => map.iter().map(|(name, value)| name.len() + 4 + size(value)).sum::<usize>() + 2,
+        Value::Object(map) => {
+            map.iter()
+                .map(|(name, value)| name.len() + 4 + size(value))
+                .sum::<usize>()
+                + 2
+        }
     }
 }
 
@@ -136,7 +166,10 @@ fn refusal(operation: &PatchOperation, kind: &PatchErrorKind) -> PatchError {
             format!("move operation does not apply: {path} lies inside of what it moves")
         }
         (_, PatchErrorKind::InvalidFromPointer) => {
-            format!("{} operation does not apply: doc is missing from path", name(operation))
+            format!(
+                "{} operation does not apply: doc is missing from path",
+                name(operation)
+            )
         }
         _ => {
             format!(
@@ -167,7 +200,8 @@ mod tests {
 
     #[test]
     fn operations_follow_each_other() {
-        let object = json!({"metadata": {"labels": {"a": "1", "b": "2", "c": "3"}}, "list": [1, 2]});
+        let object =
+            json!({"metadata": {"labels": {"a": "1", "b": "2", "c": "3"}}, "list": [1, 2]});
         let body = json!([
             {"op": "test", "path": "/metadata/labels/a", "value": "1"},
             {"op": "remove", "path": "/metadata/labels/a"},
@@ -190,9 +224,19 @@ mod tests {
             {"op": "test", "path": "/metadata/finalizers", "value": null},
             {"op": "add", "path": "/metadata/finalizers", "value": ["a"]},
         ]);
-        assert_eq!(apply(&object, &body), Ok(json!({"metadata": {"finalizers": ["a"]}})));
-        for object in [json!({"metadata": {"finalizers": ["b"]}}), json!({}), json!({"metadata": []})] {
-            assert!(matches!(apply(&object, &body), Err(PatchError::Unprocessable(_))), "{object}");
+        assert_eq!(
+            apply(&object, &body),
+            Ok(json!({"metadata": {"finalizers": ["a"]}}))
+        );
+        for object in [
+            json!({"metadata": {"finalizers": ["b"]}}),
+            json!({}),
+            json!({"metadata": []}),
+        ] {
+            assert!(
+                matches!(apply(&object, &body), Err(PatchError::Unprocessable(_))),
+                "{object}"
+            );
         }
     }
 
@@ -229,19 +273,37 @@ mod tests {
     fn what_is_no_patch_is_refused() {
         let bodies = [json!({}), json!([1]), json!([{"op": "add", "path": "/x"}])];
         for body in bodies {
-            assert!(matches!(apply(&json!({}), &body), Err(PatchError::BadRequest(_))), "{body}");
+            assert!(
+                matches!(apply(&json!({}), &body), Err(PatchError::BadRequest(_))),
+                "{body}"
+            );
         }
-        let many = Value::Array(vec![json!({"op": "add", "path": "/x", "value": 1}); MAX_OPERATIONS + 1]);
-        assert_eq!(apply(&json!({}), &many), Err(PatchError::TooLarge { limit: 10_000, found: 10_001 }));
+        let many = Value::Array(vec![
+            json!({"op": "add", "path": "/x", "value": 1});
+            MAX_OPERATIONS + 1
+        ]);
+        assert_eq!(
+            apply(&json!({}), &many),
+            Err(PatchError::TooLarge {
+                limit: 10_000,
+                found: 10_001
+            })
+        );
     }
 
     #[test]
     fn a_small_patch_makes_no_large_object() {
         let doubling = json!([{"op": "copy", "from": "/a", "path": "/a/-"}]);
         let doubling = Value::Array(vec![doubling[0].clone(); 5000]);
-        let nesting = Value::Array(vec![json!({"op": "copy", "from": "/a", "path": "/a/0"}); 200]);
+        let nesting = Value::Array(vec![
+            json!({"op": "copy", "from": "/a", "path": "/a/0"});
+            200
+        ]);
         for body in [doubling, nesting] {
-            assert!(matches!(apply(&json!({"a": [1]}), &body), Err(PatchError::Unprocessable(_))));
+            assert!(matches!(
+                apply(&json!({"a": [1]}), &body),
+                Err(PatchError::Unprocessable(_))
+            ));
         }
     }
 }

@@ -38,16 +38,44 @@ mod tests {
     fn the_examples_of_the_rfc() {
         for (object, patch, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
-            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (
+                json!({"a": "b"}),
+                json!({"b": "c"}),
+                json!({"a": "b", "b": "c"}),
+            ),
             (json!({"a": "b"}), json!({"a": null}), json!({})),
-            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (
+                json!({"a": "b", "b": "c"}),
+                json!({"a": null}),
+                json!({"b": "c"}),
+            ),
             (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]})),
-            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
-            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
-            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
-            (json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"})),
-            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+            (
+                json!({"a": {"b": "c"}}),
+                json!({"a": {"b": "d", "c": null}}),
+                json!({"a": {"b": "d"}}),
+            ),
+            (
+                json!({"a": [{"b": "c"}]}),
+                json!({"a": [1]}),
+                json!({"a": [1]}),
+            ),
+            (
+                json!({"e": null}),
+                json!({"a": 1}),
+                json!({"e": null, "a": 1}),
+            ),
+            (
+                json!([1, 2]),
+                json!({"a": "b", "c": null}),
+                json!({"a": "b"}),
+            ),
+            (
+                json!({}),
+                json!({"a": {"bb": {"ccc": null}}}),
+                json!({"a": {"bb": {}}}),
+            ),
         ] {
             assert_eq!(apply(&object, &patch), Ok(expected), "{object} {patch}");
         }
@@ -56,13 +84,20 @@ mod tests {
     #[test]
     fn what_is_no_object_is_refused() {
         for patch in [json!(null), json!([]), json!("x")] {
-            assert!(matches!(apply(&json!({}), &patch), Err(PatchError::BadRequest(_))));
+            assert!(matches!(
+                apply(&json!({}), &patch),
+                Err(PatchError::BadRequest(_))
+            ));
         }
     }
 
     #[test]
     fn the_order_of_the_other_fields_stays() {
-        let merged = apply(&json!({"z": 1, "y": 2, "x": 3}), &json!({"z": null, "w": 4})).unwrap();
+        let merged = apply(
+            &json!({"z": 1, "y": 2, "x": 3}),
+            &json!({"z": null, "w": 4}),
+        )
+        .unwrap();
         assert_eq!(merged.to_string(), r#"{"y":2,"x":3,"w":4}"#);
     }
 }

@@ -51,12 +51,17 @@ impl<'a> MergeSchema<'a> {
     /// Returns the schema of the field `name`.
     pub(super) fn field(self, name: &str) -> Self {
         match self {
-            Self::Field(&Field { of, .. }) | Self::Item(of) => of.field(name).map_or(Self::Free, Self::Field),
+            Self::Field(&Field { of, .. }) | Self::Item(of) => {
+                of.field(name).map_or(Self::Free, Self::Field)
+            }
             Self::Root(_) if name == "metadata" => Self::Field(&METADATA),
             Self::Root(schema) | Self::Defined(schema) => {
                 let field = schema.get("properties").and_then(|fields| fields.get(name));
-                let field =
-                    field.or_else(|| schema.get("additionalProperties").filter(|rest| rest.is_object()));
+                let field = field.or_else(|| {
+                    schema
+                        .get("additionalProperties")
+                        .filter(|rest| rest.is_object())
+                });
                 field.map_or(Self::Free, Self::Defined)
             }
             Self::Free => Self::Free,
@@ -107,15 +112,19 @@ impl<'a> MergeSchema<'a> {
             Self::Field(field) => match field.list {
                 List::Whole => Parts::Whole,
                 List::Values => Parts::Values,
-                List::Keyed(keys) => {
-                    Parts::Keyed(keys.iter().map(|(key, default)| (*key, default.map(Value::from))).collect())
+                List::Keyed(keys) => Parts::Keyed(
+                    keys.iter()
+                        .map(|(key, default)| (*key, default.map(Value::from)))
+                        .collect(),
+                ),
+            },
+            Self::Root(schema) | Self::Defined(schema) => {
+                match text(schema, "x-kubernetes-list-type") {
+                    Some("set") => Parts::Values,
+                    Some("map") => Parts::Keyed(defined_keys(schema)),
+                    _ => Parts::Whole,
                 }
-            },
-            Self::Root(schema) | Self::Defined(schema) => match text(schema, "x-kubernetes-list-type") {
-                Some("set") => Parts::Values,
-                Some("map") => Parts::Keyed(defined_keys(schema)),
-                _ => Parts::Whole,
-            },
+            }
             Self::Item(_) | Self::Free => Parts::Whole,
         }
     }
@@ -126,7 +135,11 @@ fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 fn defined_keys(schema: &Value) -> Vec<KeyField<'_>> {
-    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+    let keys = schema
+        .get("x-kubernetes-list-map-keys")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let fields = schema.pointer("/items/properties");
     let with_default = |key| {
         let field = fields.and_then(|fields| fields.get(key));

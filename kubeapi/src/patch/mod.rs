@@ -68,7 +68,9 @@ pub(crate) fn patch(
             accepted: "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         }),
         PatchKind::Strategic => strategic::apply(standing()?, body, MergeSchema::of(target)),
-        PatchKind::Apply if !options.subresource.is_empty() && current.is_none() => Err(PatchError::Missing),
+        PatchKind::Apply if !options.subresource.is_empty() && current.is_none() => {
+            Err(PatchError::Missing)
+        }
         PatchKind::Apply => apply::apply(target, current, body, options),
     }
 }

@@ -13,14 +13,19 @@ pub(super) struct OrderedItem<T> {
 /// Orders the items of a strategic merge. Items that the client names have its order; each other item is put before the first of
 /// these that it preceded.
 pub(super) fn interleave<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
-    let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.wanted.is_some());
+    let (mut named, mut others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| item.wanted.is_some());
     named.sort_by_key(|item| item.wanted);
     others.sort_by_key(|item| item.stood);
     let mut others = others.into_iter().peekable();
     let mut all = Vec::with_capacity(named.len() + others.len());
     for item in named {
-        let before =
-            |other: &OrderedItem<T>| other.stood.zip(item.stood).is_some_and(|(other, item)| other < item);
+        let before = |other: &OrderedItem<T>| {
+            other
+                .stood
+                .zip(item.stood)
+                .is_some_and(|(other, item)| other < item)
+        };
         while let Some(other) = others.next_if(before) {
             all.push(other.item);
         }
@@ -33,19 +38,30 @@ pub(super) fn interleave<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
 /// Orders the items of a server-side apply, as in sigs.k8s.io/structured-merge-diff: both lists are walked side by side, and items
 /// that are only stored precede new ones at the same place.
 pub(super) fn applied<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
-    let mut stood: Vec<_> = (0..items.len()).filter(|index| items[*index].stood.is_some()).collect();
-    let mut wanted: Vec<_> = (0..items.len()).filter(|index| items[*index].wanted.is_some()).collect();
+    let mut stood: Vec<_> = (0..items.len())
+        .filter(|index| items[*index].stood.is_some())
+        .collect();
+    let mut wanted: Vec<_> = (0..items.len())
+        .filter(|index| items[*index].wanted.is_some())
+        .collect();
     stood.sort_by_key(|index| items[*index].stood);
     wanted.sort_by_key(|index| items[*index].wanted);
-    let mut shared = wanted.iter().copied().filter(|index| items[*index].stood.is_some()).peekable();
-    let (mut left, mut right) = (stood.iter().copied().peekable(), wanted.iter().copied().peekable());
+    let mut shared = wanted
+        .iter()
+        .copied()
+        .filter(|index| items[*index].stood.is_some())
+        .peekable();
+    let (mut left, mut right) = (
+        stood.iter().copied().peekable(),
+        wanted.iter().copied().peekable(),
+    );
     let mut order = Vec::with_capacity(items.len());
     let mut placed = vec![false; items.len()];
     while left.peek().is_some() || right.peek().is_some() {
         if let Some(&old) = left.peek() {
             let is_only_old = items[old].wanted.is_none();
-            let is_for_later =
-                right.peek().is_some_and(|new| *new != old) && shared.peek().is_some_and(|next| *next != old);
+            let is_for_later = right.peek().is_some_and(|new| *new != old)
+                && shared.peek().is_some_and(|next| *next != old);
             if is_only_old || is_for_later {
                 left.next();
                 order.extend(is_only_old.then_some(old));
@@ -60,7 +76,10 @@ pub(super) fn applied<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
         order.push(new);
     }
     let mut items: Vec<_> = items.into_iter().map(|placed| Some(placed.item)).collect();
-    order.into_iter().filter_map(|index| items.get_mut(index)?.take()).collect()
+    order
+        .into_iter()
+        .filter_map(|index| items.get_mut(index)?.take())
+        .collect()
 }
 
 #[cfg(test)]
@@ -81,9 +100,14 @@ mod tests {
         ];
         for (standing, sent, expected) in cases {
             let all: std::collections::BTreeSet<_> = standing.chars().chain(sent.chars()).collect();
-            let placed =
-                |item: char| OrderedItem { item, stood: standing.find(item), wanted: sent.find(item) };
-            let merged: String = applied(all.into_iter().map(placed).collect()).into_iter().collect();
+            let placed = |item: char| OrderedItem {
+                item,
+                stood: standing.find(item),
+                wanted: sent.find(item),
+            };
+            let merged: String = applied(all.into_iter().map(placed).collect())
+                .into_iter()
+                .collect();
             assert_eq!(merged, expected, "{sent:?} applied to {standing:?}");
         }
     }

@@ -24,7 +24,9 @@ pub(super) fn apply(
     body: &Value,
     merge_schema: MergeSchema<'_>,
 ) -> Result<Value, PatchError> {
-    let Value::Object(patch) = body else { return Err(bad("invalid JSON document")) };
+    let Value::Object(patch) = body else {
+        return Err(bad("invalid JSON document"));
+    };
     let mut object = current.clone();
     merge_maps(crate::object::as_map(&mut object), patch, merge_schema)?;
     Ok(object)
@@ -56,7 +58,9 @@ fn merge_maps(
         delete_values(original, name, values)?;
     }
     for (name, order) in directives(patch, SET_ORDER) {
-        let order = order.as_array().ok_or_else(|| bad("invalid patch format of setElementOrder list"))?;
+        let order = order
+            .as_array()
+            .ok_or_else(|| bad("invalid patch format of setElementOrder list"))?;
         merge_field(original, name, patch.get(name), Some(order), at.field(name))?;
     }
     crate::object::remove_nulled(original, patch);
@@ -73,32 +77,56 @@ fn directives<'a>(
     patch: &'a Map<String, Value>,
     prefix: &'static str,
 ) -> impl Iterator<Item = (&'a str, &'a Value)> {
-    patch.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
+    patch
+        .iter()
+        .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
 }
 
 fn is_directive(name: &str) -> bool {
-    name == DIRECTIVE || name == RETAIN_KEYS || name.starts_with(SET_ORDER) || name.starts_with(DELETE_VALUES)
+    name == DIRECTIVE
+        || name == RETAIN_KEYS
+        || name.starts_with(SET_ORDER)
+        || name.starts_with(DELETE_VALUES)
 }
 
 fn unknown_directive(directive: &Value, patch: &Map<String, Value>) -> PatchError {
-    bad(format!("unknown patch type: {directive} in map: {}", Value::Object(patch.clone())))
+    bad(format!(
+        "unknown patch type: {directive} in map: {}",
+        Value::Object(patch.clone())
+    ))
 }
 
 /// Applies `$retainKeys`: of the stored fields only these stay; for objects in which only one field at a time makes sense.
-fn retain_keys(original: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), PatchError> {
-    let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let keys = keys.as_array().ok_or_else(|| bad("invalid patch format of retainKeys"))?;
+fn retain_keys(
+    original: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+) -> Result<(), PatchError> {
+    let Some(keys) = patch.get(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let keys = keys
+        .as_array()
+        .ok_or_else(|| bad("invalid patch format of retainKeys"))?;
     let keys: HashSet<_> = keys.iter().filter_map(Value::as_str).collect();
     let kept = |name: &str| keys.contains(name);
-    if patch.iter().any(|(name, value)| !value.is_null() && !is_directive(name) && !kept(name)) {
+    if patch
+        .iter()
+        .any(|(name, value)| !value.is_null() && !is_directive(name) && !kept(name))
+    {
         return Err(bad("patch content doesn't match retainKeys list"));
     }
     original.retain(|name, _| kept(name));
     Ok(())
 }
 
-fn delete_values(original: &mut Map<String, Value>, name: &str, values: &Value) -> Result<(), PatchError> {
-    let values = values.as_array().ok_or_else(|| bad("invalid patch format of primitive list"))?;
+fn delete_values(
+    original: &mut Map<String, Value>,
+    name: &str,
+    values: &Value,
+) -> Result<(), PatchError> {
+    let values = values
+        .as_array()
+        .ok_or_else(|| bad("invalid patch format of primitive list"))?;
     if let Some(Value::Array(list)) = original.get_mut(name) {
         let values: HashSet<_> = values.iter().map(Value::to_string).collect();
         list.retain(|value| !values.contains(&value.to_string()));
@@ -118,11 +146,17 @@ fn merge_field(
         (_, Some(Value::Null)) => {
             original.shift_remove(name);
         }
-        (Some(Value::Object(original)), Some(Value::Object(patch))) => merge_maps(original, patch, at)?,
+        (Some(Value::Object(original)), Some(Value::Object(patch))) => {
+            merge_maps(original, patch, at)?
+        }
         (Some(Value::Array(original)), patch @ (Some(Value::Array(_)) | None)) => {
-            let patch = patch.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let patch = patch
+                .and_then(Value::as_array)
+                .map_or(&[][..], Vec::as_slice);
             match at.list_merge() {
-                ListMerge::Key(key) => merge_items(original, &List { key, patch, order }, at.items())?,
+                ListMerge::Key(key) => {
+                    merge_items(original, &List { key, patch, order }, at.items())?
+                }
                 ListMerge::Values => merge_values(original, patch, order)?,
                 ListMerge::Replace if value.is_some() => *original = plain_list(patch),
                 ListMerge::Replace => {}
@@ -151,22 +185,37 @@ impl List<'_> {
     }
 
     fn required_key(&self, item: &Value) -> Result<String, PatchError> {
-        self.key_of(item)
-            .ok_or_else(|| bad(format!("map: {item} does not contain declared merge key: {}", self.key)))
+        self.key_of(item).ok_or_else(|| {
+            bad(format!(
+                "map: {item} does not contain declared merge key: {}",
+                self.key
+            ))
+        })
     }
 }
 
-fn merge_items(original: &mut Vec<Value>, list: &List<'_>, at: MergeSchema<'_>) -> Result<(), PatchError> {
+fn merge_items(
+    original: &mut Vec<Value>,
+    list: &List<'_>,
+    at: MergeSchema<'_>,
+) -> Result<(), PatchError> {
     let (mut wanted, mut deleted, mut replaced) = (Vec::new(), HashSet::new(), false);
     for patch in list.patch {
-        let map = patch.as_object().ok_or_else(|| bad("lists of lists are not supported"))?;
-        match (map.get(DIRECTIVE), map.get(DIRECTIVE).and_then(Value::as_str)) {
+        let map = patch
+            .as_object()
+            .ok_or_else(|| bad("lists of lists are not supported"))?;
+        match (
+            map.get(DIRECTIVE),
+            map.get(DIRECTIVE).and_then(Value::as_str),
+        ) {
             (None, _) => wanted.push(list.required_key(patch)?),
             (_, Some("replace")) => replaced = true,
             (_, Some("delete")) => {
                 deleted.insert(list.required_key(patch)?);
             }
-            (_, Some("merge")) => return Err(bad("merging lists cannot yet be specified in the patch")),
+            (_, Some("merge")) => {
+                return Err(bad("merging lists cannot yet be specified in the patch"));
+            }
             (Some(other), _) => return Err(unknown_directive(other, map)),
         }
     }
@@ -179,17 +228,34 @@ fn merge_items(original: &mut Vec<Value>, list: &List<'_>, at: MergeSchema<'_>) 
             items.push(existing_item((place, item)));
         }
     }
-    for patch in list.patch.iter().filter(|patch| patch.get(DIRECTIVE).is_none()) {
+    for patch in list
+        .patch
+        .iter()
+        .filter(|patch| patch.get(DIRECTIVE).is_none())
+    {
         let place = *places.entry(list.key_of(patch)).or_insert(items.len());
         match (items.get_mut(place), patch) {
-            (Some(OrderedItem { item: Value::Object(item), .. }), Value::Object(patch)) => {
+            (
+                Some(OrderedItem {
+                    item: Value::Object(item),
+                    ..
+                }),
+                Value::Object(patch),
+            ) => {
                 merge_maps(item, patch, at)?;
             }
-            _ => items.push(OrderedItem { item: plain(patch), stood: None, wanted: None }),
+            _ => items.push(OrderedItem {
+                item: plain(patch),
+                stood: None,
+                wanted: None,
+            }),
         }
     }
     if let Some(order) = list.order {
-        let order = order.iter().map(|item| list.required_key(item)).collect::<Result<Vec<_>, _>>()?;
+        let order = order
+            .iter()
+            .map(|item| list.required_key(item))
+            .collect::<Result<Vec<_>, _>>()?;
         wanted = checked_order(&wanted, order)?;
     }
     place(&mut items, &wanted, |item| list.key_of(item));
@@ -202,11 +268,19 @@ fn merge_values(
     patch: &[Value],
     order: Option<&Vec<Value>>,
 ) -> Result<(), PatchError> {
-    let mut items: Vec<_> = std::mem::take(original).into_iter().enumerate().map(existing_item).collect();
+    let mut items: Vec<_> = std::mem::take(original)
+        .into_iter()
+        .enumerate()
+        .map(existing_item)
+        .collect();
     let mut known: HashSet<_> = items.iter().map(|item| item.item.to_string()).collect();
     for value in patch {
         if known.insert(value.to_string()) {
-            items.push(OrderedItem { item: value.clone(), stood: None, wanted: None });
+            items.push(OrderedItem {
+                item: value.clone(),
+                stood: None,
+                wanted: None,
+            });
         }
     }
     let mut wanted: Vec<_> = patch.iter().map(Value::to_string).collect();
@@ -219,10 +293,18 @@ fn merge_values(
 }
 
 fn existing_item((place, item): (usize, Value)) -> OrderedItem<Value> {
-    OrderedItem { item, stood: Some(place), wanted: None }
+    OrderedItem {
+        item,
+        stood: Some(place),
+        wanted: None,
+    }
 }
 
-fn place(items: &mut [OrderedItem<Value>], wanted: &[String], key: impl Fn(&Value) -> Option<String>) {
+fn place(
+    items: &mut [OrderedItem<Value>],
+    wanted: &[String],
+    key: impl Fn(&Value) -> Option<String>,
+) {
     let mut places = HashMap::new();
     for (place, key) in wanted.iter().enumerate() {
         places.entry(key.as_str()).or_insert(place);
@@ -254,13 +336,20 @@ fn plain(value: &Value) -> Value {
 }
 
 fn plain_map(map: &Map<String, Value>) -> Map<String, Value> {
-    let kept = map.iter().filter(|(name, value)| !is_directive(name) && !value.is_null());
-    kept.map(|(name, value)| (name.clone(), plain(value))).collect()
+    let kept = map
+        .iter()
+        .filter(|(name, value)| !is_directive(name) && !value.is_null());
+    kept.map(|(name, value)| (name.clone(), plain(value)))
+        .collect()
 }
 
 fn plain_list(items: &[Value]) -> Vec<Value> {
     // An item with a directive changes a stored list; here there is none.
-    items.iter().filter(|item| item.get(DIRECTIVE).is_none()).map(plain).collect()
+    items
+        .iter()
+        .filter(|item| item.get(DIRECTIVE).is_none())
+        .map(plain)
+        .collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ pub(crate) enum Error {
     )]
     Magic,
     /// No table has this kind.
-    #[error("kind {kind:?} of {api_version:?} is not known in protobuf: send it as application/json")]
+    #[error(
+        "kind {kind:?} of {api_version:?} is not known in protobuf: send it as application/json"
+    )]
     Kind {
         /// As the envelope says.
         api_version: String,

@@ -34,10 +34,12 @@ const MAGIC: &[u8] = b"k8s\0";
 pub(crate) fn decode(body: &[u8]) -> Result<Value, Error> {
     let envelope = Envelope::read(body.strip_prefix(MAGIC).ok_or(Error::Magic)?)?;
     let schema = Schema::published()?;
-    let kind = schema.kind(envelope.api_version, envelope.kind).ok_or_else(|| Error::Kind {
-        api_version: envelope.api_version.into(),
-        kind: envelope.kind.into(),
-    })?;
+    let kind = schema
+        .kind(envelope.api_version, envelope.kind)
+        .ok_or_else(|| Error::Kind {
+            api_version: envelope.api_version.into(),
+            kind: envelope.kind.into(),
+        })?;
     let mut object = Map::new();
     object.insert("kind".into(), envelope.kind.into());
     object.insert("apiVersion".into(), envelope.api_version.into());
@@ -64,7 +66,11 @@ impl<'a> Envelope<'a> {
                 3 | 4 => match value.text().map_err(damaged)? {
                     // clients leave both empty
                     "" | MEDIA_TYPE => {}
-                    found => return Err(Error::Content { found: found.into() }),
+                    found => {
+                        return Err(Error::Content {
+                            found: found.into(),
+                        });
+                    }
                 },
                 _ => {}
             }
@@ -85,5 +91,8 @@ impl<'a> Envelope<'a> {
 }
 
 fn damaged(fault: Fault) -> Error {
-    Error::Damaged { at: "the envelope".into(), fault }
+    Error::Damaged {
+        at: "the envelope".into(),
+        fault,
+    }
 }

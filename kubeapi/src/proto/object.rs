@@ -29,7 +29,11 @@ struct FieldValues<'a> {
 
 impl Decoder {
     pub(super) fn new(schema: &'static Schema) -> Self {
-        Self { schema, depth: 0, values: 0 }
+        Self {
+            schema,
+            depth: 0,
+            values: 0,
+        }
     }
 
     /// Adds the fields of a message to `object`.
@@ -69,8 +73,15 @@ impl Decoder {
     /// Returns the JSON of a union's last field that is present, or else of its first.
     fn variant(&mut self, id: MessageId, parts: &[&[u8]]) -> Result<Value, Error> {
         let message = self.schema.message(id);
-        let mut slots: Vec<_> = message.fields.iter().zip(self.slots(message, parts)?).collect();
-        let last = slots.iter().rposition(|(_, slot)| slot.seen).unwrap_or_default();
+        let mut slots: Vec<_> = message
+            .fields
+            .iter()
+            .zip(self.slots(message, parts)?)
+            .collect();
+        let last = slots
+            .iter()
+            .rposition(|(_, slot)| slot.seen)
+            .unwrap_or_default();
         if last >= slots.len() {
             return Ok(Value::Null);
         }
@@ -90,7 +101,11 @@ impl Decoder {
         let mut slots = vec![FieldValues::default(); message.fields.len()];
         for item in parts.iter().flat_map(|part| Fields::of(part)) {
             let (number, raw) = item.map_err(|fault| damaged(message, fault))?;
-            let known = message.fields.iter().zip(&mut slots).find(|(field, _)| field.number == number);
+            let known = message
+                .fields
+                .iter()
+                .zip(&mut slots)
+                .find(|(field, _)| field.number == number);
             if let Some((field, slot)) = known {
                 slot.seen = true;
                 self.take(FieldRef { message, field }, raw, slot)?;
@@ -99,7 +114,12 @@ impl Decoder {
         Ok(slots)
     }
 
-    fn take<'a>(&mut self, at: FieldRef, raw: Raw<'a>, slot: &mut FieldValues<'a>) -> Result<(), Error> {
+    fn take<'a>(
+        &mut self,
+        at: FieldRef,
+        raw: Raw<'a>,
+        slot: &mut FieldValues<'a>,
+    ) -> Result<(), Error> {
         match (at.field.shape, at.field.of) {
             (Shape::Map, of) => {
                 let (key, value) = self.entry(at, of, raw)?;
@@ -136,7 +156,12 @@ impl Decoder {
     }
 
     /// Decodes the entry of a map: a message of a key and a value, each optional.
-    fn entry<'a>(&mut self, at: FieldRef, of: Type, raw: Raw<'a>) -> Result<(&'a str, Value), Error> {
+    fn entry<'a>(
+        &mut self,
+        at: FieldRef,
+        of: Type,
+        raw: Raw<'a>,
+    ) -> Result<(&'a str, Value), Error> {
         let (mut key, mut value) = ("", None);
         for item in Fields::of(at.check(raw.bytes())?) {
             match at.check(item)? {
@@ -167,7 +192,9 @@ impl Decoder {
             {
                 always.then_some(Value::Null)
             }
-            (Shape::List, _) => (always || !slot.values.is_empty()).then_some(Value::Array(slot.values)),
+            (Shape::List, _) => {
+                (always || !slot.values.is_empty()).then_some(Value::Array(slot.values))
+            }
             (Shape::Map, _) => Some(Value::Object(slot.entries)),
             (Shape::Value | Shape::Optional | Shape::Inline, Type::Message(id)) => {
                 Some(self.value(id, &slot.parts)?)
@@ -181,7 +208,11 @@ impl Decoder {
 
     fn count(&mut self, message: &Message) -> Result<(), Error> {
         self.values += 1;
-        if self.values > VALUES { Err(damaged(message, Fault::TooMany)) } else { Ok(()) }
+        if self.values > VALUES {
+            Err(damaged(message, Fault::TooMany))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -202,5 +233,8 @@ impl FieldRef {
 }
 
 fn damaged(message: &Message, fault: Fault) -> Error {
-    Error::Damaged { at: message.name.into(), fault }
+    Error::Damaged {
+        at: message.name.into(),
+        fault,
+    }
 }

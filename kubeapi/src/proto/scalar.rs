@@ -148,7 +148,9 @@ fn double(value: f64) -> Result<Value, Fault> {
     if value.fract() == 0.0 && value.abs() <= EXACT {
         return Ok((value as i64).into());
     }
-    Number::from_f64(value).map(Value::Number).ok_or(Fault::Number)
+    Number::from_f64(value)
+        .map(Value::Number)
+        .ok_or(Fault::Number)
 }
 
 /// The time in seconds, and the nanoseconds beyond; `None` for no time.
@@ -170,7 +172,9 @@ fn seconds(raw: Raw<'_>) -> Result<Option<(Timestamp, i32)>, Fault> {
 
 /// A time with six digits of a second's fraction.
 fn micros(raw: Raw<'_>) -> Result<Value, Fault> {
-    let Some((time, nanos)) = seconds(raw)? else { return Ok(Value::Null) };
+    let Some((time, nanos)) = seconds(raw)? else {
+        return Ok(Value::Null);
+    };
     let time = Timestamp::new(time.as_second(), nanos / 1000 * 1000).map_err(|_| Fault::Time)?;
     Ok(format!("{time:.6}").into())
 }

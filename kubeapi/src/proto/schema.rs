@@ -28,26 +28,90 @@ const TABLES: &[Table] = &[
         "admissionregistration.k8s.io/v1",
         include_str!("tables/admissionregistration.txt"),
     ),
-    ("apiextensions", "apiextensions.k8s.io/v1", include_str!("tables/apiextensions.txt")),
-    ("apiregistration", "apiregistration.k8s.io/v1", include_str!("tables/apiregistration.txt")),
+    (
+        "apiextensions",
+        "apiextensions.k8s.io/v1",
+        include_str!("tables/apiextensions.txt"),
+    ),
+    (
+        "apiregistration",
+        "apiregistration.k8s.io/v1",
+        include_str!("tables/apiregistration.txt"),
+    ),
     ("apps", "apps/v1", include_str!("tables/apps.txt")),
-    ("authentication", "authentication.k8s.io/v1", include_str!("tables/authentication.txt")),
-    ("authorization", "authorization.k8s.io/v1", include_str!("tables/authorization.txt")),
-    ("autoscaling_v1", "autoscaling/v1", include_str!("tables/autoscaling_v1.txt")),
-    ("autoscaling_v2", "autoscaling/v2", include_str!("tables/autoscaling_v2.txt")),
+    (
+        "authentication",
+        "authentication.k8s.io/v1",
+        include_str!("tables/authentication.txt"),
+    ),
+    (
+        "authorization",
+        "authorization.k8s.io/v1",
+        include_str!("tables/authorization.txt"),
+    ),
+    (
+        "autoscaling_v1",
+        "autoscaling/v1",
+        include_str!("tables/autoscaling_v1.txt"),
+    ),
+    (
+        "autoscaling_v2",
+        "autoscaling/v2",
+        include_str!("tables/autoscaling_v2.txt"),
+    ),
     ("batch", "batch/v1", include_str!("tables/batch.txt")),
-    ("certificates", "certificates.k8s.io/v1", include_str!("tables/certificates.txt")),
-    ("coordination", "coordination.k8s.io/v1", include_str!("tables/coordination.txt")),
-    ("discovery", "discovery.k8s.io/v1", include_str!("tables/discovery.txt")),
-    ("events", "events.k8s.io/v1", include_str!("tables/events.txt")),
-    ("flowcontrol", "flowcontrol.apiserver.k8s.io/v1", include_str!("tables/flowcontrol.txt")),
-    ("networking", "networking.k8s.io/v1", include_str!("tables/networking.txt")),
+    (
+        "certificates",
+        "certificates.k8s.io/v1",
+        include_str!("tables/certificates.txt"),
+    ),
+    (
+        "coordination",
+        "coordination.k8s.io/v1",
+        include_str!("tables/coordination.txt"),
+    ),
+    (
+        "discovery",
+        "discovery.k8s.io/v1",
+        include_str!("tables/discovery.txt"),
+    ),
+    (
+        "events",
+        "events.k8s.io/v1",
+        include_str!("tables/events.txt"),
+    ),
+    (
+        "flowcontrol",
+        "flowcontrol.apiserver.k8s.io/v1",
+        include_str!("tables/flowcontrol.txt"),
+    ),
+    (
+        "networking",
+        "networking.k8s.io/v1",
+        include_str!("tables/networking.txt"),
+    ),
     ("node", "node.k8s.io/v1", include_str!("tables/node.txt")),
     ("policy", "policy/v1", include_str!("tables/policy.txt")),
-    ("rbac", "rbac.authorization.k8s.io/v1", include_str!("tables/rbac.txt")),
-    ("resource", "resource.k8s.io/v1", include_str!("tables/resource.txt")),
-    ("scheduling", "scheduling.k8s.io/v1", include_str!("tables/scheduling.txt")),
-    ("storage", "storage.k8s.io/v1", include_str!("tables/storage.txt")),
+    (
+        "rbac",
+        "rbac.authorization.k8s.io/v1",
+        include_str!("tables/rbac.txt"),
+    ),
+    (
+        "resource",
+        "resource.k8s.io/v1",
+        include_str!("tables/resource.txt"),
+    ),
+    (
+        "scheduling",
+        "scheduling.k8s.io/v1",
+        include_str!("tables/scheduling.txt"),
+    ),
+    (
+        "storage",
+        "storage.k8s.io/v1",
+        include_str!("tables/storage.txt"),
+    ),
 ];
 
 /// All messages. They refer to each other by their place.
@@ -106,7 +170,8 @@ pub(super) enum Type {
 impl Schema {
     /// The published API's, parsed on first use: most processes never see a protobuf body.
     pub(super) fn published() -> Result<&'static Self, Error> {
-        static PUBLISHED: LazyLock<Result<Schema, &'static str>> = LazyLock::new(|| Schema::parse(TABLES));
+        static PUBLISHED: LazyLock<Result<Schema, &'static str>> =
+            LazyLock::new(|| Schema::parse(TABLES));
         PUBLISHED.as_ref().map_err(|line| Error::Schema { line })
     }
 
@@ -122,18 +187,27 @@ impl Schema {
 
     /// Fails with the first line that is wrong.
     pub(super) fn parse(tables: &[Table]) -> Result<Self, &'static str> {
-        let mut schema = Self { messages: Vec::new(), kinds: HashMap::new() };
+        let mut schema = Self {
+            messages: Vec::new(),
+            kinds: HashMap::new(),
+        };
         let mut ids = HashMap::new();
         // messages refer to later ones, so all get their place first
         for &(table, api_version, text) in tables {
             for line in text.lines() {
-                let Some((head, name)) = heading(line) else { continue };
+                let Some((head, name)) = heading(line) else {
+                    continue;
+                };
                 let id = MessageId(schema.messages.len());
                 ids.insert((table, name), id);
                 if head == "kind" {
                     schema.kinds.insert((api_version, name), id);
                 }
-                schema.messages.push(Message { name, union: head == "union", fields: Vec::new() });
+                schema.messages.push(Message {
+                    name,
+                    union: head == "union",
+                    fields: Vec::new(),
+                });
             }
         }
         let mut messages = schema.messages.iter_mut();
@@ -145,7 +219,9 @@ impl Schema {
                     continue;
                 }
                 let message = current.as_mut().ok_or(line)?;
-                message.fields.push(Field::parse(line, table, &ids).ok_or(line)?);
+                message
+                    .fields
+                    .push(Field::parse(line, table, &ids).ok_or(line)?);
             }
         }
         for message in &mut schema.messages {
@@ -156,7 +232,8 @@ impl Schema {
 }
 
 fn heading(line: &'static str) -> Option<(&'static str, &'static str)> {
-    line.split_once(' ').filter(|(head, _)| matches!(*head, "kind" | "part" | "union"))
+    line.split_once(' ')
+        .filter(|(head, _)| matches!(*head, "kind" | "part" | "union"))
 }
 
 type Ids = HashMap<(&'static str, &'static str), MessageId>;
@@ -166,7 +243,10 @@ impl Field {
         let mut words = line.split(' ');
         let (number, name, of) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
         let (of, always) = of.strip_suffix('!').map_or((of, false), |of| (of, true));
-        let within = |open, close| of.strip_prefix(open).and_then(|of: &'static str| of.strip_suffix(close));
+        let within = |open, close| {
+            of.strip_prefix(open)
+                .and_then(|of: &'static str| of.strip_suffix(close))
+        };
         let (shape, of) = match (within('[', ']'), within('{', '}'), of.strip_suffix('?')) {
             _ if name == ".." => (Shape::Inline, of),
             (Some(of), ..) => (Shape::List, of),
@@ -175,7 +255,13 @@ impl Field {
             _ => (Shape::Value, of),
         };
         let of = Type::parse(of, table, ids)?;
-        words.next().is_none().then_some(Self { number, name, shape, always, of })
+        words.next().is_none().then_some(Self {
+            number,
+            name,
+            shape,
+            always,
+            of,
+        })
     }
 }
 
@@ -184,6 +270,8 @@ impl Type {
         if let Some(scalar) = Scalar::named(text) {
             return Some(Self::Scalar(scalar));
         }
-        ids.get(&text.split_once('.').unwrap_or((table, text))).copied().map(Self::Message)
+        ids.get(&text.split_once('.').unwrap_or((table, text)))
+            .copied()
+            .map(Self::Message)
     }
 }

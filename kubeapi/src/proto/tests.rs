@@ -70,7 +70,10 @@ fn a_request_of_this_media_type_is_read() {
 
 #[test]
 fn fields_stand_in_the_order_of_go() {
-    let (_, body, printed) = RECORDED.iter().find(|(name, ..)| *name == "deployment").unwrap();
+    let (_, body, printed) = RECORDED
+        .iter()
+        .find(|(name, ..)| *name == "deployment")
+        .unwrap();
     let printed: Value = serde_json::from_str(printed).unwrap();
     assert_eq!(decode(body).unwrap().to_string(), printed.to_string());
 }
@@ -132,8 +135,14 @@ fn times_have_the_precision_of_their_type() {
     let time = joined(&[number(1, 1_700_000_000), number(2, 123_456_789)]);
     let raw = joined(&[bytes(1, &bytes(8, &time)), bytes(2, &bytes(3, &time))]);
     let lease = decode(&body("coordination.k8s.io/v1", "Lease", &raw)).unwrap();
-    assert_eq!(lease["metadata"]["creationTimestamp"], "2023-11-14T22:13:20Z");
-    assert_eq!(lease["spec"], json!({"acquireTime": "2023-11-14T22:13:20.123456Z"}));
+    assert_eq!(
+        lease["metadata"]["creationTimestamp"],
+        "2023-11-14T22:13:20Z"
+    );
+    assert_eq!(
+        lease["spec"],
+        json!({"acquireTime": "2023-11-14T22:13:20.123456Z"})
+    );
 }
 
 #[test]
@@ -141,38 +150,65 @@ fn zero_values_stay_where_pointers_or_required_fields_are() {
     // hostNetwork is a plain bool, shareProcessNamespace a pointer
     let spec = joined(&[number(11, 0), number(27, 0), number(4, 0)]);
     let pod = decode(&body("v1", "Pod", &bytes(2, &spec))).unwrap();
-    let expected =
-        json!({"containers": null, "terminationGracePeriodSeconds": 0, "shareProcessNamespace": false});
+    let expected = json!({"containers": null, "terminationGracePeriodSeconds": 0, "shareProcessNamespace": false});
     assert_eq!(pod["spec"], expected);
 }
 
 #[test]
 fn a_message_in_parts_is_joined_and_the_last_scalar_counts() {
     let part = |field: Vec<u8>| bytes(1, &field);
-    let raw = joined(&[part(text(1, "first")), part(text(3, "ns")), part(text(1, "last"))]);
+    let raw = joined(&[
+        part(text(1, "first")),
+        part(text(3, "ns")),
+        part(text(1, "last")),
+    ]);
     let object = decode(&body("v1", "ConfigMap", &raw)).unwrap();
-    assert_eq!(object["metadata"], json!({"name": "last", "namespace": "ns", "creationTimestamp": null}));
+    assert_eq!(
+        object["metadata"],
+        json!({"name": "last", "namespace": "ns", "creationTimestamp": null})
+    );
 }
 
 #[test]
 fn integers_come_packed_and_one_by_one() {
     // supplementalGroups of a pod's securityContext
-    let context = joined(&[number(4, 1), bytes(4, &[2, 0xac, 0x02]), number(4, u64::MAX)]);
+    let context = joined(&[
+        number(4, 1),
+        bytes(4, &[2, 0xac, 0x02]),
+        number(4, u64::MAX),
+    ]);
     let pod = decode(&body("v1", "Pod", &bytes(2, &bytes(14, &context)))).unwrap();
-    assert_eq!(pod["spec"]["securityContext"], json!({"supplementalGroups": [1, 2, 300, -1]}));
+    assert_eq!(
+        pod["spec"]["securityContext"],
+        json!({"supplementalGroups": [1, 2, 300, -1]})
+    );
 }
 
 #[test]
 fn unknown_fields_are_skipped() {
-    let unknown = [number(900, 7), text(901, "x"), joined(&[vec![0xb5, 0x38], vec![0; 4]])].concat();
-    let raw = joined(&[unknown.clone(), bytes(2, &joined(&[text(1, "a"), text(2, "b"), unknown]))]);
-    assert_eq!(decode(&body("v1", "ConfigMap", &raw)).unwrap()["data"], json!({"a": "b"}));
+    let unknown = [
+        number(900, 7),
+        text(901, "x"),
+        joined(&[vec![0xb5, 0x38], vec![0; 4]]),
+    ]
+    .concat();
+    let raw = joined(&[
+        unknown.clone(),
+        bytes(2, &joined(&[text(1, "a"), text(2, "b"), unknown])),
+    ]);
+    assert_eq!(
+        decode(&body("v1", "ConfigMap", &raw)).unwrap()["data"],
+        json!({"a": "b"})
+    );
 }
 
 #[test]
 fn inline_messages_lend_their_fields_to_the_outer_object() {
     // a probe's handler, and a port that is a name
-    let get = joined(&[text(1, "/"), bytes(2, &joined(&[number(1, 1), text(3, "http")]))]);
+    let get = joined(&[
+        text(1, "/"),
+        bytes(2, &joined(&[number(1, 1), text(3, "http")])),
+    ]);
     let probe = joined(&[bytes(1, &bytes(2, &get)), number(3, 5)]);
     let container = joined(&[text(1, "c"), bytes(10, &probe)]);
     let pod = decode(&body("v1", "Pod", &bytes(2, &bytes(2, &container)))).unwrap();
@@ -184,21 +220,44 @@ fn inline_messages_lend_their_fields_to_the_outer_object() {
 
 #[test]
 fn schemas_of_definitions_keep_their_unions_and_json() {
-    let double =
-        |number: u32, value: f64| joined(&[vec![(number << 3) as u8 | 1], value.to_le_bytes().to_vec()]);
+    let double = |number: u32, value: f64| {
+        joined(&[vec![(number << 3) as u8 | 1], value.to_le_bytes().to_vec()])
+    };
     let property = |name: &str, of: &[u8]| bytes(29, &joined(&[text(1, name), bytes(2, of)]));
     let schema = joined(&[
         text(5, "object"),
-        property("a", &joined(&[bytes(8, &text(1, "{\"x\":[1]}")), double(9, 2.0), double(11, 0.5)])),
+        property(
+            "a",
+            &joined(&[
+                bytes(8, &text(1, "{\"x\":[1]}")),
+                double(9, 2.0),
+                double(11, 0.5),
+            ]),
+        ),
         property("b", &bytes(24, &bytes(1, &text(5, "string")))),
         property("c", &bytes(30, &number(1, 1))),
-        property("d", &bytes(30, &joined(&[number(1, 1), bytes(2, &text(5, "integer"))]))),
+        property(
+            "d",
+            &bytes(30, &joined(&[number(1, 1), bytes(2, &text(5, "integer"))])),
+        ),
         property("e", &joined(&[vec![0xb0, 0x02, 1]])),
-        property("f", &bytes(32, &joined(&[text(1, "k"), bytes(2, &text(2, "other"))]))),
+        property(
+            "f",
+            &bytes(32, &joined(&[text(1, "k"), bytes(2, &text(2, "other"))])),
+        ),
     ]);
-    let version = joined(&[text(1, "v1"), bytes(4, &bytes(1, &schema)), bytes(5, &bytes(1, &[]))]);
+    let version = joined(&[
+        text(1, "v1"),
+        bytes(4, &bytes(1, &schema)),
+        bytes(5, &bytes(1, &[])),
+    ]);
     let raw = bytes(2, &bytes(7, &version));
-    let definition = decode(&body("apiextensions.k8s.io/v1", "CustomResourceDefinition", &raw)).unwrap();
+    let definition = decode(&body(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        &raw,
+    ))
+    .unwrap();
     let version = &definition["spec"]["versions"][0];
     assert_eq!(version["subresources"], json!({"status": {}}));
     assert_eq!(

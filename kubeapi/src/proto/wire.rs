@@ -13,7 +13,11 @@ pub(super) enum Raw<'a> {
 
 impl<'a> Raw<'a> {
     pub(super) fn varint(self) -> Result<u64, Fault> {
-        if let Self::Varint(value) = self { Ok(value) } else { Err(self.instead_of(WireType::Varint)) }
+        if let Self::Varint(value) = self {
+            Ok(value)
+        } else {
+            Err(self.instead_of(WireType::Varint))
+        }
     }
 
     pub(super) fn double(self) -> Result<f64, Fault> {
@@ -25,7 +29,11 @@ impl<'a> Raw<'a> {
     }
 
     pub(super) fn bytes(self) -> Result<&'a [u8], Fault> {
-        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(self.instead_of(WireType::Bytes)) }
+        if let Self::Bytes(bytes) = self {
+            Ok(bytes)
+        } else {
+            Err(self.instead_of(WireType::Bytes))
+        }
     }
 
     pub(super) fn text(self) -> Result<&'a str, Fault> {
@@ -56,7 +64,9 @@ impl<'a> Fields<'a> {
     fn field(&mut self) -> Result<(u32, Raw<'a>), Fault> {
         let tag = varint(&mut self.rest)?;
         // 29 bits are for the number; the groups (wire types 3 and 4) are in no message of Kubernetes
-        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
+        let number = u32::try_from(tag >> 3)
+            .ok()
+            .filter(|number| (1..1 << 29).contains(number));
         let number = number.ok_or(Fault::Tag(tag))?;
         let value = match tag & 7 {
             0 => Raw::Varint(varint(&mut self.rest)?),

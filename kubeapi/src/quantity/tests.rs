@@ -23,12 +23,23 @@ fn amounts_compare_over_their_suffixes() {
         ("0e999", "0"),
     ];
     for (left, right) in equal {
-        assert_eq!(Quantity::parse(left).unwrap(), Quantity::parse(right).unwrap(), "{left} {right}");
+        assert_eq!(
+            Quantity::parse(left).unwrap(),
+            Quantity::parse(right).unwrap(),
+            "{left} {right}"
+        );
     }
-    for (less, more) in
-        [("99m", "0.1"), ("1M", "1Mi"), ("-1", "0"), ("1", "1e999"), ("1Ei", "99999999999999999999999999E")]
-    {
-        assert!(Quantity::parse(less).unwrap() < Quantity::parse(more).unwrap(), "{less} {more}");
+    for (less, more) in [
+        ("99m", "0.1"),
+        ("1M", "1Mi"),
+        ("-1", "0"),
+        ("1", "1e999"),
+        ("1Ei", "99999999999999999999999999E"),
+    ] {
+        assert!(
+            Quantity::parse(less).unwrap() < Quantity::parse(more).unwrap(),
+            "{less} {more}"
+        );
     }
 }
 
@@ -74,8 +85,10 @@ fn amounts_are_written_in_one_way() {
 
 #[test]
 fn what_is_no_amount_is_refused() {
-    for text in ["", "+", ".", "m", "1 Gi", "1GiB", "1.2.3", "1e", "1e+", "0x10", "--1", "1e1.5", "NaN", "1K"]
-    {
+    for text in [
+        "", "+", ".", "m", "1 Gi", "1GiB", "1.2.3", "1e", "1e+", "0x10", "--1", "1e1.5", "NaN",
+        "1K",
+    ] {
         assert!(Quantity::parse(text).is_none(), "{text}");
     }
 }
@@ -86,26 +99,54 @@ fn q(text: &str) -> Written {
 
 #[test]
 fn quantities_are_read_as_kubernetes_reads_them() {
-    for (text, wanted) in
-        [("0", 0), ("1", 1000), ("0.1", 100), ("100m", 100), ("1.5", 1500), ("2k", 2_000_000), ("1n", 1)]
-    {
+    for (text, wanted) in [
+        ("0", 0),
+        ("1", 1000),
+        ("0.1", 100),
+        ("100m", 100),
+        ("1.5", 1500),
+        ("2k", 2_000_000),
+        ("1n", 1),
+    ] {
         assert_eq!(milli(&q(text)), Some(wanted), "{text}");
     }
-    for (text, wanted) in
-        [("128Mi", 134_217_728), ("1.5Gi", 1_610_612_736), ("1e3", 1000), ("100M", 100_000_000), ("1m", 1)]
-    {
+    for (text, wanted) in [
+        ("128Mi", 134_217_728),
+        ("1.5Gi", 1_610_612_736),
+        ("1e3", 1000),
+        ("100M", 100_000_000),
+        ("1m", 1),
+    ] {
         assert_eq!(whole(&q(text)), Some(wanted), "{text}");
     }
-    for bad in ["", "x", "1.2.3", "1Kib", "--1", "1e99", "99999999999999999999999999999Ei", ".", "1 "] {
+    for bad in [
+        "",
+        "x",
+        "1.2.3",
+        "1Kib",
+        "--1",
+        "1e99",
+        "99999999999999999999999999999Ei",
+        ".",
+        "1 ",
+    ] {
         assert_eq!(whole(&q(bad)), None, "{bad}");
     }
-    assert_eq!((positive(&q("1Ki")), positive(&q("0")), positive(&q("-1"))), (Some(1024), None, None));
+    assert_eq!(
+        (positive(&q("1Ki")), positive(&q("0")), positive(&q("-1"))),
+        (Some(1024), None, None)
+    );
     assert_eq!(divided(&q("250m"), &q("1m")), Some(250));
     assert_eq!(divided(&q("1Gi"), &q("1Mi")), Some(1024));
     assert_eq!(divided(&q("1500m"), &q("0")), Some(2));
-    for (bytes, wanted) in
-        [(0, "0"), (1000, "1000"), (1025, "1025"), (1024, "1Ki"), (100 << 20, "100Mi"), (1 << 60, "1Ei")]
-    {
+    for (bytes, wanted) in [
+        (0, "0"),
+        (1000, "1000"),
+        (1025, "1025"),
+        (1024, "1Ki"),
+        (100 << 20, "100Mi"),
+        (1 << 60, "1Ei"),
+    ] {
         assert_eq!(binary(bytes), wanted);
     }
 }

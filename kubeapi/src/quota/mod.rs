@@ -47,7 +47,11 @@ pub(crate) async fn admit<'a>(
         }
         let hard = usage::amounts(&quota, "/spec/hard");
         if let Some(why) = refusal(api, target, (&quota, object), &hard, &wanted).await? {
-            return Err(StatusError::forbidden(&target.kind, text_or_empty(object, "/metadata/name"), &why));
+            return Err(StatusError::forbidden(
+                &target.kind,
+                text_or_empty(object, "/metadata/name"),
+                &why,
+            ));
         }
     }
     Ok(Some(turn))
@@ -76,7 +80,11 @@ pub(crate) async fn admit_change<'a>(
         }
         let hard = usage::amounts(&quota, "/spec/hard");
         if let Some(why) = refusal(api, target, (&quota, new), &hard, &more).await? {
-            return Err(StatusError::forbidden(&target.kind, text_or_empty(new, "/metadata/name"), &why));
+            return Err(StatusError::forbidden(
+                &target.kind,
+                text_or_empty(new, "/metadata/name"),
+                &why,
+            ));
         }
     }
     Ok(Some(turn))
@@ -92,17 +100,24 @@ async fn refusal(
 ) -> Result<Option<String>, StatusError> {
     let name = text_or_empty(quota, "/metadata/name");
     if target.kind.is(Builtin::Pod) {
-        let silent = hard.keys().map(|resource| (resource, usage::containers_without(object, resource)));
+        let silent = hard
+            .keys()
+            .map(|resource| (resource, usage::containers_without(object, resource)));
         let silent: Vec<_> = silent
             .filter(|(_, containers)| !containers.is_empty())
             .map(|(resource, containers)| format!("{resource} for: {}", containers.join(",")))
             .collect();
         if !silent.is_empty() {
-            return Ok(Some(format!("failed quota: {name}: must specify {}", silent.join("; "))));
+            return Ok(Some(format!(
+                "failed quota: {name}: must specify {}",
+                silent.join("; ")
+            )));
         }
     }
-    let limited: Vec<_> =
-        wanted.iter().filter(|(name, amount)| hard.contains_key(*name) && amount.is_positive()).collect();
+    let limited: Vec<_> = wanted
+        .iter()
+        .filter(|(name, amount)| hard.contains_key(*name) && amount.is_positive())
+        .collect();
     if limited.is_empty() {
         return Ok(None);
     }
@@ -110,7 +125,10 @@ async fn refusal(
     let over: Vec<_> = limited
         .into_iter()
         .filter_map(|(name, more)| {
-            let (hard, used) = (hard.get(name)?, used.get(name).copied().unwrap_or(Quantity::ZERO));
+            let (hard, used) = (
+                hard.get(name)?,
+                used.get(name).copied().unwrap_or(Quantity::ZERO),
+            );
             (used.plus(*more) > *hard).then_some((name, *more, used, *hard))
         })
         .collect();
@@ -120,8 +138,14 @@ async fn refusal(
     let limits = quota.pointer("/spec/hard").and_then(Value::as_object);
     let listed = |amount: fn(&(&String, Quantity, Quantity, Quantity)) -> Quantity| {
         let texts = over.iter().map(|entry| {
-            let limit = limits.and_then(|limits| limits.get(entry.0)).and_then(Value::as_str);
-            format!("{}={}", entry.0, amount(entry).written_like(limit.unwrap_or_default()))
+            let limit = limits
+                .and_then(|limits| limits.get(entry.0))
+                .and_then(Value::as_str);
+            format!(
+                "{}={}",
+                entry.0,
+                amount(entry).written_like(limit.unwrap_or_default())
+            )
         });
         texts.collect::<Vec<_>>().join(",")
     };
@@ -154,7 +178,10 @@ async fn write_status(api: &Api, quota: Object) -> Result<Option<Object>, Status
     let mut value = quota.value()?;
     let hard = usage::amounts(&value, "/spec/hard");
     let used = used(api, &quota.key.namespace, &value, &hard).await?;
-    let limits = value.pointer("/spec/hard").cloned().unwrap_or_else(|| json!({}));
+    let limits = value
+        .pointer("/spec/hard")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     let used: Map<_, _> = hard
         .keys()
         .map(|name| {
@@ -169,7 +196,11 @@ async fn write_status(api: &Api, quota: Object) -> Result<Option<Object>, Status
     }
     as_map(&mut value).insert("status".into(), status);
     let key = quota.key.clone();
-    let write = Write { key: key.clone(), expect: Expect::Revision(quota.revision), value: Some(value) };
+    let write = Write {
+        key: key.clone(),
+        expect: Expect::Revision(quota.revision),
+        value: Some(value),
+    };
     match api.store().commit(vec![write]).await {
         Ok(_) | Err(StoreError::Missing(_)) => Ok(None),
         Err(StoreError::Conflict { .. }) => Ok(Store::get(&**api.store(), &key).await?),
@@ -178,16 +209,28 @@ async fn write_status(api: &Api, quota: Object) -> Result<Option<Object>, Status
 }
 
 /// Counts the usage in a namespace of the resources that a quota limits.
-async fn used(api: &Api, namespace: &str, quota: &Value, hard: &Usage) -> Result<Usage, StatusError> {
+async fn used(
+    api: &Api,
+    namespace: &str,
+    quota: &Value,
+    hard: &Usage,
+) -> Result<Usage, StatusError> {
     let mut sum = Usage::new();
     let registry = api.registry();
     let mut counted = Vec::new();
-    for kind in registry.kinds().iter().filter(|kind| kind.namespaced && is_limited(kind, hard)) {
+    for kind in registry
+        .kinds()
+        .iter()
+        .filter(|kind| kind.namespaced && is_limited(kind, hard))
+    {
         if counted.contains(kind.resource()) {
             continue;
         }
         counted.push(kind.resource().clone());
-        let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+        let scope = Scope {
+            resource: kind.resource().clone(),
+            namespace: Some(namespace.to_owned()),
+        };
         for object in api.store().list(&scope, &Page::default()).await?.items {
             let object = object.value()?;
             if usage::concerns(quota, kind, &object) {
@@ -221,7 +264,12 @@ fn is_of_pods(name: &str) -> bool {
 }
 
 async fn quotas(api: &Api, namespace: &str) -> Result<Vec<Object>, StatusError> {
-    let Some(kind) = api.registry().of(Builtin::ResourceQuota).cloned() else { return Ok(Vec::new()) };
-    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+    let Some(kind) = api.registry().of(Builtin::ResourceQuota).cloned() else {
+        return Ok(Vec::new());
+    };
+    let scope = Scope {
+        resource: kind.resource().clone(),
+        namespace: Some(namespace.to_owned()),
+    };
     Ok(api.store().list(&scope, &Page::default()).await?.items)
 }

@@ -18,14 +18,21 @@ pub(super) type Usage = BTreeMap<String, Quantity>;
 /// Returns the usage of `object` by each resource name that a quota can limit.
 pub(super) fn of(kind: &Kind, object: &Value) -> Usage {
     let mut usage = Usage::new();
-    let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
+    let group = if kind.group.is_empty() {
+        String::new()
+    } else {
+        format!(".{}", kind.group)
+    };
     usage.insert(format!("count/{}{group}", kind.plural), Quantity::ONE);
     match kind.builtin {
         Some(Builtin::Pod) => pod(object, &mut usage),
         Some(Builtin::Service) => service(object, &mut usage),
         Some(Builtin::PersistentVolumeClaim) => claim(object, &mut usage),
         Some(
-            Builtin::ConfigMap | Builtin::Secret | Builtin::ReplicationController | Builtin::ResourceQuota,
+            Builtin::ConfigMap
+            | Builtin::Secret
+            | Builtin::ReplicationController
+            | Builtin::ResourceQuota,
         ) => drop(usage.insert(kind.plural.clone(), Quantity::ONE)),
         _ => {}
     }
@@ -40,7 +47,8 @@ fn pod(pod: &Value, usage: &mut Usage) {
     usage.insert("pods".into(), Quantity::ONE);
     for half in ["requests", "limits"] {
         for (name, amount) in of_containers(pod, half) {
-            if half == "requests" && matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
+            if half == "requests" && matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage")
+            {
                 usage.insert(name.clone(), amount);
             }
             usage.insert(format!("{half}.{name}"), amount);
@@ -75,7 +83,8 @@ fn service(service: &Value, usage: &mut Usage) {
     let type_ = text_or_empty(service, "/spec/type");
     let balances = type_ == "LoadBalancer";
     let has_ports = type_ == "NodePort"
-        || balances && service.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&Value::Bool(false));
+        || balances
+            && service.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&Value::Bool(false));
     if has_ports {
         let ports = items(service, "/spec/ports").iter();
         let count = ports.fold(Quantity::ZERO, |sum, _| sum.plus(Quantity::ONE));
@@ -100,22 +109,34 @@ fn claim(claim: &Value, usage: &mut Usage) {
 /// Reports whether a quota's scopes match an object; scopes select pods only.
 pub(super) fn concerns(quota: &Value, kind: &Kind, object: &Value) -> bool {
     let is_of_pods = kind.is(Builtin::Pod);
-    let mut scopes = items(quota, "/spec/scopes").iter().filter_map(Value::as_str);
+    let mut scopes = items(quota, "/spec/scopes")
+        .iter()
+        .filter_map(Value::as_str);
     scopes.all(|scope| is_of_pods && has_scope(object, scope, "Exists", &[]))
-        && expressions(quota)
-            .all(|(scope, operator, values)| is_of_pods && has_scope(object, scope, operator, values))
+        && expressions(quota).all(|(scope, operator, values)| {
+            is_of_pods && has_scope(object, scope, operator, values)
+        })
 }
 
 fn expressions(quota: &Value) -> impl Iterator<Item = (&str, &str, &[Value])> {
-    items(quota, "/spec/scopeSelector/matchExpressions").iter().map(|expression| {
-        let operator = text_or_empty(expression, "/operator");
-        (text_or_empty(expression, "/scopeName"), operator, items(expression, "/values"))
-    })
+    items(quota, "/spec/scopeSelector/matchExpressions")
+        .iter()
+        .map(|expression| {
+            let operator = text_or_empty(expression, "/operator");
+            (
+                text_or_empty(expression, "/scopeName"),
+                operator,
+                items(expression, "/values"),
+            )
+        })
 }
 
 fn has_scope(pod: &Value, scope: &str, operator: &str, values: &[Value]) -> bool {
-    let has_deadline = pod.pointer("/spec/activeDeadlineSeconds").is_some_and(Value::is_number);
-    let is_best_effort = of_containers(pod, "requests").is_empty() && of_containers(pod, "limits").is_empty();
+    let has_deadline = pod
+        .pointer("/spec/activeDeadlineSeconds")
+        .is_some_and(Value::is_number);
+    let is_best_effort =
+        of_containers(pod, "requests").is_empty() && of_containers(pod, "limits").is_empty();
     match scope {
         "Terminating" => has_deadline,
         "NotTerminating" => !has_deadline,
@@ -145,10 +166,15 @@ pub(super) fn containers_without(pod: &Value, name: &str) -> Vec<String> {
     if !matches!(resource, "cpu" | "memory") {
         return Vec::new();
     }
-    let containers = items(pod, "/spec/initContainers").iter().chain(items(pod, "/spec/containers"));
-    let silent = containers
-        .filter(|container| !amounts(container, &format!("/resources/{field}")).contains_key(resource));
-    silent.map(|container| text_or_empty(container, "/name").to_owned()).collect()
+    let containers = items(pod, "/spec/initContainers")
+        .iter()
+        .chain(items(pod, "/spec/containers"));
+    let silent = containers.filter(|container| {
+        !amounts(container, &format!("/resources/{field}")).contains_key(resource)
+    });
+    silent
+        .map(|container| text_or_empty(container, "/name").to_owned())
+        .collect()
 }
 
 /// Returns the usage of `new` beyond that of `old`.
@@ -170,9 +196,15 @@ pub(super) fn add(sum: &mut Usage, more: &Usage) {
 
 /// Returns the amounts at `pointer`.
 pub(super) fn amounts(object: &Value, pointer: &str) -> Usage {
-    let map = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    let map = object
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
     map.filter_map(|(name, amount)| {
-        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        let text = amount
+            .as_str()
+            .map_or_else(|| amount.to_string(), str::to_owned);
         Some((name.clone(), Quantity::parse(&text)?))
     })
     .collect()

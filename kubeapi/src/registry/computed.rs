@@ -34,8 +34,17 @@ pub struct ComputedKind {
 
 /// Returns the kind.
 pub(super) fn kind(computed: ComputedKind) -> Kind {
-    let ComputedKind { group, version, kind, plural, singular, short_names, namespaced, schema, columns } =
-        computed;
+    let ComputedKind {
+        group,
+        version,
+        kind,
+        plural,
+        singular,
+        short_names,
+        namespaced,
+        schema,
+        columns,
+    } = computed;
     let column = |&(name, path): &(&str, &str)| PrinterColumn {
         name: name.into(),
         type_: "string".into(),
@@ -44,7 +53,12 @@ pub(super) fn kind(computed: ComputedKind) -> Kind {
         json_path: path.into(),
         priority: 0,
     };
-    let made = of_source(Builtin::Computed, kind, plural, SchemaSource::Definition(schema));
+    let made = of_source(
+        Builtin::Computed,
+        kind,
+        plural,
+        SchemaSource::Definition(schema),
+    );
     let made = made.in_group(group).in_version(version);
     Kind {
         singular: singular.into(),

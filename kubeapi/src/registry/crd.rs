@@ -21,7 +21,11 @@ pub(super) fn kinds(
     convert: Option<Convert>,
     fills_on_read: bool,
 ) -> impl Iterator<Item = Kind> {
-    let served = definition.spec.versions.iter().filter(|version| version.served);
+    let served = definition
+        .spec
+        .versions
+        .iter()
+        .filter(|version| version.served);
     served.map(move |version| kind(definition, version, convert, fills_on_read))
 }
 
@@ -33,19 +37,28 @@ fn kind(
 ) -> Kind {
     let (spec, names) = (&definition.spec, names(definition));
     let subresources = version.subresources.as_ref();
-    let scale = subresources.and_then(|subresources| subresources.scale.as_ref()).map(|scale| ScalePaths {
-        replicas: pointer_of(&scale.spec_replicas_path),
-        status_replicas: pointer_of(&scale.status_replicas_path),
-        selector: scale.label_selector_path.as_deref().map(pointer_of),
-    });
-    let stored = spec.versions.iter().find(|version| version.storage).unwrap_or(version);
+    let scale = subresources
+        .and_then(|subresources| subresources.scale.as_ref())
+        .map(|scale| ScalePaths {
+            replicas: pointer_of(&scale.spec_replicas_path),
+            status_replicas: pointer_of(&scale.status_replicas_path),
+            selector: scale.label_selector_path.as_deref().map(pointer_of),
+        });
+    let stored = spec
+        .versions
+        .iter()
+        .find(|version| version.storage)
+        .unwrap_or(version);
     let schema = schema(version);
     Kind {
         group: spec.group.clone(),
         version: version.name.clone(),
         kind: names.kind.clone(),
         plural: names.plural.clone(),
-        singular: names.singular.clone().unwrap_or_else(|| names.kind.to_lowercase()),
+        singular: names
+            .singular
+            .clone()
+            .unwrap_or_else(|| names.kind.to_lowercase()),
         short_names: names.short_names.clone().unwrap_or_default(),
         categories: names.categories.clone().unwrap_or_default(),
         namespaced: spec.scope == "Namespaced",
@@ -75,15 +88,30 @@ fn kind(
 
 /// Reports whether a schema, or one within it, has a default.
 fn has_defaults(schema: &Value) -> bool {
-    let Value::Object(schema) = schema else { return false };
-    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let within = ["items", "additionalProperties"].iter().filter_map(|key| schema.get(*key));
-    schema.contains_key("default") || fields.map(|(_, field)| field).chain(within).any(has_defaults)
+    let Value::Object(schema) = schema else {
+        return false;
+    };
+    let fields = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let within = ["items", "additionalProperties"]
+        .iter()
+        .filter_map(|key| schema.get(*key));
+    schema.contains_key("default")
+        || fields
+            .map(|(_, field)| field)
+            .chain(within)
+            .any(has_defaults)
 }
 
 /// Returns a version's schema; a version without one accepts anything.
 fn schema(version: &CustomResourceDefinitionVersion) -> Value {
-    let document = version.schema.as_ref().and_then(|validation| validation.open_api_v3_schema.as_ref());
+    let document = version
+        .schema
+        .as_ref()
+        .and_then(|validation| validation.open_api_v3_schema.as_ref());
     document
         .and_then(|document| serde_json::to_value(document).ok())
         .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
@@ -91,7 +119,9 @@ fn schema(version: &CustomResourceDefinitionVersion) -> Value {
 
 fn selectable(version: &CustomResourceDefinitionVersion) -> Vec<String> {
     let fields = version.selectable_fields.iter().flatten();
-    fields.map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
+    fields
+        .map(|field| field.json_path.trim_start_matches('.').to_owned())
+        .collect()
 }
 
 /// Returns the warning of a deprecated version, or else one that names the newer version.
@@ -105,13 +135,18 @@ fn deprecation_warning(
     if let Some(warning) = &version.deprecation_warning {
         return Some(warning.clone());
     }
-    let CustomResourceDefinitionSpec { group, versions, .. } = &definition.spec;
+    let CustomResourceDefinitionSpec {
+        group, versions, ..
+    } = &definition.spec;
     let kind = &names(definition).kind;
-    let mut better: Vec<_> =
-        versions.iter().filter(|other| other.served && other.deprecated != Some(true)).collect();
+    let mut better: Vec<_> = versions
+        .iter()
+        .filter(|other| other.served && other.deprecated != Some(true))
+        .collect();
     better.sort_by_key(|other| std::cmp::Reverse(version_priority(&other.name)));
-    let instead =
-        better.first().filter(|other| version_priority(&other.name) > version_priority(&version.name));
+    let instead = better
+        .first()
+        .filter(|other| version_priority(&other.name) > version_priority(&version.name));
     let deprecated = format!("{group}/{} {kind} is deprecated", version.name);
     Some(match instead {
         Some(other) => format!("{deprecated}; use {group}/{} {kind}", other.name),
@@ -120,14 +155,18 @@ fn deprecation_warning(
 }
 
 fn columns(version: &CustomResourceDefinitionVersion) -> Vec<PrinterColumn> {
-    let columns = version.additional_printer_columns.iter().flatten().map(|column| PrinterColumn {
-        name: column.name.clone(),
-        type_: column.type_.clone(),
-        format: column.format.clone().unwrap_or_default(),
-        description: column.description.clone().unwrap_or_default(),
-        json_path: column.json_path.clone(),
-        priority: column.priority.unwrap_or_default(),
-    });
+    let columns = version
+        .additional_printer_columns
+        .iter()
+        .flatten()
+        .map(|column| PrinterColumn {
+            name: column.name.clone(),
+            type_: column.type_.clone(),
+            format: column.format.clone().unwrap_or_default(),
+            description: column.description.clone().unwrap_or_default(),
+            json_path: column.json_path.clone(),
+            priority: column.priority.unwrap_or_default(),
+        });
     let columns: Vec<_> = columns.collect();
     if !columns.is_empty() {
         return columns;

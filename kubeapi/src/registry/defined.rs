@@ -73,13 +73,17 @@ impl Defined {
 
     /// Turns an object of this version into one of the storage version, which loses the fields that are unknown there.
     pub(crate) fn to_storage(&self, mut object: Value) -> Value {
-        let Some(source) = &self.storage_source else { return object };
+        let Some(source) = &self.storage_source else {
+            return object;
+        };
         if let Some(convert) = self.convert {
             return convert(&self.storage_version, object);
         }
         let version = format!("{}/{}", self.spec.group, self.storage_version);
         as_map(&mut object).insert("apiVersion".into(), version.into());
-        self.storage_schema.get_or_init(|| Structural::new(source)).prune(&mut object);
+        self.storage_schema
+            .get_or_init(|| Structural::new(source))
+            .prune(&mut object);
         object
     }
 
@@ -87,7 +91,8 @@ impl Defined {
     pub(super) fn still_holds(&self, definition: &CustomResourceDefinition) -> bool {
         let holds = self.spec == definition.spec && &self.accepted == names(definition);
         if holds {
-            self.is_terminating.store(is_terminating(definition), Ordering::Relaxed);
+            self.is_terminating
+                .store(is_terminating(definition), Ordering::Relaxed);
         }
         holds
     }
@@ -95,8 +100,13 @@ impl Defined {
 
 /// Returns the names under which it is served: the accepted ones, or the requested ones until they are accepted.
 pub(super) fn names(definition: &CustomResourceDefinition) -> &CustomResourceDefinitionNames {
-    let accepted = definition.status.as_ref().and_then(|status| status.accepted_names.as_ref());
-    accepted.filter(|names| !names.plural.is_empty()).unwrap_or(&definition.spec.names)
+    let accepted = definition
+        .status
+        .as_ref()
+        .and_then(|status| status.accepted_names.as_ref());
+    accepted
+        .filter(|names| !names.plural.is_empty())
+        .unwrap_or(&definition.spec.names)
 }
 
 pub(super) fn is_terminating(definition: &CustomResourceDefinition) -> bool {

@@ -60,7 +60,9 @@ pub(crate) enum SchemaSource {
         name: Cow<'static, str>,
         /// Generates the schema; `None` for a type that is newer than those of the dependency.
         #[cfg(test)]
-        generate: Option<fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema>,
+        generate: Option<
+            fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema,
+        >,
     },
     /// The definition's `openAPIV3Schema`.
     Definition(Value),
@@ -69,7 +71,11 @@ pub(crate) enum SchemaSource {
 impl Kind {
     /// Returns `v1` or `coordination.k8s.io/v1`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Returns the name of its collection in messages, which is also that of the stored one unless another kind is stored there.
@@ -79,7 +85,11 @@ impl Kind {
 
     /// Returns its group, version and kind.
     pub(crate) fn type_name(&self) -> TypeName<'_> {
-        TypeName { group: &self.group, version: &self.version, kind: &self.kind }
+        TypeName {
+            group: &self.group,
+            version: &self.version,
+            kind: &self.kind,
+        }
     }
 
     /// Returns where its objects are stored, which is also the collection's name in messages.
@@ -103,7 +113,9 @@ impl Kind {
     pub(crate) fn schema(&self) -> &KindSchema {
         self.schema.get_or_init(|| match &self.source {
             SchemaSource::Published { name, .. } => KindSchema::Published(Schema::published(name)),
-            SchemaSource::Definition(document) => KindSchema::Defined(Box::new(Structural::new(document))),
+            SchemaSource::Definition(document) => {
+                KindSchema::Defined(Box::new(Structural::new(document)))
+            }
         })
     }
 
@@ -116,7 +128,10 @@ impl Kind {
     pub(crate) fn scale(&self) -> Option<ScalePaths> {
         use Builtin as B;
         let scales = |builtin| {
-            matches!(builtin, B::Deployment | B::ReplicaSet | B::StatefulSet | B::ReplicationController)
+            matches!(
+                builtin,
+                B::Deployment | B::ReplicaSet | B::StatefulSet | B::ReplicationController
+            )
         };
         if self.builtin.is_some_and(scales) {
             return Some(ScalePaths {
@@ -130,7 +145,9 @@ impl Kind {
 
     /// Reports whether its definition is being deleted, so that nothing new may be created.
     pub(crate) fn is_terminating(&self) -> bool {
-        self.defined.as_ref().is_some_and(|defined| defined.is_terminating())
+        self.defined
+            .as_ref()
+            .is_some_and(|defined| defined.is_terminating())
     }
 
     /// Reports whether `metadata.generation` counts the changes of the desired state.

@@ -4,8 +4,9 @@ use k8s_openapi::{
     api::{
         apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch,
         certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
-        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, node::v1 as node,
-        policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+        discovery::v1 as discovery, events::v1 as events, networking::v1 as networking,
+        node::v1 as node, policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling,
+        storage::v1 as storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -27,19 +28,36 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
 fn of_core() -> [Kind; 15] {
     use Builtin as B;
     [
-        kind::<core::Namespace>(B::Namespace, "Namespace", "namespaces").short("ns").cluster().with_status(),
-        kind::<core::Node>(B::Node, "Node", "nodes").short("no").cluster().with_status(),
-        kind::<core::Pod>(B::Pod, "Pod", "pods").short("po").category("all").with_status(),
-        kind::<core::ConfigMap>(B::ConfigMap, "ConfigMap", "configmaps").short("cm"),
-        kind::<core::Secret>(B::Secret, "Secret", "secrets"),
-        kind::<core::ServiceAccount>(B::ServiceAccount, "ServiceAccount", "serviceaccounts").short("sa"),
-        kind::<core::Event>(B::Event, "Event", "events").short("ev"),
-        kind::<core::Service>(B::Service, "Service", "services").short("svc").category("all").with_status(),
-        kind::<core::Endpoints>(B::Endpoints, "Endpoints", "endpoints").short("ep"),
-        kind::<core::PersistentVolume>(B::PersistentVolume, "PersistentVolume", "persistentvolumes")
-            .short("pv")
+        kind::<core::Namespace>(B::Namespace, "Namespace", "namespaces")
+            .short("ns")
             .cluster()
             .with_status(),
+        kind::<core::Node>(B::Node, "Node", "nodes")
+            .short("no")
+            .cluster()
+            .with_status(),
+        kind::<core::Pod>(B::Pod, "Pod", "pods")
+            .short("po")
+            .category("all")
+            .with_status(),
+        kind::<core::ConfigMap>(B::ConfigMap, "ConfigMap", "configmaps").short("cm"),
+        kind::<core::Secret>(B::Secret, "Secret", "secrets"),
+        kind::<core::ServiceAccount>(B::ServiceAccount, "ServiceAccount", "serviceaccounts")
+            .short("sa"),
+        kind::<core::Event>(B::Event, "Event", "events").short("ev"),
+        kind::<core::Service>(B::Service, "Service", "services")
+            .short("svc")
+            .category("all")
+            .with_status(),
+        kind::<core::Endpoints>(B::Endpoints, "Endpoints", "endpoints").short("ep"),
+        kind::<core::PersistentVolume>(
+            B::PersistentVolume,
+            "PersistentVolume",
+            "persistentvolumes",
+        )
+        .short("pv")
+        .cluster()
+        .with_status(),
         kind::<core::PersistentVolumeClaim>(
             B::PersistentVolumeClaim,
             "PersistentVolumeClaim",
@@ -65,16 +83,48 @@ fn of_core() -> [Kind; 15] {
 
 fn of_workloads() -> [Kind; 9] {
     use Builtin as B;
-    let workload = |kind: Kind, group, short| kind.in_group(group).short(short).category("all").with_status();
+    let workload = |kind: Kind, group, short| {
+        kind.in_group(group)
+            .short(short)
+            .category("all")
+            .with_status()
+    };
     [
-        workload(kind::<apps::Deployment>(B::Deployment, "Deployment", "deployments"), "apps", "deploy"),
-        workload(kind::<apps::ReplicaSet>(B::ReplicaSet, "ReplicaSet", "replicasets"), "apps", "rs"),
-        workload(kind::<apps::DaemonSet>(B::DaemonSet, "DaemonSet", "daemonsets"), "apps", "ds"),
-        workload(kind::<apps::StatefulSet>(B::StatefulSet, "StatefulSet", "statefulsets"), "apps", "sts"),
-        kind::<apps::ControllerRevision>(B::ControllerRevision, "ControllerRevision", "controllerrevisions")
-            .in_group("apps"),
-        kind::<batch::Job>(B::Job, "Job", "jobs").in_group("batch").category("all").with_status(),
-        workload(kind::<batch::CronJob>(B::CronJob, "CronJob", "cronjobs"), "batch", "cj"),
+        workload(
+            kind::<apps::Deployment>(B::Deployment, "Deployment", "deployments"),
+            "apps",
+            "deploy",
+        ),
+        workload(
+            kind::<apps::ReplicaSet>(B::ReplicaSet, "ReplicaSet", "replicasets"),
+            "apps",
+            "rs",
+        ),
+        workload(
+            kind::<apps::DaemonSet>(B::DaemonSet, "DaemonSet", "daemonsets"),
+            "apps",
+            "ds",
+        ),
+        workload(
+            kind::<apps::StatefulSet>(B::StatefulSet, "StatefulSet", "statefulsets"),
+            "apps",
+            "sts",
+        ),
+        kind::<apps::ControllerRevision>(
+            B::ControllerRevision,
+            "ControllerRevision",
+            "controllerrevisions",
+        )
+        .in_group("apps"),
+        kind::<batch::Job>(B::Job, "Job", "jobs")
+            .in_group("batch")
+            .category("all")
+            .with_status(),
+        workload(
+            kind::<batch::CronJob>(B::CronJob, "CronJob", "cronjobs"),
+            "batch",
+            "cj",
+        ),
         workload(
             kind::<autoscaling::HorizontalPodAutoscaler>(
                 B::HorizontalPodAutoscaler,
@@ -130,10 +180,16 @@ fn of_the_rest() -> [Kind; 17] {
             .short("netpol"),
         kind::<rbac::Role>(B::Role, "Role", "roles").in_group(RBAC),
         kind::<rbac::RoleBinding>(B::RoleBinding, "RoleBinding", "rolebindings").in_group(RBAC),
-        kind::<rbac::ClusterRole>(B::ClusterRole, "ClusterRole", "clusterroles").in_group(RBAC).cluster(),
-        kind::<rbac::ClusterRoleBinding>(B::ClusterRoleBinding, "ClusterRoleBinding", "clusterrolebindings")
+        kind::<rbac::ClusterRole>(B::ClusterRole, "ClusterRole", "clusterroles")
             .in_group(RBAC)
             .cluster(),
+        kind::<rbac::ClusterRoleBinding>(
+            B::ClusterRoleBinding,
+            "ClusterRoleBinding",
+            "clusterrolebindings",
+        )
+        .in_group(RBAC)
+        .cluster(),
         kind::<scheduling::PriorityClass>(B::PriorityClass, "PriorityClass", "priorityclasses")
             .in_group("scheduling.k8s.io")
             .short("pc")
@@ -142,12 +198,20 @@ fn of_the_rest() -> [Kind; 17] {
             .in_group(STORAGE)
             .short("sc")
             .cluster(),
-        kind::<storage::VolumeAttachment>(B::VolumeAttachment, "VolumeAttachment", "volumeattachments")
+        kind::<storage::VolumeAttachment>(
+            B::VolumeAttachment,
+            "VolumeAttachment",
+            "volumeattachments",
+        )
+        .in_group(STORAGE)
+        .cluster()
+        .with_status(),
+        kind::<storage::CSIDriver>(B::CsiDriver, "CSIDriver", "csidrivers")
             .in_group(STORAGE)
-            .cluster()
-            .with_status(),
-        kind::<storage::CSIDriver>(B::CsiDriver, "CSIDriver", "csidrivers").in_group(STORAGE).cluster(),
-        kind::<storage::CSINode>(B::CsiNode, "CSINode", "csinodes").in_group(STORAGE).cluster(),
+            .cluster(),
+        kind::<storage::CSINode>(B::CsiNode, "CSINode", "csinodes")
+            .in_group(STORAGE)
+            .cluster(),
         kind::<CustomResourceDefinition>(
             B::CustomResourceDefinition,
             "CustomResourceDefinition",

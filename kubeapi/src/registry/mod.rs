@@ -31,7 +31,8 @@ impl Conversions {
     fn find(&self, definition: &CustomResourceDefinition) -> Option<Convert> {
         let (group, plural) = (&definition.spec.group, &definition.spec.names.plural);
         let mut all = self.0.iter();
-        all.find(|(own, name, _)| own == group && name == plural).map(|(_, _, convert)| *convert)
+        all.find(|(own, name, _)| own == group && name == plural)
+            .map(|(_, _, convert)| *convert)
     }
 }
 
@@ -60,7 +61,10 @@ impl Registry {
     pub fn with_conversion(self, group: &str, plural: &str, convert: Convert) -> Self {
         let own = [(group.to_owned(), plural.to_owned(), convert)];
         let conversions = self.conversions.0.iter().cloned().chain(own).collect();
-        Self { conversions: Arc::new(Conversions(conversions)), ..self }
+        Self {
+            conversions: Arc::new(Conversions(conversions)),
+            ..self
+        }
     }
 
     /// Adds, for each served version, the kinds of the definitions. An API with [`crate::Rules::Full`] also stores the definitions when it
@@ -73,17 +77,27 @@ impl Registry {
             .map(Arc::new);
         let kinds = self.kinds.iter().cloned().chain(defined).collect();
         let given = self.given.iter().chain(definitions).cloned().collect();
-        Self { kinds: Arc::new(kinds), given: Arc::new(given), conversions: Arc::clone(&self.conversions) }
+        Self {
+            kinds: Arc::new(kinds),
+            given: Arc::new(given),
+            conversions: Arc::clone(&self.conversions),
+        }
     }
 
     /// Adds kinds whose objects are computed.
     pub(crate) fn with_computed(self, kinds: Vec<ComputedKind>) -> Self {
         let computed = kinds.into_iter().map(computed::kind).map(Arc::new);
         // They precede the kinds from definitions.
-        let (own, defined): (Vec<_>, Vec<_>) =
-            self.kinds.iter().cloned().partition(|kind| kind.builtin.is_some());
+        let (own, defined): (Vec<_>, Vec<_>) = self
+            .kinds
+            .iter()
+            .cloned()
+            .partition(|kind| kind.builtin.is_some());
         let kinds = own.into_iter().chain(computed).chain(defined).collect();
-        Self { kinds: Arc::new(kinds), ..self }
+        Self {
+            kinds: Arc::new(kinds),
+            ..self
+        }
     }
 
     /// Returns the definitions with which the API starts.
@@ -93,8 +107,17 @@ impl Registry {
 
     /// Returns the built-in kinds and those of `definitions`. A kind whose definition is unchanged stays the same; the others are retired.
     /// With `fills_on_read`, objects are returned with defaults that their schema got after they were stored.
-    pub(crate) fn redefined(&self, definitions: &[CustomResourceDefinition], fills_on_read: bool) -> Self {
-        let mut kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.builtin.is_some()).cloned().collect();
+    pub(crate) fn redefined(
+        &self,
+        definitions: &[CustomResourceDefinition],
+        fills_on_read: bool,
+    ) -> Self {
+        let mut kinds: Vec<_> = self
+            .kinds
+            .iter()
+            .filter(|kind| kind.builtin.is_some())
+            .cloned()
+            .collect();
         for definition in definitions {
             for new in crd::kinds(definition, self.conversions.find(definition), fills_on_read) {
                 // A built-in kind takes precedence.
@@ -103,18 +126,28 @@ impl Registry {
                 }
                 let old = self.kinds.iter().find(|kind| kind.same_place(&new));
                 let holds = |kind: &&Arc<Kind>| {
-                    kind.defined.as_ref().is_some_and(|defined| defined.still_holds(definition))
+                    kind.defined
+                        .as_ref()
+                        .is_some_and(|defined| defined.still_holds(definition))
                 };
                 kinds.push(old.filter(holds).cloned().unwrap_or_else(|| Arc::new(new)));
             }
         }
-        for old in self.kinds.iter().filter(|old| !kinds.iter().any(|kind| Arc::ptr_eq(kind, old))) {
+        for old in self
+            .kinds
+            .iter()
+            .filter(|old| !kinds.iter().any(|kind| Arc::ptr_eq(kind, old)))
+        {
             if let Some(defined) = &old.defined {
                 defined.retired.cancel();
             }
         }
         let (given, conversions) = (Arc::clone(&self.given), Arc::clone(&self.conversions));
-        Self { kinds: Arc::new(kinds), given, conversions }
+        Self {
+            kinds: Arc::new(kinds),
+            given,
+            conversions,
+        }
     }
 
     /// Returns all kinds, the built-in ones first.
@@ -124,7 +157,9 @@ impl Registry {
 
     /// Returns the kind at `/apis/<group>/<version>/<plural>`.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.kinds.iter().find(|kind| kind.plural == plural && kind.version == version && kind.group == group)
+        self.kinds
+            .iter()
+            .find(|kind| kind.plural == plural && kind.version == version && kind.group == group)
     }
 
     /// Returns the kind with these built-in rules.
@@ -138,7 +173,9 @@ impl Registry {
         group: &'a str,
         version: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Kind>> {
-        self.kinds.iter().filter(move |kind| kind.group == group && kind.version == version)
+        self.kinds
+            .iter()
+            .filter(move |kind| kind.group == group && kind.version == version)
     }
 
     /// Returns every (group, version) once, in the order of appearance.

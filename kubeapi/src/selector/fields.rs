@@ -22,8 +22,11 @@ pub(super) struct FieldRequirement {
 
 impl FieldRequirement {
     pub(super) fn matches(&self, object: &Value) -> bool {
-        let found =
-            self.pointers.iter().map(|pointer| text(object.pointer(pointer))).find(|text| !text.is_empty());
+        let found = self
+            .pointers
+            .iter()
+            .map(|pointer| text(object.pointer(pointer)))
+            .find(|text| !text.is_empty());
         self.wants(found.as_deref().unwrap_or(self.absent()))
     }
 
@@ -71,7 +74,10 @@ fn text(value: Option<&Value>) -> Cow<'_, str> {
 
 /// Parses a field selector.
 pub(super) fn parse(kind: &Kind, text: &str) -> Result<Vec<FieldRequirement>, String> {
-    terms(text).filter(|term| !term.is_empty()).map(|term| requirement(kind, text, term)).collect()
+    terms(text)
+        .filter(|term| !term.is_empty())
+        .map(|term| requirement(kind, text, term))
+        .collect()
 }
 
 /// Splits at commas that are not escaped.
@@ -85,24 +91,37 @@ fn terms(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn requirement(kind: &Kind, whole: &str, term: &str) -> Result<FieldRequirement, String> {
-    let (label, negated, value) =
-        split(term).ok_or_else(|| format!("invalid selector: '{whole}'; can't understand '{term}'"))?;
+    let (label, negated, value) = split(term)
+        .ok_or_else(|| format!("invalid selector: '{whole}'; can't understand '{term}'"))?;
     let value = unescaped(value)?;
     // the name of this field before v1
-    let label = if label == "spec.host" && kind.is(Builtin::Pod) { "spec.nodeName" } else { label };
+    let label = if label == "spec.host" && kind.is(Builtin::Pod) {
+        "spec.nodeName"
+    } else {
+        label
+    };
     let pointers = pointers(kind, label)?;
-    Ok(FieldRequirement { label: label.to_owned(), pointers, value, negated })
+    Ok(FieldRequirement {
+        label: label.to_owned(),
+        pointers,
+        value,
+        negated,
+    })
 }
 
 fn split(term: &str) -> Option<(&str, bool, &str)> {
-    let at =
-        term.find(['=', '!']).filter(|at| !term[*at..].starts_with('!') || term[*at..].starts_with("!="));
+    let at = term
+        .find(['=', '!'])
+        .filter(|at| !term[*at..].starts_with('!') || term[*at..].starts_with("!="));
     let at = at.or_else(|| term.find('='))?;
     let (label, rest) = term.split_at(at);
-    let rest = rest.strip_prefix("!=").map(|value| (true, value)).or_else(|| {
-        let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?;
-        Some((false, value))
-    });
+    let rest = rest
+        .strip_prefix("!=")
+        .map(|value| (true, value))
+        .or_else(|| {
+            let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?;
+            Some((false, value))
+        });
     rest.map(|(negated, value)| (label, negated, value))
 }
 
@@ -115,12 +134,19 @@ fn unescaped(value: &str) -> Result<String, String> {
             '\\' => match chars.next() {
                 Some(char @ ('\\' | ',' | '=')) => out.push(char),
                 Some(other) => {
-                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: \\{other}"
+                    ));
                 }
-                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+                None => {
+                    return Err("invalid field selector: invalid escape sequence: \\".to_owned());
+                }
             },
             ',' | '=' => {
-                return Err(format!("invalid field selector: unescaped character in value: {}", char as u32));
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    char as u32
+                ));
             }
             char => out.push(char),
         }
@@ -183,9 +209,12 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
         Some(Builtin::Namespace) => Some(&["metadata.name", "status.phase"]),
         Some(Builtin::CertificateSigningRequest) => Some(&["metadata.name", "spec.signerName"]),
         Some(Builtin::Secret) => Some(&["metadata.name", "metadata.namespace", "type"]),
-        Some(Builtin::Service) => {
-            Some(&["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"])
-        }
+        Some(Builtin::Service) => Some(&[
+            "metadata.name",
+            "metadata.namespace",
+            "spec.clusterIP",
+            "spec.type",
+        ]),
         Some(Builtin::Event) => Some(&EVENT_FIELDS),
         Some(Builtin::NewEvent) => Some(&NEW_EVENT_FIELDS),
         None if kind
@@ -203,7 +232,9 @@ fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
         Some(known) if !known.contains(&label) && kind.is(Builtin::Job) => {
             Err(format!("field label {label:?} not supported for Job"))
         }
-        Some(known) if !known.contains(&label) => Err(format!("field label not supported: {label}")),
+        Some(known) if !known.contains(&label) => {
+            Err(format!("field label not supported: {label}"))
+        }
         None if !matches!(label, "metadata.name" | "metadata.namespace") => Err(format!(
             "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         )),
@@ -215,7 +246,9 @@ fn places(kind: &Kind, label: &str) -> Vec<String> {
     match label {
         "status.successful" => vec!["/status/succeeded".into()],
         // the reporter of an event stands in either of two fields
-        "source" if kind.is(Builtin::Event) => vec!["/source/component".into(), "/reportingComponent".into()],
+        "source" if kind.is(Builtin::Event) => {
+            vec!["/source/component".into(), "/reportingComponent".into()]
+        }
         _ => vec![format!("/{}", label.replace('.', "/"))],
     }
 }

@@ -81,10 +81,17 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, String> {
     };
     let faults = names::qualified_name(&key);
     if !faults.is_empty() {
-        return Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")));
+        return Err(format!(
+            "<nil>: Invalid value: {key:?}: {}",
+            faults.join("; ")
+        ));
     }
     if matches!(lexer.peek(), Token::End | Token::Symbol(",")) {
-        let test = if negated { Operator::Absent } else { Operator::Exists };
+        let test = if negated {
+            Operator::Absent
+        } else {
+            Operator::Exists
+        };
         return Ok(LabelRequirement { key, test });
     }
     // as the real server: `!key=value` reads as `key=value`
@@ -158,5 +165,8 @@ fn check_value(key: &str, index: usize, value: &str) -> Result<(), String> {
     if faults.is_empty() {
         return Ok(());
     }
-    Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {}", faults.join("; ")))
+    Err(format!(
+        "values[{index}][{key}]: Invalid value: {value:?}: {}",
+        faults.join("; ")
+    ))
 }

@@ -31,7 +31,10 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { rest: text.chars().peekable(), ahead: None }
+        Self {
+            rest: text.chars().peekable(),
+            ahead: None,
+        }
     }
 
     /// Returns the next token without consuming it.
@@ -52,7 +55,9 @@ impl<'a> Lexer<'a> {
 
     fn read(&mut self) -> Token {
         while self.rest.next_if(is_blank).is_some() {}
-        let Some(first) = self.rest.peek().copied() else { return Token::End };
+        let Some(first) = self.rest.peek().copied() else {
+            return Token::End;
+        };
         if let Some(symbol) = symbol(first) {
             self.rest.next();
             let doubled = matches!(first, '=' | '!') && self.rest.next_if_eq(&'=').is_some();
@@ -63,7 +68,10 @@ impl<'a> Lexer<'a> {
             });
         }
         let mut word = String::new();
-        while let Some(char) = self.rest.next_if(|char| symbol(*char).is_none() && !is_blank(char)) {
+        while let Some(char) = self
+            .rest
+            .next_if(|char| symbol(*char).is_none() && !is_blank(char))
+        {
             word.push(char);
         }
         Token::Word(word)

@@ -30,17 +30,30 @@ impl Selection {
         labels: Option<&str>,
         fields: Option<&str>,
     ) -> Result<Self, StatusError> {
-        let labels = labels.map(labels::parse).transpose().map_err(StatusError::bad_request)?;
-        let fields =
-            fields.map(|text| fields::parse(kind, text)).transpose().map_err(StatusError::bad_request)?;
-        Ok(Self { labels: labels.unwrap_or_default(), fields: fields.unwrap_or_default() })
+        let labels = labels
+            .map(labels::parse)
+            .transpose()
+            .map_err(StatusError::bad_request)?;
+        let fields = fields
+            .map(|text| fields::parse(kind, text))
+            .transpose()
+            .map_err(StatusError::bad_request)?;
+        Ok(Self {
+            labels: labels.unwrap_or_default(),
+            fields: fields.unwrap_or_default(),
+        })
     }
 
     /// Parses a `LabelSelector`; `None` for an invalid one.
     pub(crate) fn of_labels(selector: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let mut terms = Vec::new();
-        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        for (key, value) in selector
+            .get("matchLabels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             terms.push(format!("{key}={}", text(value)?));
         }
         for one in items(selector, "/matchExpressions") {
@@ -56,15 +69,27 @@ impl Selection {
             });
         }
         let labels = labels::parse(&terms.join(",")).ok()?;
-        Some(Self { labels, fields: Vec::new() })
+        Some(Self {
+            labels,
+            fields: Vec::new(),
+        })
     }
 
     /// Reports whether `object` is selected.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
-        let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
-        self.labels.iter().all(|requirement| requirement.matches(label(requirement.key())))
-            && self.fields.iter().all(|requirement| requirement.matches(object))
+        let label = |key: &str| {
+            labels
+                .and_then(|labels| labels.get(key))
+                .and_then(Value::as_str)
+        };
+        self.labels
+            .iter()
+            .all(|requirement| requirement.matches(label(requirement.key())))
+            && self
+                .fields
+                .iter()
+                .all(|requirement| requirement.matches(object))
     }
 
     /// Reports whether a stored object is selected; parses no more of it than it must.
@@ -72,7 +97,11 @@ impl Selection {
         if !self.labels.is_empty() {
             let labels = object.labels()?;
             let label = |key: &str| labels.get(key).map(String::as_str);
-            if !self.labels.iter().all(|requirement| requirement.matches(label(requirement.key()))) {
+            if !self
+                .labels
+                .iter()
+                .all(|requirement| requirement.matches(label(requirement.key())))
+            {
                 return Ok(false);
             }
         }

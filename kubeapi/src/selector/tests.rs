@@ -5,9 +5,17 @@ use serde_json::{Value, json};
 use super::Selection;
 use crate::registry::Registry;
 
-fn selection(plural: &str, labels: Option<&str>, fields: Option<&str>) -> Result<Selection, String> {
+fn selection(
+    plural: &str,
+    labels: Option<&str>,
+    fields: Option<&str>,
+) -> Result<Selection, String> {
     let registry = Registry::builtin();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
     Selection::parse(kind, labels, fields).map_err(|error| {
         let body = error.body();
         assert_eq!(body["code"], 400);
@@ -53,7 +61,8 @@ fn label_selectors_match_as_in_kubernetes() {
         ("example.com/key", false),
     ];
     for (text, expected) in cases {
-        let selection = selection("pods", Some(text), None).unwrap_or_else(|why| panic!("{text:?}: {why}"));
+        let selection =
+            selection("pods", Some(text), None).unwrap_or_else(|why| panic!("{text:?}: {why}"));
         assert_eq!(selection.matches(&labelled()), expected, "{text:?}");
     }
 }
@@ -80,7 +89,12 @@ fn bad_label_selectors_are_refused_in_the_servers_words() {
         "(",
     ]
     .into_iter()
-    .map(|text| format!("{text}\n    {}", selection("pods", Some(text), None).unwrap_err()))
+    .map(|text| {
+        format!(
+            "{text}\n    {}",
+            selection("pods", Some(text), None).unwrap_err()
+        )
+    })
     .collect();
     insta::assert_snapshot!(messages.join("\n"));
 }
@@ -101,7 +115,12 @@ fn field_selectors_match_as_in_kubernetes() {
         ("pods", &pod, "metadata.name=a", true),
         ("pods", &pod, "metadata.name==b", false),
         ("pods", &pod, "metadata.name!=b,metadata.namespace=ns", true),
-        ("pods", &pod, "spec.nodeName=edge-1,status.phase!=Failed", true),
+        (
+            "pods",
+            &pod,
+            "spec.nodeName=edge-1,status.phase!=Failed",
+            true,
+        ),
         ("pods", &pod, "spec.host=edge-1", true),
         ("pods", &pod, "spec.hostNetwork=true", true),
         ("pods", &pending, "spec.hostNetwork=false", true),
@@ -110,13 +129,19 @@ fn field_selectors_match_as_in_kubernetes() {
         ("pods", &pending, r"metadata.name=b\,c", true),
         ("nodes", &node, "spec.unschedulable=true", true),
         ("nodes", &pending, "spec.unschedulable=false", true),
-        ("events", &event, "involvedObject.name=a,involvedObject.kind=Pod", true),
+        (
+            "events",
+            &event,
+            "involvedObject.name=a,involvedObject.kind=Pod",
+            true,
+        ),
         ("events", &event, "source=agent,type=Normal", true),
         ("configmaps", &pod, "metadata.name=a", true),
         ("secrets", &json!({"type": "Opaque"}), "type=Opaque", true),
     ];
     for (plural, object, text, expected) in cases {
-        let selection = selection(plural, None, Some(text)).unwrap_or_else(|why| panic!("{text:?}: {why}"));
+        let selection =
+            selection(plural, None, Some(text)).unwrap_or_else(|why| panic!("{text:?}: {why}"));
         assert_eq!(selection.matches(object), expected, "{plural} {text:?}");
     }
 }
@@ -124,26 +149,62 @@ fn field_selectors_match_as_in_kubernetes() {
 #[test]
 fn bad_field_selectors_are_refused_in_the_servers_words() {
     let cases = [
-        ("pods", "spec.foo=bar", "field label not supported: spec.foo"),
-        ("nodes", "metadata.namespace=x", "field label not supported: metadata.namespace"),
+        (
+            "pods",
+            "spec.foo=bar",
+            "field label not supported: spec.foo",
+        ),
+        (
+            "nodes",
+            "metadata.namespace=x",
+            "field label not supported: metadata.namespace",
+        ),
         (
             "configmaps",
             "data.x=y",
             "\"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
         ),
-        ("pods", "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
-        ("pods", "a!b,c=d", "invalid selector: 'a!b,c=d'; can't understand 'a!b'"),
-        ("pods", r"metadata.name=a\x", r"invalid field selector: invalid escape sequence: \x"),
-        ("pods", "metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
+        (
+            "pods",
+            "metadata.name",
+            "invalid selector: 'metadata.name'; can't understand 'metadata.name'",
+        ),
+        (
+            "pods",
+            "a!b,c=d",
+            "invalid selector: 'a!b,c=d'; can't understand 'a!b'",
+        ),
+        (
+            "pods",
+            r"metadata.name=a\x",
+            r"invalid field selector: invalid escape sequence: \x",
+        ),
+        (
+            "pods",
+            "metadata.name=a=b",
+            "invalid field selector: unescaped character in value: 61",
+        ),
     ];
     for (plural, text, expected) in cases {
-        assert_eq!(selection(plural, None, Some(text)).unwrap_err(), expected, "{text}");
+        assert_eq!(
+            selection(plural, None, Some(text)).unwrap_err(),
+            expected,
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn no_selector_selects_everything() {
-    assert!(!selection("pods", None, Some("metadata.name!=a")).unwrap().is_everything());
+    assert!(
+        !selection("pods", None, Some("metadata.name!=a"))
+            .unwrap()
+            .is_everything()
+    );
     assert!(Selection::default().is_everything());
-    assert!(selection("pods", Some(""), Some("")).unwrap().is_everything());
+    assert!(
+        selection("pods", Some(""), Some(""))
+            .unwrap()
+            .is_everything()
+    );
 }

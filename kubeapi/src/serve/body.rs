@@ -25,7 +25,10 @@ impl PendingWrites {
     /// Reports whether the client has not read a piece of a response for this long.
     pub(super) fn is_stalled(&self, limit: Duration) -> bool {
         let now = Instant::now();
-        self.0.lock().values().any(|since| now.saturating_duration_since(*since) >= limit)
+        self.0
+            .lock()
+            .values()
+            .any(|since| now.saturating_duration_since(*since) >= limit)
     }
 }
 
@@ -48,7 +51,15 @@ pub(super) fn served(
     active: ActiveRequest,
     share: Request,
 ) -> Body {
-    TrackedBody { inner, rest: Bytes::new(), number, writing, _active: active, _share: share }.boxed_unsync()
+    TrackedBody {
+        inner,
+        rest: Bytes::new(),
+        number,
+        writing,
+        _active: active,
+        _share: share,
+    }
+    .boxed_unsync()
 }
 
 impl Drop for TrackedBody {

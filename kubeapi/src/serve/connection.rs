@@ -70,11 +70,16 @@ pub(super) async fn serve<S>(
     tls: Option<TlsAcceptor>,
     deps: Deps<S>,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
     // answers are small and somebody waits for them; a watch may be silent for hours after its client has vanished
-    let _ = stream.set_nodelay(true).and_then(|()| limits::set_keepalive(&stream));
+    let _ = stream
+        .set_nodelay(true)
+        .and_then(|()| limits::set_keepalive(&stream));
     let connection = |slot, identity| Connection {
         slot,
         address: address.ip().to_canonical(),
@@ -85,7 +90,9 @@ pub(super) async fn serve<S>(
         upgraded: Mutex::new(None),
         tasks: deps.tasks.clone(),
     };
-    let Some(tls) = tls else { return http(stream, connection(slot, None), deps).await };
+    let Some(tls) = tls else {
+        return http(stream, connection(slot, None), deps).await;
+    };
     let accepted = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = deps.tasks.ended() => return,
@@ -105,21 +112,42 @@ pub(super) async fn serve<S>(
 async fn http<S, I>(io: I, connection: Connection, deps: Deps<S>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
-    let Deps { service, limits, tasks, .. } = deps;
+    let Deps {
+        service,
+        limits,
+        tasks,
+        ..
+    } = deps;
     let connection = Arc::new(connection);
-    let service = TrackedService { inner: service, connection: connection.clone() };
+    let service = TrackedService {
+        inner: service,
+        connection: connection.clone(),
+    };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(HEAD_LIMIT);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle)
+        .max_buf_size(HEAD_LIMIT);
     let mut http2 = builder.http2();
-    http2.timer(TokioTimer::new()).keep_alive_interval(PROBE_INTERVAL).keep_alive_timeout(PROBE_TIMEOUT);
+    http2
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PROBE_INTERVAL)
+        .keep_alive_timeout(PROBE_TIMEOUT);
     http2
         .max_header_list_size(HEAD_LIMIT as u32)
         .max_concurrent_streams(STREAMS)
         .max_send_buf_size(CHUNK_BYTES);
-    let io = TokioIo::new(CountedConnection { io, _connection: connection.clone() });
+    let io = TokioIo::new(CountedConnection {
+        io,
+        _connection: connection.clone(),
+    });
     let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
@@ -155,7 +183,9 @@ async fn overdue(connection: &Connection, limits: &ServerLimits) -> &'static str
         let deadline = connection.slot.deadline(limits.first_request, limits.idle);
         match deadline {
             Some(deadline) if deadline <= Instant::now() => return "no request came in time",
-            None if connection.writing.is_stalled(limits.write) => return "the client does not read",
+            None if connection.writing.is_stalled(limits.write) => {
+                return "the client does not read";
+            }
             _ => sleep_until(deadline.map_or(next, |deadline| deadline.min(next)).into()).await,
         }
     }

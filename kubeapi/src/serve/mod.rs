@@ -80,7 +80,9 @@ pub struct Server<S> {
 
 impl<S> std::fmt::Debug for Server<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -95,7 +97,11 @@ where
 {
     /// Listens at `address`, port 0 for any. Clients whose certificate `tls` verified get their [`Identity`](crate::Identity) into the
     /// extensions of their requests.
-    pub async fn bind(address: SocketAddr, tls: Option<ServerConfig>, service: S) -> Result<Self, BindError> {
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Option<ServerConfig>,
+        service: S,
+    ) -> Result<Self, BindError> {
         let tls = tls.map(|mut tls| -> Keys {
             tls.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
             let tls = Arc::new(tls);
@@ -121,16 +127,32 @@ where
         tls.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
         let (address, tls) = (listener.local_addr()?, Arc::new(tls));
         let tls: Keys = Arc::new(move || tls.clone());
-        Ok(Self { listener, tls: Some(tls), address, limits: ServerLimits::default(), service })
+        Ok(Self {
+            listener,
+            tls: Some(tls),
+            address,
+            limits: ServerLimits::default(),
+            service,
+        })
     }
 
     async fn listen(address: SocketAddr, tls: Option<Keys>, service: S) -> Result<Self, BindError> {
-        let listener = TcpListener::bind(address).await.map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => BindError::InUse { address },
-            _ => BindError::Refused { address, source },
-        })?;
-        let address = listener.local_addr().map_err(|source| BindError::Refused { address, source })?;
-        Ok(Self { listener, tls, address, limits: ServerLimits::default(), service })
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::AddrInUse => BindError::InUse { address },
+                _ => BindError::Refused { address, source },
+            })?;
+        let address = listener
+            .local_addr()
+            .map_err(|source| BindError::Refused { address, source })?;
+        Ok(Self {
+            listener,
+            tls,
+            address,
+            limits: ServerLimits::default(),
+            service,
+        })
     }
 
     /// Sets other limits than the default ones.
@@ -161,7 +183,9 @@ where
                 () = shutdown.cancelled() => break,
                 accepted = accept(&self.listener, &limiter, &mut refusals) => accepted,
             };
-            let Some((stream, peer, slot)) = accepted else { continue };
+            let Some((stream, peer, slot)) = accepted else {
+                continue;
+            };
             let tls = self.tls.as_ref().map(|tls| TlsAcceptor::from(tls()));
             tracker.spawn(connection::serve(stream, peer, slot, tls, deps.clone()));
         }
@@ -180,7 +204,9 @@ async fn accept(
         Ok((stream, peer)) => match limiter.accept(Some(peer)) {
             Ok(slot) => Some((stream, peer, slot)),
             Err(full) => {
-                if let Some(times) = refusals.count(&format!("{}: {full}", peer.ip()), Instant::now()) {
+                if let Some(times) =
+                    refusals.count(&format!("{}: {full}", peer.ip()), Instant::now())
+                {
                     tracing::warn!(%peer, times, %full, "connection closed: limit reached");
                 }
                 None

@@ -21,6 +21,11 @@ pub(super) fn identity(connection: &ServerConnection) -> Option<(Identity, PeerC
     let (_, certificate) = X509Certificate::from_der(shown).ok()?;
     let subject = certificate.subject();
     let user = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-    let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
-    Some((Identity::new(user, groups), PeerCertificate(shown.as_ref().into())))
+    let groups = subject
+        .iter_organization()
+        .filter_map(|group| group.as_str().ok());
+    Some((
+        Identity::new(user, groups),
+        PeerCertificate(shown.as_ref().into()),
+    ))
 }

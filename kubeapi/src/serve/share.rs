@@ -57,11 +57,18 @@ struct Share {
 
 impl Shares {
     pub(super) fn new(limits: ServerLimits) -> Self {
-        Self { limits, all: Arc::default() }
+        Self {
+            limits,
+            all: Arc::default(),
+        }
     }
 
     /// Begins a request, which waits for others of the same client unless it is `exempt`.
-    pub(super) async fn begin(&self, client: Client, exempt: bool) -> Result<Request, TooManyRequests> {
+    pub(super) async fn begin(
+        &self,
+        client: Client,
+        exempt: bool,
+    ) -> Result<Request, TooManyRequests> {
         let (mut request, requests) = {
             let mut all = self.all.lock();
             let limit = self.limits.client.requests;
@@ -74,7 +81,13 @@ impl Shares {
             share.users += 1;
             let is_over = share.unread >= self.limits.client.unread_bytes;
             let requests = share.requests.clone();
-            let request = Request { shares: self.clone(), client, permit: None, streams: 0, unread: 0 };
+            let request = Request {
+                shares: self.clone(),
+                client,
+                permit: None,
+                streams: 0,
+                unread: 0,
+            };
             drop(all);
             if is_over {
                 // what it has asked for is to be read first
@@ -84,7 +97,11 @@ impl Shares {
         };
         if !exempt {
             let waited = timeout(self.limits.client.queue, requests.acquire_owned()).await;
-            request.permit = Some(waited.map_err(|_| TooManyRequests)?.map_err(|_| TooManyRequests)?);
+            request.permit = Some(
+                waited
+                    .map_err(|_| TooManyRequests)?
+                    .map_err(|_| TooManyRequests)?,
+            );
         }
         Ok(request)
     }
@@ -117,7 +134,9 @@ impl Request {
             // what fits into the buffers of a connection
             Some(bytes) if bytes <= super::limits::CHUNK_BYTES => {}
             // the first one always goes, however large it is
-            Some(bytes) if share.unread > 0 && share.unread + bytes > limits.client.unread_bytes => {
+            Some(bytes)
+                if share.unread > 0 && share.unread + bytes > limits.client.unread_bytes =>
+            {
                 return Err(TooManyRequests);
             }
             Some(bytes) if *unread > 0 && *unread + bytes > limits.unread_bytes => {
@@ -156,9 +175,17 @@ mod tests {
     use crate::serve::ClientLimits;
 
     fn shares() -> Shares {
-        let client =
-            ClientLimits { requests: 2, queue: Duration::from_millis(20), streams: 1, unread_bytes: 300_000 };
-        Shares::new(ServerLimits { client, unread_bytes: 500_000, ..ServerLimits::default() })
+        let client = ClientLimits {
+            requests: 2,
+            queue: Duration::from_millis(20),
+            streams: 1,
+            unread_bytes: 300_000,
+        };
+        Shares::new(ServerLimits {
+            client,
+            unread_bytes: 500_000,
+            ..ServerLimits::default()
+        })
     }
 
     fn user(name: &str) -> Client {
@@ -170,11 +197,21 @@ mod tests {
         let shares = shares();
         let first = shares.begin(user("a"), false).await.unwrap();
         let mut second = shares.begin(user("a"), false).await.unwrap();
-        assert_eq!(shares.begin(user("a"), false).await.unwrap_err(), TooManyRequests);
-        assert!(shares.begin(user("b"), false).await.is_ok() && shares.begin(user("a"), true).await.is_ok());
+        assert_eq!(
+            shares.begin(user("a"), false).await.unwrap_err(),
+            TooManyRequests
+        );
+        assert!(
+            shares.begin(user("b"), false).await.is_ok()
+                && shares.begin(user("a"), true).await.is_ok()
+        );
         second.answer(None).unwrap();
         let mut third = shares.begin(user("a"), false).await.unwrap();
-        assert_eq!(third.answer(None), Err(TooManyRequests), "one watch is all that it may have");
+        assert_eq!(
+            third.answer(None),
+            Err(TooManyRequests),
+            "one watch is all that it may have"
+        );
         drop((first, second, third));
         assert!(shares.all.lock().clients.is_empty());
     }
@@ -186,7 +223,10 @@ mod tests {
             let mut request = shares.begin(user(client), true).await?;
             request.answer(Some(bytes)).map(|()| request)
         };
-        let _held = [answer("a", 200_000).await.unwrap(), answer("a", 100_000).await.unwrap()];
+        let _held = [
+            answer("a", 200_000).await.unwrap(),
+            answer("a", 100_000).await.unwrap(),
+        ];
         assert_eq!(
             answer("a", 10).await.unwrap_err(),
             TooManyRequests,
@@ -198,7 +238,10 @@ mod tests {
         assert!(answer("c", 100_000).await.is_err() && answer("c", 60_000).await.is_ok());
         drop(_held);
         drop(held);
-        assert!(answer("b", 900_000).await.is_ok(), "one answer is always given");
+        assert!(
+            answer("b", 900_000).await.is_ok(),
+            "one answer is always given"
+        );
         assert_eq!(shares.all.lock().unread, 0);
     }
 }

@@ -50,7 +50,10 @@ pub(super) struct TrackedService<S> {
 
 impl<S> Service<Request<Incoming>> for TrackedService<S>
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
     type Response = Response<Body>;
@@ -67,7 +70,9 @@ where
             request.extensions_mut().insert(identity.clone());
             request.extensions_mut().insert(certificate.clone());
         }
-        request.extensions_mut().insert(PeerAddress(connection.address));
+        request
+            .extensions_mut()
+            .insert(PeerAddress(connection.address));
         request.extensions_mut().insert(connection.tasks.clone());
         // the one that was asked whether it is ready
         let clone = self.inner.clone();
@@ -75,7 +80,9 @@ where
         Box::pin(async move {
             let identity = connection.identity.as_ref().map(|(identity, _)| identity);
             let is_master = identity.is_some_and(Identity::is_master);
-            let Ok(active) = connection.slot.begin(is_master) else { return Ok(too_many()) };
+            let Ok(active) = connection.slot.begin(is_master) else {
+                return Ok(too_many());
+            };
             let client = Client::of(identity, connection.address);
             let Ok(mut share) = connection.shares.begin(client, is_master).await else {
                 return Ok(too_many());
@@ -90,7 +97,11 @@ where
                 *connection.upgraded.lock() = Some((active, share));
                 return Ok(response);
             }
-            let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
+            let size = response
+                .body()
+                .size_hint()
+                .exact()
+                .and_then(|size| usize::try_from(size).ok());
             if share.answer(size).is_err() {
                 return Ok(too_many());
             }
@@ -105,6 +116,8 @@ where
 fn too_many() -> Response<Body> {
     let mut response = text("Too many requests, please try again later.\n".to_owned());
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

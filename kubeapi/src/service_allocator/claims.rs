@@ -91,11 +91,16 @@ async fn pick(
             return Ok(Some(claim));
         }
     }
-    let scope = Scope { resource: any().resource(), namespace: None };
+    let scope = Scope {
+        resource: any().resource(),
+        namespace: None,
+    };
     let Listing { items, damaged, .. } = api.store().list(&scope, &Page::default()).await?;
     let names = items.into_iter().map(|object| object.key.name);
     // whose a damaged one is nobody knows
-    let taken: HashSet<_> = names.chain(damaged.into_iter().map(|key| key.name)).collect();
+    let taken: HashSet<_> = names
+        .chain(damaged.into_iter().map(|key| key.name))
+        .collect();
     Ok(all.find(|claim| !not.contains(claim) && !taken.contains(&claim.name())))
 }
 
@@ -109,14 +114,19 @@ pub(super) async fn give_address(
     if !has_address(spec) {
         return Ok(());
     }
-    let asked = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let asked = spec
+        .get("clusterIP")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     if asked == "None" {
         return Ok(());
     }
     if asked.is_empty() {
         let given = pick(api, ranges::any_address, ranges::addresses(), before).await?;
-        let given =
-            given.ok_or_else(|| StatusError::internal("failed to allocate a serviceIP: range is full"))?;
+        let given = given.ok_or_else(|| {
+            StatusError::internal("failed to allocate a serviceIP: range is full")
+        })?;
         spec.insert("clusterIP".into(), given.name().into());
         spec.insert("clusterIPs".into(), json!([given.name()]));
         return Ok(());
@@ -134,7 +144,11 @@ pub(super) async fn give_address(
         None => Ok(()),
         Some(why) => {
             let why = format!("failed to allocate IP {asked}: {why}");
-            Err(refuse(vec![Cause::invalid("spec.clusterIPs", &json!([asked]), &why)]))
+            Err(refuse(vec![Cause::invalid(
+                "spec.clusterIPs",
+                &json!([asked]),
+                &why,
+            )]))
         }
     }
 }
@@ -160,7 +174,9 @@ pub(super) async fn give_ports(
         let claim = Claim::Port(u16::try_from(asked).unwrap_or_default());
         let is_taken = !taken.contains(&claim) && !is_free(api, claim).await?;
         let why = ranges::refuses_port(asked).filter(|_| !before.contains(&claim));
-        if let Some(why) = why.or_else(|| is_taken.then(|| "provided port is already allocated".to_owned())) {
+        if let Some(why) =
+            why.or_else(|| is_taken.then(|| "provided port is already allocated".to_owned()))
+        {
             return Err(refuse(vec![Cause::invalid(
                 format!("spec.ports[{index}].nodePort"),
                 &asked.into(),
@@ -170,13 +186,20 @@ pub(super) async fn give_ports(
         taken.insert(claim);
         by_port.insert(port.get("port").and_then(Value::as_i64), asked);
     }
-    for port in ports_mut(spec).iter_mut().filter(|port| node_port(port) == 0) {
+    for port in ports_mut(spec)
+        .iter_mut()
+        .filter(|port| node_port(port) == 0)
+    {
         let number = port.get("port").and_then(Value::as_i64);
         let given = match by_port.get(&number) {
             Some(given) => *given,
             None => match pick(api, ranges::any_port, ranges::ports(), &taken).await? {
                 Some(Claim::Port(given)) => i64::from(given),
-                _ => return Err(StatusError::internal("failed to allocate a nodePort: range is full")),
+                _ => {
+                    return Err(StatusError::internal(
+                        "failed to allocate a nodePort: range is full",
+                    ));
+                }
             },
         };
         taken.extend(u16::try_from(given).map(Claim::Port));
@@ -189,8 +212,14 @@ pub(super) async fn give_ports(
 /// The claims that are stored for a service, whatever it says itself.
 pub(super) async fn stored(api: &Api, target: &Target) -> Result<BTreeSet<Claim>, StatusError> {
     let mut claims = BTreeSet::new();
-    for resource in [Claim::Port(0).resource(), Claim::Address(Ipv4Addr::UNSPECIFIED).resource()] {
-        let scope = Scope { resource, namespace: None };
+    for resource in [
+        Claim::Port(0).resource(),
+        Claim::Address(Ipv4Addr::UNSPECIFIED).resource(),
+    ] {
+        let scope = Scope {
+            resource,
+            namespace: None,
+        };
         for object in api.store().list(&scope, &Page::default()).await?.items {
             if is_of(&object.value()?, target) {
                 let name = &object.key.name;
@@ -216,17 +245,26 @@ pub(super) async fn difference(
     new: Option<&Value>,
 ) -> Result<Vec<Write>, StatusError> {
     let after = new.map(held).unwrap_or_default();
-    let owner =
-        json!({"group": "", "resource": "services", "namespace": target.namespace, "name": target.name});
+    let owner = json!({"group": "", "resource": "services", "namespace": target.namespace, "name": target.name});
     let mut writes: Vec<_> = after
         .difference(before)
-        .map(|claim| Write { key: claim.key(), expect: Expect::Absent, value: Some(claim.object(&owner)) })
+        .map(|claim| Write {
+            key: claim.key(),
+            expect: Expect::Absent,
+            value: Some(claim.object(&owner)),
+        })
         .collect();
     for claim in before.difference(&after) {
         // a service that was stored without the claims has none to release
-        let Some(stored) = Store::get(&**api.store(), &claim.key()).await? else { continue };
+        let Some(stored) = Store::get(&**api.store(), &claim.key()).await? else {
+            continue;
+        };
         if stored.value().is_ok_and(|stored| is_of(&stored, target)) {
-            writes.push(Write { key: claim.key(), expect: Expect::Revision(stored.revision), value: None });
+            writes.push(Write {
+                key: claim.key(),
+                expect: Expect::Revision(stored.revision),
+                value: None,
+            });
         }
     }
     Ok(writes)

@@ -26,7 +26,9 @@ fn text<'a>(spec: &'a Spec, key: &str) -> &'a str {
 
 /// What of the service is its own.
 pub(super) fn held(service: &Value) -> BTreeSet<Claim> {
-    let Some(spec) = service.get("spec").and_then(Value::as_object) else { return BTreeSet::new() };
+    let Some(spec) = service.get("spec").and_then(Value::as_object) else {
+        return BTreeSet::new();
+    };
     let mut held = BTreeSet::new();
     if has_address(spec) {
         held.extend(address_of(service).parse::<Ipv4Addr>().map(Claim::Address));
@@ -45,7 +47,9 @@ pub(super) fn held(service: &Value) -> BTreeSet<Claim> {
 
 /// The number of a port on the nodes; 0 for none.
 pub(super) fn node_port(port: &Value) -> i64 {
-    port.get("nodePort").and_then(Value::as_i64).unwrap_or_default()
+    port.get("nodePort")
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }
 
 /// Sets which families of addresses the service has.
@@ -53,24 +57,46 @@ pub(super) fn families(spec: &mut Spec) -> Vec<Cause> {
     if !has_address(spec) {
         return Vec::new();
     }
-    let selects =
-        spec.get("selector").and_then(Value::as_object).is_some_and(|selector| !selector.is_empty());
+    let selects = spec
+        .get("selector")
+        .and_then(Value::as_object)
+        .is_some_and(|selector| !selector.is_empty());
     if text(spec, "clusterIP") == "None" && !selects {
         // whoever makes its endpoints may have both, whatever the cluster has
         default_to(spec, "ipFamilyPolicy", "RequireDualStack");
         let both = text(spec, "ipFamilyPolicy") != "SingleStack";
-        default_to(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
+        default_to(
+            spec,
+            "ipFamilies",
+            if both {
+                json!(["IPv4", "IPv6"])
+            } else {
+                json!(["IPv4"])
+            },
+        );
     } else {
         default_to(spec, "ipFamilyPolicy", "SingleStack");
         default_to(spec, "ipFamilies", json!(["IPv4"]));
         if text(spec, "ipFamilyPolicy") == "RequireDualStack" {
             let why = "this cluster is not configured for dual-stack services";
-            return vec![Cause::invalid("spec.ipFamilyPolicy", &"RequireDualStack".into(), why)];
+            return vec![Cause::invalid(
+                "spec.ipFamilyPolicy",
+                &"RequireDualStack".into(),
+                why,
+            )];
         }
-        let families = spec.get("ipFamilies").and_then(Value::as_array).into_iter().flatten();
+        let families = spec
+            .get("ipFamilies")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let foreign = families.enumerate().filter(|(_, family)| *family != "IPv4");
         let refuse = |(index, family): (usize, &Value)| {
-            Cause::invalid(format!("spec.ipFamilies[{index}]"), family, "not configured on this cluster")
+            Cause::invalid(
+                format!("spec.ipFamilies[{index}]"),
+                family,
+                "not configured on this cluster",
+            )
         };
         return foreign.map(refuse).collect();
     }
@@ -79,12 +105,20 @@ pub(super) fn families(spec: &mut Spec) -> Vec<Cause> {
 
 /// What an update leaves out and the server has given stays; what the new type has no use for goes.
 pub(crate) fn carry(old: &Value, new: &mut Value) {
-    let Some(before) = old.get("spec").and_then(Value::as_object) else { return };
+    let Some(before) = old.get("spec").and_then(Value::as_object) else {
+        return;
+    };
     let spec = child(as_map(new), "spec");
     match (has_address(before), has_address(spec)) {
         (true, true) => carry_address(before, spec),
         (true, false) => {
-            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            for key in [
+                "clusterIP",
+                "clusterIPs",
+                "ipFamilies",
+                "ipFamilyPolicy",
+                "internalTrafficPolicy",
+            ] {
                 drop_unchanged(before, spec, key);
             }
         }
@@ -94,7 +128,10 @@ pub(crate) fn carry(old: &Value, new: &mut Value) {
         (true, true) => carry_ports(before, spec),
         (true, false) => {
             let given: HashSet<_> = ports(before).iter().map(node_port).collect();
-            for port in ports_mut(spec).iter_mut().filter(|port| given.contains(&node_port(port))) {
+            for port in ports_mut(spec)
+                .iter_mut()
+                .filter(|port| given.contains(&node_port(port)))
+            {
                 as_map(port).shift_remove("nodePort");
             }
             if text(spec, "type") != "LoadBalancer" {
@@ -131,11 +168,15 @@ fn carry_address(before: &Spec, spec: &mut Spec) {
 }
 
 fn ports(spec: &Spec) -> &[Value] {
-    spec.get("ports").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    spec.get("ports")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 pub(super) fn ports_mut(spec: &mut Spec) -> &mut [Value] {
-    spec.get_mut("ports").and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
+    spec.get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .map_or(&mut [], Vec::as_mut_slice)
 }
 
 /// A port with the same number and protocol keeps the one that it had on the nodes.
@@ -147,11 +188,19 @@ fn carry_ports(before: &Spec, spec: &mut Spec) {
     let number = |port: &Value| port.get("port").and_then(Value::as_i64);
     let mut known = HashMap::new();
     for port in ports(before) {
-        known.entry((number(port), protocol(port))).or_insert_with(|| node_port(port));
+        known
+            .entry((number(port), protocol(port)))
+            .or_insert_with(|| node_port(port));
     }
     let asked: HashSet<_> = ports(spec).iter().map(node_port).collect();
-    for port in ports_mut(spec).iter_mut().filter(|port| node_port(port) == 0) {
-        let had = known.get(&(number(port), protocol(port))).copied().unwrap_or_default();
+    for port in ports_mut(spec)
+        .iter_mut()
+        .filter(|port| node_port(port) == 0)
+    {
+        let had = known
+            .get(&(number(port), protocol(port)))
+            .copied()
+            .unwrap_or_default();
         if had != 0 && !asked.contains(&had) {
             as_map(port).insert("nodePort".into(), had.into());
         }

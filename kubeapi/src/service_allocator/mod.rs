@@ -36,14 +36,20 @@ pub(crate) async fn settle(
     if !concerns(api, target) {
         return Ok(Vec::new());
     }
-    let key = Key::new(target.kind.resource().clone(), target.namespace.as_str(), target.name.as_str());
+    let key = Key::new(
+        target.kind.resource().clone(),
+        target.namespace.as_str(),
+        target.name.as_str(),
+    );
     let before = match old {
         Some(old) => fields::held(old),
         // of a damaged service they are known by its name alone
         None if api.store().damaged().has(&key) => claims::stored(api, target).await?,
         None => BTreeSet::new(),
     };
-    let Some(new) = new else { return claims::difference(api, target, &before, None).await };
+    let Some(new) = new else {
+        return claims::difference(api, target, &before, None).await;
+    };
     let refuse = |causes| StatusError::invalid("", "Service", &target.name, causes);
     let spec = child(as_map(new), "spec");
     let causes = fields::families(spec);

@@ -30,7 +30,10 @@ fn nth(offset: u32) -> Ipv4Addr {
 
 /// Why this address cannot be had by anybody; the network's own and its broadcast address are nobody's.
 pub(super) fn refuses_address(text: &str) -> Option<String> {
-    let offset = text.parse::<Ipv4Addr>().ok().and_then(|ip| ip.to_bits().checked_sub(NETWORK.to_bits()));
+    let offset = text
+        .parse::<Ipv4Addr>()
+        .ok()
+        .and_then(|ip| ip.to_bits().checked_sub(NETWORK.to_bits()));
     let fits = offset.is_some_and(|offset| offset > 0 && offset < MAX_OFFSET);
     (!fits).then(|| {
         format!(
@@ -44,7 +47,9 @@ pub(super) fn refuses_port(port: i64) -> Option<String> {
     let (first, last) = PORTS;
     let fits = (i64::from(first)..=i64::from(last)).contains(&port);
     (!fits).then(|| {
-        format!("provided port is not in the valid range. The range of valid ports is {first}-{last}")
+        format!(
+            "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+        )
     })
 }
 
@@ -60,11 +65,15 @@ pub(super) fn any_port() -> Claim {
 
 /// All addresses, those that nobody asks for first.
 pub(super) fn addresses() -> impl Iterator<Item = Claim> {
-    (STATIC_ADDRESSES..MAX_OFFSET).chain(1..STATIC_ADDRESSES).map(|offset| Claim::Address(nth(offset)))
+    (STATIC_ADDRESSES..MAX_OFFSET)
+        .chain(1..STATIC_ADDRESSES)
+        .map(|offset| Claim::Address(nth(offset)))
 }
 
 /// All ports, those that nobody asks for first.
 pub(super) fn ports() -> impl Iterator<Item = Claim> {
     let (first, last) = PORTS;
-    (first + STATIC_PORTS..=last).chain(first..first + STATIC_PORTS).map(Claim::Port)
+    (first + STATIC_PORTS..=last)
+        .chain(first..first + STATIC_PORTS)
+        .map(Claim::Port)
 }

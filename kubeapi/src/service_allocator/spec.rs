@@ -13,7 +13,9 @@ pub(super) fn has_address(spec: &Map<String, Value>) -> bool {
 pub(super) fn has_node_ports(spec: &Map<String, Value>) -> bool {
     match spec.get("type").and_then(Value::as_str) {
         Some("NodePort") => true,
-        Some("LoadBalancer") => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+        Some("LoadBalancer") => {
+            spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false))
+        }
         _ => false,
     }
 }

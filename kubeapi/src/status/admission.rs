@@ -15,7 +15,12 @@ impl StatusError {
         mut details: Map<String, Value>,
     ) -> Self {
         details.insert(REASON.into(), reason.into());
-        Self { code, reason: "", message, details }
+        Self {
+            code,
+            reason: "",
+            message,
+            details,
+        }
     }
 
     /// What an admission policy refuses: 422, or what its reason stands for.
@@ -29,7 +34,9 @@ impl StatusError {
         let mut error = Self::forbidden(kind, name, why);
         error.code = code;
         error.reason = reason;
-        error.details.insert("causes".into(), json!([{"message": why}]));
+        error
+            .details
+            .insert("causes".into(), json!([{"message": why}]));
         error
     }
 
@@ -40,6 +47,10 @@ impl StatusError {
 
     /// 504: it takes too long.
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {}", message.into()))
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            format!("Timeout: {}", message.into()),
+        )
     }
 }

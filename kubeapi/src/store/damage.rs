@@ -81,7 +81,8 @@ impl DamagedObjectsTracker {
         if self.0.borrow().is_empty() {
             return;
         }
-        self.0
-            .send_if_modified(|known| known.contains_key(key) && Arc::make_mut(known).remove(key).is_some());
+        self.0.send_if_modified(|known| {
+            known.contains_key(key) && Arc::make_mut(known).remove(key).is_some()
+        });
     }
 }

@@ -46,7 +46,10 @@ pub enum LockError {
 }
 
 fn who(holder: Option<u32>) -> String {
-    holder.map_or_else(|| "another program".to_owned(), |pid| format!("process {pid}"))
+    holder.map_or_else(
+        || "another program".to_owned(),
+        |pid| format!("process {pid}"),
+    )
 }
 
 impl StoreLock {
@@ -58,21 +61,35 @@ impl StoreLock {
         let mut path = database.as_os_str().to_owned();
         path.push(LOCK_FILE_SUFFIX);
         let path = PathBuf::from(path);
-        let failed = |source| LockError::File { path: path.clone(), source };
-        let options =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let failed = |source| LockError::File {
+            path: path.clone(),
+            source,
+        };
+        let options = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path);
         let mut file = options.map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { database: database.to_owned(), holder: holder(&mut file) });
+                return Err(LockError::Held {
+                    database: database.to_owned(),
+                    holder: holder(&mut file),
+                });
             }
             // a file system without locks: nobody can be kept out, and nobody is
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         // for people: the lock itself is the kernel's, also where a full disk does not take the number
-        match file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())) {
+        match file
+            .set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+        {
             Err(error) if error.kind() == ErrorKind::StorageFull => {}
             written => written.map_err(failed)?,
         }
@@ -107,8 +124,14 @@ mod tests {
         let first = StoreLock::take(&database).unwrap();
         let error = StoreLock::take(&database).unwrap_err();
         let (own, said) = (std::process::id(), error.to_string());
-        assert!(matches!(error, LockError::Held { holder: Some(pid), .. } if pid == own), "{said}");
-        assert!(said.contains(&format!("process {own}")) && said.contains("a.db"), "{said}");
+        assert!(
+            matches!(error, LockError::Held { holder: Some(pid), .. } if pid == own),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("process {own}")) && said.contains("a.db"),
+            "{said}"
+        );
         drop(first);
         let second = StoreLock::take(&database).unwrap();
         second.remove().unwrap();
@@ -118,6 +141,9 @@ mod tests {
     #[test]
     fn a_folder_that_is_missing_is_named() {
         let error = StoreLock::take(Path::new("/nowhere/at/all.db")).unwrap_err();
-        assert!(error.to_string().contains("/nowhere/at/all.db.lock"), "{error}");
+        assert!(
+            error.to_string().contains("/nowhere/at/all.db.lock"),
+            "{error}"
+        );
     }
 }

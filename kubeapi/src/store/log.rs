@@ -25,9 +25,15 @@ pub struct LogLimits {
 impl LogLimits {
     /// For an edge node. Its watchers are in the same process and lag by milliseconds, so a thousand changes are ample; the bytes keep
     /// all busy resources together (pods, records, nodes) within two of the agent's 20 MB.
-    pub const EDGE: Self = Self { events: 1_000, bytes: 384 << 10 };
+    pub const EDGE: Self = Self {
+        events: 1_000,
+        bytes: 384 << 10,
+    };
     /// For a cloud. A client that was away for some minutes should resume instead of listing thousands of pods again.
-    pub const CLOUD: Self = Self { events: 10_000, bytes: 16 << 20 };
+    pub const CLOUD: Self = Self {
+        events: 10_000,
+        bytes: 16 << 20,
+    };
 }
 
 /// The shared log. Its lock is never held across an await.
@@ -67,8 +73,16 @@ pub(super) enum NextEvent {
 impl Log {
     /// Makes an empty log that continues after `revision`.
     pub(super) fn new(revision: u64, limits: LogLimits) -> Self {
-        let state = State { head: revision, ceiling: revision, floor: revision, resources: HashMap::new() };
-        Self { limits, state: Mutex::new(state) }
+        let state = State {
+            head: revision,
+            ceiling: revision,
+            floor: revision,
+            resources: HashMap::new(),
+        };
+        Self {
+            limits,
+            state: Mutex::new(state),
+        }
     }
 
     /// Returns the limits of the log.
@@ -96,7 +110,9 @@ impl Log {
             let resource = event.object.key.resource.clone();
             let resource_events = state.resources.entry(resource.clone()).or_default();
             resource_events.push(event, self.limits);
-            touched.entry(resource).or_insert_with(|| resource_events.wake.clone());
+            touched
+                .entry(resource)
+                .or_insert_with(|| resource_events.wake.clone());
         }
         state.ceiling = state.ceiling.max(state.head);
         drop(state);
@@ -115,13 +131,20 @@ impl Log {
     }
 
     /// Checks that a watch of `resource` can start after the revision `after`; returns the `Notify` that wakes it.
-    pub(super) fn subscribe(&self, resource: &Resource, after: u64) -> Result<Arc<Notify>, StoreError> {
+    pub(super) fn subscribe(
+        &self,
+        resource: &Resource,
+        after: u64,
+    ) -> Result<Arc<Notify>, StoreError> {
         let mut state = self.state.lock();
         let (floor, ceiling) = (state.floor, state.ceiling);
         let resource_events = state.resources.entry(resource.clone()).or_default();
         let oldest = floor.max(resource_events.dropped);
         if after < oldest || after > ceiling {
-            return Err(StoreError::Expired { asked: after, oldest });
+            return Err(StoreError::Expired {
+                asked: after,
+                oldest,
+            });
         }
         Ok(resource_events.wake.clone())
     }
@@ -131,13 +154,21 @@ impl Log {
         let state = self.state.lock();
         let nothing = NextEvent::NothingUpTo(after.max(state.head));
         let resource_events = state.resources.get(&scope.resource);
-        let oldest =
-            resource_events.map_or(state.floor, |resource_events| resource_events.dropped.max(state.floor));
+        let oldest = resource_events.map_or(state.floor, |resource_events| {
+            resource_events.dropped.max(state.floor)
+        });
         if after < oldest {
-            return Err(StoreError::Expired { asked: after, oldest });
+            return Err(StoreError::Expired {
+                asked: after,
+                oldest,
+            });
         }
-        let Some(resource_events) = resource_events else { return Ok(nothing) };
-        let start = resource_events.events.partition_point(|event| event.object.revision <= after);
+        let Some(resource_events) = resource_events else {
+            return Ok(nothing);
+        };
+        let start = resource_events
+            .events
+            .partition_point(|event| event.object.revision <= after);
         let covered = |event: &&Arc<Event>| match &scope.namespace {
             Some(namespace) => *namespace == event.object.key.namespace,
             None => true,
@@ -154,8 +185,12 @@ impl ResourceEvents {
     fn push(&mut self, event: Event, limits: LogLimits) {
         self.bytes += event.object.json.len();
         self.events.push_back(Arc::new(event));
-        while self.events.len() > 1 && (self.events.len() > limits.events || self.bytes > limits.bytes) {
-            let Some(oldest) = self.events.pop_front() else { break };
+        while self.events.len() > 1
+            && (self.events.len() > limits.events || self.bytes > limits.bytes)
+        {
+            let Some(oldest) = self.events.pop_front() else {
+                break;
+            };
             self.bytes -= oldest.object.json.len();
             self.dropped = oldest.object.revision;
         }

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 
 use super::{
-    Event, EventKind, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch,
-    Write,
+    Event, EventKind, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError,
+    Watch, Write,
     log::Log,
     parts::KnownLabels,
     plan::{FIRST_REVISION, plan},
@@ -40,11 +40,20 @@ struct StoredObject {
 
 impl StoredObject {
     fn of(object: &Object) -> Self {
-        Self { revision: object.revision, json: object.json.clone(), labels: object.labels.clone() }
+        Self {
+            revision: object.revision,
+            json: object.json.clone(),
+            labels: object.labels.clone(),
+        }
     }
 
     fn at(&self, key: Key) -> Object {
-        Object { key, revision: self.revision, json: self.json.clone(), labels: self.labels.clone() }
+        Object {
+            key,
+            revision: self.revision,
+            json: self.json.clone(),
+            labels: self.labels.clone(),
+        }
     }
 }
 
@@ -56,7 +65,10 @@ impl MemoryStore {
 
     /// Makes an empty store with these limits of the log.
     pub fn with_log(limits: LogLimits) -> Arc<Self> {
-        Arc::new(Self { objects: RwLock::default(), log: Arc::new(Log::new(FIRST_REVISION, limits)) })
+        Arc::new(Self {
+            objects: RwLock::default(),
+            log: Arc::new(Log::new(FIRST_REVISION, limits)),
+        })
     }
 }
 
@@ -69,13 +81,21 @@ impl Store for MemoryStore {
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
         let objects = self.objects.read();
         let (items, remaining) = objects.list(scope, page);
-        Ok(Listing { items, damaged: Vec::new(), revision: self.log.head(), remaining })
+        Ok(Listing {
+            items,
+            damaged: Vec::new(),
+            revision: self.log.head(),
+            remaining,
+        })
     }
 
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
         let objects = self.objects.read();
         let sizes = objects.0.iter().map(|(resource, collection)| {
-            let bytes = collection.values().map(|stored| stored.json.len() as u64).sum();
+            let bytes = collection
+                .values()
+                .map(|stored| stored.json.len() as u64)
+                .sum();
             (resource.clone(), bytes)
         });
         Ok(sizes.filter(|(_, bytes)| *bytes > 0).collect())
@@ -101,7 +121,10 @@ impl Store for MemoryStore {
 
 impl Objects {
     fn get(&self, key: &Key) -> Option<Object> {
-        let stored = self.0.get(&key.resource)?.get(&place(&key.namespace, &key.name))?;
+        let stored = self
+            .0
+            .get(&key.resource)?
+            .get(&place(&key.namespace, &key.name))?;
         Some(stored.at(key.clone()))
     }
 
@@ -121,20 +144,38 @@ impl Objects {
 
     /// Returns the page, and how many objects follow it.
     fn list(&self, scope: &Scope, page: &Page) -> (Vec<Object>, usize) {
-        let Some(collection) = self.0.get(&scope.resource) else { return (Vec::new(), 0) };
-        let start_of_scope = scope.namespace.as_ref().map(|namespace| place(namespace, ""));
-        let after_page = page.after.as_ref().map(|(namespace, name)| place(namespace, name));
+        let Some(collection) = self.0.get(&scope.resource) else {
+            return (Vec::new(), 0);
+        };
+        let start_of_scope = scope
+            .namespace
+            .as_ref()
+            .map(|namespace| place(namespace, ""));
+        let after_page = page
+            .after
+            .as_ref()
+            .map(|(namespace, name)| place(namespace, name));
         let start = match start_of_scope.max(after_page) {
             Some(place) => Bound::Excluded(place),
             None => Bound::Unbounded,
         };
-        let covered = |namespace: &str| scope.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
-        let mut rest =
-            collection.range((start, Bound::Unbounded)).take_while(|((namespace, _), _)| covered(namespace));
+        let covered = |namespace: &str| {
+            scope
+                .namespace
+                .as_deref()
+                .is_none_or(|wanted| wanted == namespace)
+        };
+        let mut rest = collection
+            .range((start, Bound::Unbounded))
+            .take_while(|((namespace, _), _)| covered(namespace));
         let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &StoredObject)| {
             stored.at(Key::new(scope.resource.clone(), &**namespace, &**name))
         };
-        let items = rest.by_ref().take(page.limit.unwrap_or(usize::MAX)).map(object).collect();
+        let items = rest
+            .by_ref()
+            .take(page.limit.unwrap_or(usize::MAX))
+            .map(object)
+            .collect();
         (items, rest.count())
     }
 }
@@ -145,6 +186,8 @@ fn place(namespace: &str, name: &str) -> (Box<str>, Box<str>) {
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("log", &self.log).finish_non_exhaustive()
+        f.debug_struct("MemoryStore")
+            .field("log", &self.log)
+            .finish_non_exhaustive()
     }
 }

@@ -30,8 +30,8 @@ pub use lock::{LockError, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
 pub use sqlite::{
-    Health, Inspection, LostObject, Recovered, RepairHook, RepairReport, Seal, SealError, SqliteOptions,
-    SqliteStore,
+    Health, Inspection, LostObject, Recovered, RepairHook, RepairReport, Seal, SealError,
+    SqliteOptions, SqliteStore,
 };
 pub use watch::Watch;
 
@@ -42,7 +42,11 @@ pub struct Resource(Arc<str>);
 impl Resource {
     /// `plural` alone for the core group, else `plural.group`.
     pub fn new(group: &str, plural: &str) -> Self {
-        Self(if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() })
+        Self(if group.is_empty() {
+            plural.into()
+        } else {
+            format!("{plural}.{group}").into()
+        })
     }
 
     /// Makes a resource from its notation.
@@ -76,7 +80,11 @@ pub struct Key {
 impl Key {
     /// Makes a key from its three parts.
     pub fn new(resource: Resource, namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { resource, namespace: namespace.into(), name: name.into() }
+        Self {
+            resource,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -121,7 +129,12 @@ impl Eq for Object {}
 impl Object {
     /// Makes an object.
     pub fn new(key: Key, revision: u64, json: Bytes) -> Self {
-        Self { key, revision, json, labels: parts::KnownLabels::default() }
+        Self {
+            key,
+            revision,
+            json,
+            labels: parts::KnownLabels::default(),
+        }
     }
 
     /// Returns the object with other content.
@@ -146,7 +159,10 @@ impl Object {
 
     /// Turns the parser's error into one that names the object.
     pub(crate) fn not_json(&self, error: &serde_json::Error) -> StoreError {
-        StoreError::Damaged { key: self.key.clone(), source: Damage::NotJson(error.to_string()) }
+        StoreError::Damaged {
+            key: self.key.clone(),
+            source: Damage::NotJson(error.to_string()),
+        }
     }
 
     /// Reports whether a deletion has begun; parses no more of the object than it must.
@@ -310,8 +326,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Returns the uid of a damaged object, if it can still be read.
     async fn damaged_uid(&self, key: &Key) -> Result<Option<String>, StoreError> {
         let value = self.damaged_value(key).await?;
-        let uid = value.as_ref().and_then(|value| value.pointer("/metadata/uid")?.as_str());
-        Ok(uid.and_then(|uid| Uuid::parse_str(uid).ok()).map(|uid| uid.to_string()))
+        let uid = value
+            .as_ref()
+            .and_then(|value| value.pointer("/metadata/uid")?.as_str());
+        Ok(uid
+            .and_then(|uid| Uuid::parse_str(uid).ok())
+            .map(|uid| uid.to_string()))
     }
 
     /// Returns the damaged objects that were found: by opening the store, and by reading since.

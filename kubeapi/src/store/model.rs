@@ -43,7 +43,8 @@ enum CommitOutcome {
 impl Model {
     /// Executes a commit; also returns the writes with absolute preconditions.
     fn commit(&mut self, steps: &[ModelWrite]) -> (Vec<Write>, CommitOutcome) {
-        let (mut head, mut objects, mut events) = (self.head, self.objects.clone(), self.events.clone());
+        let (mut head, mut objects, mut events) =
+            (self.head, self.objects.clone(), self.events.clone());
         let (mut writes, mut refusal) = (Vec::new(), None);
         for step in steps {
             let found = objects.get(&step.key).map(|(revision, _)| *revision);
@@ -53,8 +54,14 @@ impl Model {
                 Expectation::Current => Expect::Revision(found.unwrap_or(1)),
                 Expectation::Stale => Expect::Revision(found.unwrap_or(1) - 1),
             };
-            let value = step.note.map(|note| json!({ "metadata": {}, "note": note }));
-            writes.push(Write { key: step.key.clone(), expect, value });
+            let value = step
+                .note
+                .map(|note| json!({ "metadata": {}, "note": note }));
+            writes.push(Write {
+                key: step.key.clone(),
+                expect,
+                value,
+            });
             let refused = match (step.expect, found, step.note) {
                 (Expectation::Absent, Some(_), _) => Some(CommitOutcome::Exists),
                 (Expectation::Stale, Some(_), _) => Some(CommitOutcome::Conflict),
@@ -87,7 +94,9 @@ impl Model {
 
 fn answer(result: Result<Vec<Object>, StoreError>) -> CommitOutcome {
     match result {
-        Ok(objects) => CommitOutcome::Written(objects.into_iter().map(|object| object.revision).collect()),
+        Ok(objects) => {
+            CommitOutcome::Written(objects.into_iter().map(|object| object.revision).collect())
+        }
         Err(StoreError::Exists(_)) => CommitOutcome::Exists,
         Err(StoreError::Missing(_)) => CommitOutcome::Missing,
         Err(StoreError::Conflict { .. }) => CommitOutcome::Conflict,
@@ -97,14 +106,22 @@ fn answer(result: Result<Vec<Object>, StoreError>) -> CommitOutcome {
 
 fn note(object: &Object) -> Option<u8> {
     let value = object.value().unwrap();
-    assert_eq!(value["metadata"]["resourceVersion"], object.revision.to_string());
-    value["note"].as_u64().map(|note| u8::try_from(note).unwrap())
+    assert_eq!(
+        value["metadata"]["resourceVersion"],
+        object.revision.to_string()
+    );
+    value["note"]
+        .as_u64()
+        .map(|note| u8::try_from(note).unwrap())
 }
 
 async fn compare(kind: Kind, commits: &[Vec<ModelWrite>]) {
     let store = kind.open(LogLimits::CLOUD).await;
     let start = store.revision();
-    let mut model = Model { head: start, ..Model::default() };
+    let mut model = Model {
+        head: start,
+        ..Model::default()
+    };
     for steps in commits {
         let (writes, expected) = model.commit(steps);
         assert_eq!(answer(store.commit(writes).await), expected);
@@ -112,7 +129,10 @@ async fn compare(kind: Kind, commits: &[Vec<ModelWrite>]) {
     }
     for resource in ["pods", "nodes"].map(|plural| Resource::new("", plural)) {
         for namespace in [None, Some("a"), Some("b")] {
-            let scope = Scope { resource: resource.clone(), namespace: namespace.map(String::from) };
+            let scope = Scope {
+                resource: resource.clone(),
+                namespace: namespace.map(String::from),
+            };
             compare_scope(&*store, &model, &scope, start).await;
         }
     }
@@ -121,19 +141,39 @@ async fn compare(kind: Kind, commits: &[Vec<ModelWrite>]) {
 async fn compare_scope(store: &dyn Store, model: &Model, scope: &Scope, start: u64) {
     let covered = |key: &Key| {
         key.resource == scope.resource
-            && scope.namespace.as_ref().is_none_or(|wanted| *wanted == key.namespace)
+            && scope
+                .namespace
+                .as_ref()
+                .is_none_or(|wanted| *wanted == key.namespace)
     };
     let listing = store.list(scope, &Page::default()).await.unwrap();
-    let listed: Vec<_> = listing.items.iter().map(|o| (o.key.clone(), (o.revision, note(o)))).collect();
-    let expected: Vec<_> =
-        model.objects.iter().filter(|(key, _)| covered(key)).map(|(k, v)| (k.clone(), *v)).collect();
+    let listed: Vec<_> = listing
+        .items
+        .iter()
+        .map(|o| (o.key.clone(), (o.revision, note(o))))
+        .collect();
+    let expected: Vec<_> = model
+        .objects
+        .iter()
+        .filter(|(key, _)| covered(key))
+        .map(|(k, v)| (k.clone(), *v))
+        .collect();
     assert_eq!(listed, expected);
     for after in start..=model.head {
         let mut watch = store.watch(scope.clone(), after).unwrap();
         for (kind, key, revision, wanted) in &model.events {
             if *revision > after && covered(key) {
-                let event = watch.next().now_or_never().expect("a change is missing").unwrap();
-                let found = (event.kind, &event.object.key, event.object.revision, note(&event.object));
+                let event = watch
+                    .next()
+                    .now_or_never()
+                    .expect("a change is missing")
+                    .unwrap();
+                let found = (
+                    event.kind,
+                    &event.object.key,
+                    event.object.revision,
+                    note(&event.object),
+                );
                 assert_eq!(found, (*kind, key, *revision, *wanted));
             }
         }
@@ -157,7 +197,10 @@ fn commits() -> impl Strategy<Value = Vec<Vec<ModelWrite>>> {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 proptest! {

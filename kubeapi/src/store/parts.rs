@@ -9,7 +9,10 @@ use std::{
 
 use serde::{
     Deserialize,
-    de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{
+        DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess,
+        Visitor,
+    },
 };
 
 use super::{Object, StoreError};
@@ -27,7 +30,10 @@ impl Object {
         if let Some(labels) = self.labels.0.get() {
             return Ok(labels);
         }
-        let labels = self.part::<Option<Labels>>(&["metadata", "labels"])?.flatten().unwrap_or_default();
+        let labels = self
+            .part::<Option<Labels>>(&["metadata", "labels"])?
+            .flatten()
+            .unwrap_or_default();
         Ok(self.labels.0.get_or_init(|| labels))
     }
 
@@ -36,7 +42,13 @@ impl Object {
     pub(crate) fn part<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, StoreError> {
         let mut found = None;
         let mut json = serde_json::Deserializer::from_slice(&self.json);
-        match (json.deserialize_map(UpTo { path, found: &mut found }), found) {
+        match (
+            json.deserialize_map(UpTo {
+                path,
+                found: &mut found,
+            }),
+            found,
+        ) {
             // what ended the reading is the end of the part
             (_, Some(part)) => Ok(Some(part)),
             (Ok(()), None) => Ok(None),
@@ -102,10 +114,15 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for UpTo<'_, T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Some((wanted, path)) = self.path.split_first() else { return Ok(()) };
+        let Some((wanted, path)) = self.path.split_first() else {
+            return Ok(());
+        };
         while let Some(key) = map.next_key::<Cow<'_, str>>()? {
             if key == *wanted {
-                map.next_value_seed(UpTo { path, found: &mut *self.found })?;
+                map.next_value_seed(UpTo {
+                    path,
+                    found: &mut *self.found,
+                })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -133,13 +150,29 @@ mod tests {
             r#"{"kind":"Pod","metadata":{"name":"b","labels":{"a":"\u0031"}},"spec":{"metadata":{}}}"#,
             r#"{"spec":{"metadata":{"labels":{"a":"2"}}},"metadata":{"labels":{"a":"1"}}}"#,
         ] {
-            assert_eq!(*object(json).labels().unwrap(), Labels::from([("a".into(), "1".into())]), "{json}");
+            assert_eq!(
+                *object(json).labels().unwrap(),
+                Labels::from([("a".into(), "1".into())]),
+                "{json}"
+            );
         }
-        for json in [r#"{"metadata":{"labels":null}}"#, r#"{"metadata":null}"#, "{}", r#"{"metadata":{}}"#] {
+        for json in [
+            r#"{"metadata":{"labels":null}}"#,
+            r#"{"metadata":null}"#,
+            "{}",
+            r#"{"metadata":{}}"#,
+        ] {
             assert_eq!(*object(json).labels().unwrap(), Labels::default(), "{json}");
         }
-        for json in ["[]", r#"{"metadata":{"labels":"#, r#"{"metadata":{"labels":{"a":1}}}"#] {
-            assert!(matches!(object(json).labels(), Err(StoreError::Damaged { .. })), "{json}");
+        for json in [
+            "[]",
+            r#"{"metadata":{"labels":"#,
+            r#"{"metadata":{"labels":{"a":1}}}"#,
+        ] {
+            assert!(
+                matches!(object(json).labels(), Err(StoreError::Damaged { .. })),
+                "{json}"
+            );
         }
     }
 
@@ -147,7 +180,10 @@ mod tests {
     fn labels_are_read_once_for_all_clones() {
         let first = object(r#"{"metadata":{"labels":{"a":"1"}}}"#);
         let second = first.clone();
-        assert!(std::ptr::eq(first.labels().unwrap(), second.labels().unwrap()));
+        assert!(std::ptr::eq(
+            first.labels().unwrap(),
+            second.labels().unwrap()
+        ));
     }
 
     #[test]
@@ -168,7 +204,11 @@ mod tests {
             r#"{"spec":1}"#,
             "{}",
         ] {
-            assert_eq!(object(json).part::<Value>(&["spec", "b", "c"]).unwrap(), None, "{json}");
+            assert_eq!(
+                object(json).part::<Value>(&["spec", "b", "c"]).unwrap(),
+                None,
+                "{json}"
+            );
         }
     }
 }

@@ -43,34 +43,64 @@ fn change(write: &mut Write, revision: u64, previous: Option<Object>) -> Result<
         (Expect::Absent, Some(found)) if found.is_unreadable() => {}
         (Expect::Absent, Some(_)) => return Err(StoreError::Exists(key.clone())),
         (Expect::Revision(_), None) => return Err(StoreError::Missing(key.clone())),
-        (Expect::Revision(expected), Some(Object { revision: found, .. })) if expected != *found => {
-            return Err(StoreError::Conflict { key: key.clone(), expected, found: *found });
+        (
+            Expect::Revision(expected),
+            Some(Object {
+                revision: found, ..
+            }),
+        ) if expected != *found => {
+            return Err(StoreError::Conflict {
+                key: key.clone(),
+                expected,
+                found: *found,
+            });
         }
-        (Expect::Anything | Expect::Absent, None) | (Expect::Anything | Expect::Revision(_), Some(_)) => {}
+        (Expect::Anything | Expect::Absent, None)
+        | (Expect::Anything | Expect::Revision(_), Some(_)) => {}
     }
     let (kind, json) = match (&mut write.value, &previous) {
         (Some(value), _) => {
-            let json = stamp(value, revision).ok_or_else(|| StoreError::NotAnObject(key.clone()))?;
-            (if previous.is_some() { EventKind::Modified } else { EventKind::Added }, json)
+            let json =
+                stamp(value, revision).ok_or_else(|| StoreError::NotAnObject(key.clone()))?;
+            (
+                if previous.is_some() {
+                    EventKind::Modified
+                } else {
+                    EventKind::Added
+                },
+                json,
+            )
         }
         (None, Some(last)) => (EventKind::Deleted, last_state(last, revision)),
         (None, None) => return Err(StoreError::Missing(key.clone())),
     };
     let previous = previous.filter(|previous| !previous.is_unreadable());
-    Ok(Event { kind, object: Object::new(key.clone(), revision, json), previous })
+    Ok(Event {
+        kind,
+        object: Object::new(key.clone(), revision, json),
+        previous,
+    })
 }
 
 /// Sets the revision and writes the object out; `None` where it has no metadata.
 pub(super) fn stamp(value: &mut Value, revision: u64) -> Option<Bytes> {
     let metadata = value.get_mut("metadata")?.as_object_mut()?;
-    metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+    metadata.insert(
+        "resourceVersion".to_owned(),
+        Value::String(revision.to_string()),
+    );
     // Boxed, since a vector's spare room would stay allocated for as long as the object.
-    Some(Bytes::from(serde_json::to_vec(value).ok()?.into_boxed_slice()))
+    Some(Bytes::from(
+        serde_json::to_vec(value).ok()?.into_boxed_slice(),
+    ))
 }
 
 /// The state that a deletion shows. A damaged object can be deleted too, and shows no more than where it stood.
 fn last_state(last: &Object, revision: u64) -> Bytes {
-    let parsed = last.value().ok().and_then(|mut value| stamp(&mut value, revision));
+    let parsed = last
+        .value()
+        .ok()
+        .and_then(|mut value| stamp(&mut value, revision));
     parsed.unwrap_or_else(|| {
         let Key { namespace, name, .. } = &last.key;
         let metadata =

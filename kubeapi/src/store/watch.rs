@@ -32,7 +32,12 @@ impl Watch {
     /// A watch of `scope` after revision `after`.
     pub(super) fn open(log: Arc<Log>, scope: Scope, after: u64) -> Result<Self, StoreError> {
         let wake = log.subscribe(&scope.resource, after)?;
-        Ok(Self { log, wake, scope, seen: after })
+        Ok(Self {
+            log,
+            wake,
+            scope,
+            seen: after,
+        })
     }
 
     /// The next change; waits for one. [`StoreError::Expired`] when this watcher was too slow and changes were dropped.
@@ -73,7 +78,10 @@ impl Watch {
                 NextEvent::Event(_) | NextEvent::NothingUpTo(_) => return Ok(events),
             }
             if Instant::now() >= deadline {
-                return Err(StoreError::Expired { asked: self.seen, oldest: end });
+                return Err(StoreError::Expired {
+                    asked: self.seen,
+                    oldest: end,
+                });
             }
             // a commit of other resources does not wake this one
             let _ = timeout(PUBLICATION_POLL, woken).await;

@@ -6,9 +6,19 @@ use crate::{Identity, path::Target};
 const MAX_COMMAND_CHARACTERS: usize = 200;
 
 /// Logs that a caller opens a stream. Values of named options are left out of commands, since they may be secrets.
-pub(super) fn stream_started(caller: &Identity, target: &Target, container: &str, command: &[&str]) {
+pub(super) fn stream_started(
+    caller: &Identity,
+    target: &Target,
+    container: &str,
+    command: &[&str],
+) {
     let (what, command) = (target.part_name(), shown(command));
-    let (user, kind, namespace, name) = (&caller.user, &target.kind.plural, &target.namespace, &target.name);
+    let (user, kind, namespace, name) = (
+        &caller.user,
+        &target.kind.plural,
+        &target.namespace,
+        &target.name,
+    );
     tracing::info!(target: "audit", user, what, kind, namespace, name, container, command, "a stream begins");
 }
 
@@ -16,13 +26,18 @@ pub(super) fn stream_started(caller: &Identity, target: &Target, container: &str
 fn is_secret(option: &str) -> bool {
     let option = option.to_lowercase();
     option.starts_with('-')
-        && ["pass", "secret", "token", "key", "auth"].iter().any(|word| option.contains(word))
+        && ["pass", "secret", "token", "key", "auth"]
+            .iter()
+            .any(|word| option.contains(word))
 }
 
 fn shown(command: &[&str]) -> String {
     let mut words = Vec::new();
     let mut hides = false;
-    for word in command.iter().flat_map(|argument| argument.split_whitespace()) {
+    for word in command
+        .iter()
+        .flat_map(|argument| argument.split_whitespace())
+    {
         match word.split_once('=') {
             _ if hides => words.push("***".to_owned()),
             Some((name, _)) => words.push(format!("{name}=***")),
@@ -30,7 +45,11 @@ fn shown(command: &[&str]) -> String {
         }
         hides = !hides && !word.contains('=') && is_secret(word);
     }
-    let text: String = words.join(" ").chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+    let text: String = words
+        .join(" ")
+        .chars()
+        .map(|one| if one.is_control() { ' ' } else { one })
+        .collect();
     match text.char_indices().nth(MAX_COMMAND_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
@@ -55,6 +74,9 @@ mod tests {
         for (command, expected) in table {
             assert_eq!(shown(command), expected);
         }
-        assert_eq!(shown(&["x".repeat(500).as_str()]).chars().count(), MAX_COMMAND_CHARACTERS + 1);
+        assert_eq!(
+            shown(&["x".repeat(500).as_str()]).chars().count(),
+            MAX_COMMAND_CHARACTERS + 1
+        );
     }
 }

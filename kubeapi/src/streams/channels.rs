@@ -27,7 +27,12 @@ pub(super) struct Protocol {
 }
 
 const fn protocol(name: &'static str, version: u8, base64: bool) -> Protocol {
-    Protocol { name, can_close: version >= 5, has_status: version >= 4, base64 }
+    Protocol {
+        name,
+        can_close: version >= 5,
+        has_status: version >= 4,
+        base64,
+    }
 }
 
 /// All subprotocols, the best first. The one without a name is used with clients that offer none.
@@ -48,16 +53,29 @@ impl Protocol {
     /// Chooses the subprotocol for a client that offers these: version 5 where possible, else the client's first choice.
     pub(super) fn choose(offered: &[String]) -> Option<Self> {
         if offered.is_empty() {
-            return PROTOCOLS.into_iter().find(|protocol| protocol.name.is_empty());
+            return PROTOCOLS
+                .into_iter()
+                .find(|protocol| protocol.name.is_empty());
         }
-        let known = |offer: &String| PROTOCOLS.into_iter().find(|protocol| protocol.name == offer);
+        let known = |offer: &String| {
+            PROTOCOLS
+                .into_iter()
+                .find(|protocol| protocol.name == offer)
+        };
         let all: Vec<_> = offered.iter().filter_map(known).collect();
-        all.iter().find(|protocol| protocol.can_close).or(all.first()).copied()
+        all.iter()
+            .find(|protocol| protocol.can_close)
+            .or(all.first())
+            .copied()
     }
 
     /// Returns the names of all subprotocols.
     pub(super) fn names() -> Vec<&'static str> {
-        PROTOCOLS.iter().map(|protocol| protocol.name).filter(|name| !name.is_empty()).collect()
+        PROTOCOLS
+            .iter()
+            .map(|protocol| protocol.name)
+            .filter(|name| !name.is_empty())
+            .collect()
     }
 
     /// Makes a message to the client.
@@ -73,11 +91,15 @@ impl Protocol {
 
     /// Parses a message of a client; `None` for an empty one. Clients may send bytes as text.
     pub(super) fn read(self, message: Bytes) -> Result<Option<(u8, Bytes)>, Malformed> {
-        let Some((channel, data)) = message.split_first() else { return Ok(None) };
+        let Some((channel, data)) = message.split_first() else {
+            return Ok(None);
+        };
         if !self.base64 {
             return Ok(Some((*channel, message.slice(1..))));
         }
-        let data = STANDARD.decode(data).map_err(|_| Malformed("a message is not base64"))?;
+        let data = STANDARD
+            .decode(data)
+            .map_err(|_| Malformed("a message is not base64"))?;
         Ok(Some((channel.wrapping_sub(b'0'), data.into())))
     }
 }
@@ -105,13 +127,25 @@ mod tests {
     #[test]
     fn messages_are_a_channel_and_bytes() {
         let plain = Protocol::choose(&["v4.channel.k8s.io".to_owned()]).unwrap();
-        assert_eq!(plain.message(STDOUT, b"ab"), Message::Binary(Bytes::from_static(b"\x01ab")));
-        assert_eq!(plain.read(Bytes::from_static(b"\x00x")), Ok(Some((0, Bytes::from_static(b"x")))));
-        assert_eq!(plain.read(Bytes::from_static(b"\x04")), Ok(Some((4, Bytes::new()))));
+        assert_eq!(
+            plain.message(STDOUT, b"ab"),
+            Message::Binary(Bytes::from_static(b"\x01ab"))
+        );
+        assert_eq!(
+            plain.read(Bytes::from_static(b"\x00x")),
+            Ok(Some((0, Bytes::from_static(b"x"))))
+        );
+        assert_eq!(
+            plain.read(Bytes::from_static(b"\x04")),
+            Ok(Some((4, Bytes::new())))
+        );
         assert_eq!(plain.read(Bytes::new()), Ok(None));
         let base64 = Protocol::choose(&["base64.channel.k8s.io".to_owned()]).unwrap();
         assert_eq!(base64.message(STDERR, b"ab"), Message::text("2YWI="));
-        assert_eq!(base64.read(Bytes::from_static(b"0YWI=")), Ok(Some((0, Bytes::from_static(b"ab")))));
+        assert_eq!(
+            base64.read(Bytes::from_static(b"0YWI=")),
+            Ok(Some((0, Bytes::from_static(b"ab"))))
+        );
         assert!(base64.read(Bytes::from_static(b"0?")).is_err());
     }
 }

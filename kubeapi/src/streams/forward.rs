@@ -32,17 +32,30 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
         .flat_map(|list| list.split(','))
         .filter_map(|one| one.parse::<u16>().ok())
         .collect();
-    let described =
-        if ports.is_empty() { Map::new() } else { Map::from_iter([("ports".to_owned(), ports.into())]) };
+    let described = if ports.is_empty() {
+        Map::new()
+    } else {
+        Map::from_iter([("ports".to_owned(), ports.into())])
+    };
     wanted.admit(described).await?;
-    let StreamRequest { api, streams, caller, mut parts, .. } = wanted;
+    let StreamRequest {
+        api,
+        streams,
+        caller,
+        mut parts,
+        ..
+    } = wanted;
     let path = format!("/portForward/{}/{}", target.namespace, target.name);
     let handshake = match &asked {
         UpgradeRequest::Spdy => None,
         UpgradeRequest::WebSocket(handshake) => Some(handshake),
     };
-    let tunnelled = handshake
-        .and_then(|handshake| handshake.protocols.iter().find_map(|protocol| protocol.strip_prefix(TUNNEL)));
+    let tunnelled = handshake.and_then(|handshake| {
+        handshake
+            .protocols
+            .iter()
+            .find_map(|protocol| protocol.strip_prefix(TUNNEL))
+    });
     let request = match (handshake, tunnelled) {
         (None, _) => spdy(path, parts.headers.get_all(STREAM_PROTOCOL).iter()),
         (Some(_), Some(protocol)) => {
@@ -52,10 +65,18 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
         }
         (Some(handshake), None) => {
             let known = |offer: &String| CHANNELS.contains(&offer.as_str());
-            let protocols: Vec<_> =
-                handshake.protocols.iter().filter(|offer| known(offer)).cloned().collect();
+            let protocols: Vec<_> = handshake
+                .protocols
+                .iter()
+                .filter(|offer| known(offer))
+                .cloned()
+                .collect();
             if protocols.is_empty() && !handshake.protocols.is_empty() {
-                return Err(handshake.refused(&["SPDY/3.1+portforward.k8s.io", CHANNELS[0], CHANNELS[1]]));
+                return Err(handshake.refused(&[
+                    "SPDY/3.1+portforward.k8s.io",
+                    CHANNELS[0],
+                    CHANNELS[1],
+                ]));
             }
             channels(path, query, &protocols, &parts.headers)?
         }
@@ -78,7 +99,10 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
             drop(slot);
         }));
     };
-    let spoken = head.headers.get(STREAM_PROTOCOL).and_then(|protocol| protocol.to_str().ok());
+    let spoken = head
+        .headers
+        .get(STREAM_PROTOCOL)
+        .and_then(|protocol| protocol.to_str().ok());
     let Some(spoken) = spoken else {
         let why = format!("node {host:?} has accepted no protocol of streams");
         return Err(StatusError::of_node(StatusCode::BAD_GATEWAY, why));
@@ -99,9 +123,12 @@ fn channels(
 ) -> Result<NodeRequest, StatusError> {
     let ports = query.all("ports").flat_map(|list| list.split(','));
     let ports: Result<Vec<u16>, _> = ports.map(str::parse).collect();
-    let ports = ports.map_err(|_| StatusError::bad_request("query parameter ports: not a list of ports"))?;
+    let ports = ports
+        .map_err(|_| StatusError::bad_request("query parameter ports: not a list of ports"))?;
     if ports.is_empty() || ports.len() > PORTS {
-        let why = format!("query parameter ports: between 1 and {PORTS} ports are needed over a WebSocket");
+        let why = format!(
+            "query parameter ports: between 1 and {PORTS} ports are needed over a WebSocket"
+        );
         return Err(StatusError::bad_request(why));
     }
     let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
@@ -119,12 +146,20 @@ fn channels(
     {
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocols);
     }
-    Ok(NodeRequest { method: Method::GET, path_and_query, headers })
+    Ok(NodeRequest {
+        method: Method::GET,
+        path_and_query,
+        headers,
+    })
 }
 
 fn websocket_accepted(node: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    for name in [header::UPGRADE, header::SEC_WEBSOCKET_ACCEPT, header::SEC_WEBSOCKET_PROTOCOL] {
+    for name in [
+        header::UPGRADE,
+        header::SEC_WEBSOCKET_ACCEPT,
+        header::SEC_WEBSOCKET_PROTOCOL,
+    ] {
         if let Some(value) = node.get(&name) {
             headers.insert(name, value.clone());
         }

@@ -15,12 +15,15 @@ use crate::{Body, NodeAnswer, call::Call, cause::Cause, query::Query, status::St
 
 /// Returns the log options as a query for the kubelet.
 fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
-    let [since, tail, limit] = ["sinceSeconds", "tailLines", "limitBytes"].map(|name| query.number(name));
+    let [since, tail, limit] =
+        ["sinceSeconds", "tailLines", "limitBytes"].map(|name| query.number(name));
     let (since, tail, limit) = (since?, tail?, limit?);
     let time = query.get("sinceTime");
     let time = time.map(|text| {
         let bad = |error| {
-            StatusError::bad_request(format!("query parameter sinceTime: {text:?} is no time: {error}"))
+            StatusError::bad_request(format!(
+                "query parameter sinceTime: {text:?} is no time: {error}"
+            ))
         };
         text.parse::<Timestamp>().map_err(bad)
     });
@@ -34,14 +37,21 @@ fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
     number("tailLines", tail, 0, "must be greater than or equal to 0");
     number("limitBytes", limit, 1, "must be greater than 0");
     if time.is_some() && since.is_some() {
-        causes.push(Cause::forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"));
+        causes.push(Cause::forbidden(
+            "",
+            "at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ));
     } else {
         number("sinceSeconds", since, 1, "must be greater than 0");
     }
     match query.get("stream") {
         None | Some("All" | "Stdout" | "Stderr") => {}
         Some(other) => {
-            causes.push(Cause::unsupported("stream", &json!(other), &["All", "Stderr", "Stdout"]));
+            causes.push(Cause::unsupported(
+                "stream",
+                &json!(other),
+                &["All", "Stderr", "Stdout"],
+            ));
         }
     }
     if !causes.is_empty() {
@@ -53,7 +63,11 @@ fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
             written.append_pair(name, "true");
         }
     }
-    for (name, value) in [("sinceSeconds", since), ("tailLines", tail), ("limitBytes", limit)] {
+    for (name, value) in [
+        ("sinceSeconds", since),
+        ("tailLines", tail),
+        ("limitBytes", limit),
+    ] {
         if let Some(value) = value {
             written.append_pair(name, &value.to_string());
         }
@@ -69,7 +83,13 @@ fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
 
 /// Streams the log of a container.
 pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, StatusError> {
-    let StreamRequest { api, streams, call: Call { target, query, .. }, caller, mut parts } = wanted;
+    let StreamRequest {
+        api,
+        streams,
+        call: Call { target, query, .. },
+        caller,
+        mut parts,
+    } = wanted;
     let options = options(query, &target.name)?;
     let pod = Pod::find(api, target).await?;
     let container = pod.container(query.get("container"))?;
@@ -80,14 +100,19 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     };
     let slot = api.slots().take(caller, node)?;
     let socket = socket(&parts.headers)?;
-    let mut path = format!("/containerLogs/{}/{}/{container}", target.namespace, target.name);
+    let mut path = format!(
+        "/containerLogs/{}/{}/{container}",
+        target.namespace, target.name
+    );
     if !options.is_empty() {
         path = format!("{path}?{options}");
     }
     let answer = match node::send_request(streams, node, node::get(path)).await? {
         NodeAnswer::Response(answer) => answer,
         NodeAnswer::Upgraded(..) => {
-            return Err(StatusError::internal("the node has upgraded the request for a log"));
+            return Err(StatusError::internal(
+                "the node has upgraded the request for a log",
+            ));
         }
     };
     let (head, body) = answer.into_parts();
@@ -100,17 +125,25 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
         return Ok(client.switch(accepted, move |io| websocket::page(io, body, base64)));
     }
     let mut answer = Response::new(body);
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    answer.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     Ok(answer)
 }
 
 /// Returns the headers that accept a WebSocket, where one is requested, and whether it uses base64.
 fn socket(headers: &HeaderMap) -> Result<Option<(HeaderMap, bool)>, StatusError> {
     const PROTOCOLS: [&str; 2] = ["binary.k8s.io", "base64.binary.k8s.io"];
-    let Ok(UpgradeRequest::WebSocket(handshake)) = UpgradeRequest::of(headers) else { return Ok(None) };
+    let Ok(UpgradeRequest::WebSocket(handshake)) = UpgradeRequest::of(headers) else {
+        return Ok(None);
+    };
     let mut offered = handshake.protocols.iter();
-    let chosen = match offered.find_map(|offer| PROTOCOLS.into_iter().find(|known| known == offer)) {
+    let chosen = match offered.find_map(|offer| PROTOCOLS.into_iter().find(|known| known == offer))
+    {
         Some(chosen) => chosen,
         None if handshake.protocols.is_empty() => "",
         None => return Err(handshake.refused(&PROTOCOLS)),
@@ -126,7 +159,8 @@ fn refused(code: StatusCode, text: String, pod: &str) -> StatusError {
         StatusCode::INTERNAL_SERVER_ERROR => StatusError::internal(text),
         StatusCode::BAD_REQUEST => StatusError::bad_request(text),
         StatusCode::NOT_FOUND => {
-            let message = format!("the server could not find the requested resource ( pods/log {pod})");
+            let message =
+                format!("the server could not find the requested resource ( pods/log {pod})");
             StatusError::of_node(code, message)
         }
         _ if text.is_empty() => StatusError::of_node(code, format!("the node answers {code}")),
@@ -140,15 +174,23 @@ mod tests {
 
     #[test]
     fn options_are_the_kubelets_or_refused() {
-        let of = |query: &str| options(&Query::parse(query), "p").map_err(|error| error.message().to_owned());
+        let of = |query: &str| {
+            options(&Query::parse(query), "p").map_err(|error| error.message().to_owned())
+        };
         let table = [
             ("", Ok("")),
-            ("follow&previous=0&timestamps=True&container=c&pretty=1", Ok("follow=true&timestamps=true")),
+            (
+                "follow&previous=0&timestamps=True&container=c&pretty=1",
+                Ok("follow=true&timestamps=true"),
+            ),
             (
                 "follow=False&tailLines=0&limitBytes=1&sinceSeconds=1",
                 Ok("sinceSeconds=1&tailLines=0&limitBytes=1"),
             ),
-            ("sinceTime=2026-01-01T01:00:00%2B01:00", Ok("sinceTime=2026-01-01T00%3A00%3A00Z")),
+            (
+                "sinceTime=2026-01-01T01:00:00%2B01:00",
+                Ok("sinceTime=2026-01-01T00%3A00%3A00Z"),
+            ),
             ("stream=Stderr", Ok("stream=Stderr")),
             (
                 "tailLines=-1",
@@ -158,11 +200,15 @@ mod tests {
             ),
             (
                 "limitBytes=0",
-                Err("PodLogOptions \"p\" is invalid: limitBytes: Invalid value: 0: must be greater than 0"),
+                Err(
+                    "PodLogOptions \"p\" is invalid: limitBytes: Invalid value: 0: must be greater than 0",
+                ),
             ),
             (
                 "sinceSeconds=0",
-                Err("PodLogOptions \"p\" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0"),
+                Err(
+                    "PodLogOptions \"p\" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0",
+                ),
             ),
             (
                 "sinceSeconds=5&sinceTime=2026-01-01T00:00:00Z",
@@ -172,8 +218,14 @@ mod tests {
             ),
         ];
         for (query, expected) in table {
-            assert_eq!(of(query), expected.map(str::to_owned).map_err(str::to_owned), "{query}");
+            assert_eq!(
+                of(query),
+                expected.map(str::to_owned).map_err(str::to_owned),
+                "{query}"
+            );
         }
-        assert!(of("tailLines=x").is_err() && of("sinceTime=x").is_err() && of("stream=x").is_err());
+        assert!(
+            of("tailLines=x").is_err() && of("sinceTime=x").is_err() && of("stream=x").is_err()
+        );
     }
 }

@@ -68,11 +68,17 @@ pub(crate) async fn answer(
     parts: Parts,
     body: RequestBody,
 ) -> Result<Response<Body>, StatusError> {
-    let Some(streams) = api.node_streams() else { return Err(absent(api, &target, part).await) };
+    let Some(streams) = api.node_streams() else {
+        return Err(absent(api, &target, part).await);
+    };
     if !methods(part).contains(&parts.method) {
         return Err(StatusError::method_not_allowed());
     }
-    let caller = parts.extensions.get::<Identity>().cloned().ok_or_else(StatusError::unauthorized)?;
+    let caller = parts
+        .extensions
+        .get::<Identity>()
+        .cloned()
+        .ok_or_else(StatusError::unauthorized)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let call = Call {
         target,
@@ -88,7 +94,13 @@ pub(crate) async fn answer(
         needs_complete_lists: false,
         warnings: Warnings::default(),
     };
-    let wanted = StreamRequest { api, streams: &**streams, call: &call, caller: &caller, parts };
+    let wanted = StreamRequest {
+        api,
+        streams: &**streams,
+        call: &call,
+        caller: &caller,
+        parts,
+    };
     let answer = match part {
         Remote::Log => log::answer(wanted).await,
         Remote::Exec | Remote::Attach => remote::answer(wanted, part).await,

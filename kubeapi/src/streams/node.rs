@@ -29,7 +29,11 @@ pub(super) async fn send_request(
 
 /// Makes a GET request.
 pub(super) fn get(path_and_query: String) -> NodeRequest {
-    NodeRequest { method: Method::GET, path_and_query, headers: HeaderMap::new() }
+    NodeRequest {
+        method: Method::GET,
+        path_and_query,
+        headers: HeaderMap::new(),
+    }
 }
 
 /// Reads the text of an error, as far as it arrives in time.
@@ -55,21 +59,32 @@ pub(super) async fn text(body: Body) -> String {
 pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, StatusError> {
     let (head, body) = answer.into_parts();
     if head.status.is_informational() || head.status.is_success() || head.status.is_redirection() {
-        let why = format!("invalid upgrade response: status code {}", head.status.as_u16());
+        let why = format!(
+            "invalid upgrade response: status code {}",
+            head.status.as_u16()
+        );
         return Err(StatusError::of_node(StatusCode::INTERNAL_SERVER_ERROR, why));
     }
     let text = text(body).await;
     let mut answer = Response::new(full_body(text.into()));
     *answer.status_mut() = head.status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    let media_type = head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(plain);
-    answer.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    let media_type = head
+        .headers
+        .get(header::CONTENT_TYPE)
+        .cloned()
+        .unwrap_or(plain);
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, media_type);
     Ok(answer)
 }
 
 /// Makes a body of bytes in memory.
 pub(super) fn full_body(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 /// Wraps the body so that it keeps its slot until it ends.

@@ -14,7 +14,8 @@ use super::{
     upgrade::{Client, Handshake, SPDY, STREAM_PROTOCOL, UpgradeRequest},
 };
 use crate::{
-    Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError, subresource::Remote,
+    Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError,
+    subresource::Remote,
 };
 
 /// The stream protocol used with nodes, which reports the exit as a `Status`.
@@ -31,14 +32,23 @@ pub(super) fn spdy<'a>(
     for protocol in protocols {
         headers.append(STREAM_PROTOCOL, protocol.clone());
     }
-    NodeRequest { method: Method::POST, path_and_query, headers }
+    NodeRequest {
+        method: Method::POST,
+        path_and_query,
+        headers,
+    }
 }
 
 /// Returns the requested streams. A terminal has no stderr.
 fn requested_streams(query: &Query) -> RequestedStreams {
     let tty = query.flag("tty");
     let stderr = query.flag("stderr") && !tty;
-    RequestedStreams { stdin: query.flag("stdin"), stdout: query.flag("stdout"), stderr, tty }
+    RequestedStreams {
+        stdin: query.flag("stdin"),
+        stdout: query.flag("stdout"),
+        stderr,
+        tty,
+    }
 }
 
 /// Returns the query for the kubelet.
@@ -47,8 +57,18 @@ fn options(wants: RequestedStreams, command: &[&str]) -> String {
     for word in command {
         written.append_pair("command", word);
     }
-    let RequestedStreams { stdin, stdout, stderr, tty } = wants;
-    for (name, wanted) in [("error", stderr), ("input", stdin), ("output", stdout), ("tty", tty)] {
+    let RequestedStreams {
+        stdin,
+        stdout,
+        stderr,
+        tty,
+    } = wants;
+    for (name, wanted) in [
+        ("error", stderr),
+        ("input", stdin),
+        ("output", stdout),
+        ("tty", tty),
+    ] {
         if wanted {
             written.append_pair(name, "1");
         }
@@ -58,9 +78,19 @@ fn options(wants: RequestedStreams, command: &[&str]) -> String {
 
 /// Returns the options as `PodExecOptions` or `PodAttachOptions`, for policies and webhooks.
 fn described(query: &Query, wants: RequestedStreams, command: &[&str]) -> Map<String, Value> {
-    let RequestedStreams { stdin, stdout, stderr, tty } = wants;
+    let RequestedStreams {
+        stdin,
+        stdout,
+        stderr,
+        tty,
+    } = wants;
     let mut options = Map::new();
-    for (name, wanted) in [("stdin", stdin), ("stdout", stdout), ("stderr", stderr), ("tty", tty)] {
+    for (name, wanted) in [
+        ("stdin", stdin),
+        ("stdout", stdout),
+        ("stderr", stderr),
+        ("tty", tty),
+    ] {
         if wanted {
             options.insert(name.into(), true.into());
         }
@@ -75,28 +105,53 @@ fn described(query: &Query, wants: RequestedStreams, command: &[&str]) -> Map<St
 }
 
 /// Runs a command in a container, or attaches to it.
-pub(super) async fn answer(wanted: StreamRequest<'_>, part: Remote) -> Result<Response<Body>, StatusError> {
+pub(super) async fn answer(
+    wanted: StreamRequest<'_>,
+    part: Remote,
+) -> Result<Response<Body>, StatusError> {
     let Call { target, query, .. } = wanted.call;
     let pod = Pod::find(wanted.api, target).await?;
     let container = pod.container(query.get("container"))?;
     let host = pod.host()?.to_owned();
     let wants = requested_streams(query);
-    let command: Vec<_> = if part == Remote::Exec { query.all("command").collect() } else { Vec::new() };
+    let command: Vec<_> = if part == Remote::Exec {
+        query.all("command").collect()
+    } else {
+        Vec::new()
+    };
     if part == Remote::Exec && command.is_empty() {
-        return Err(StatusError::bad_request("you must specify at least one command for the container"));
+        return Err(StatusError::bad_request(
+            "you must specify at least one command for the container",
+        ));
     }
     if !(wants.stdin || wants.stdout || wants.stderr) {
-        return Err(StatusError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+        return Err(StatusError::bad_request(
+            "you must specify at least 1 of stdin, stdout, stderr",
+        ));
     }
     let asked = UpgradeRequest::of(&wanted.parts.headers)?;
     wanted.admit(described(query, wants, &command)).await?;
-    let StreamRequest { api, streams, caller, mut parts, .. } = wanted;
+    let StreamRequest {
+        api,
+        streams,
+        caller,
+        mut parts,
+        ..
+    } = wanted;
     let client = Client::of(&mut parts)?;
     let slot = api.slots().take(caller, &host)?;
     audit::stream_started(caller, target, &container, &command);
-    let what = if part == Remote::Exec { "exec" } else { "attach" };
-    let path =
-        format!("/{what}/{}/{}/{container}?{}", target.namespace, target.name, options(wants, &command));
+    let what = if part == Remote::Exec {
+        "exec"
+    } else {
+        "attach"
+    };
+    let path = format!(
+        "/{what}/{}/{}/{container}?{}",
+        target.namespace,
+        target.name,
+        options(wants, &command)
+    );
     match asked {
         UpgradeRequest::Spdy => {
             let request = spdy(path, parts.headers.get_all(STREAM_PROTOCOL).iter());
@@ -118,7 +173,8 @@ pub(super) async fn answer(wanted: StreamRequest<'_>, part: Remote) -> Result<Re
             };
             let opened = Streams::open(io, wants, &client.tasks).await;
             let opened = opened.map_err(|error| {
-                let why = format!("node {host:?} does not open the streams of the command: {error}");
+                let why =
+                    format!("node {host:?} does not open the streams of the command: {error}");
                 StatusError::of_node(StatusCode::BAD_GATEWAY, why)
             })?;
             Ok(client.switch(headers, move |client| async move {
@@ -155,9 +211,14 @@ mod tests {
             options(requested_streams(&query), &command)
         };
         assert_eq!(
-            of("command=sh&command=-c&command=echo%20a%26b&stdin=true&stdout=True&stderr=1&container=c"),
+            of(
+                "command=sh&command=-c&command=echo%20a%26b&stdin=true&stdout=True&stderr=1&container=c"
+            ),
             "command=sh&command=-c&command=echo+a%26b&error=1&input=1&output=1"
         );
-        assert_eq!(of("stdout=true&stderr=true&tty=true&stdin=false"), "output=1&tty=1");
+        assert_eq!(
+            of("stdout=true&stderr=true&tty=true&stdin=false"),
+            "output=1&tty=1"
+        );
     }
 }

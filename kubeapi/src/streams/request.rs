@@ -4,7 +4,8 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use crate::{
-    admission, api::Api, call::Call, identity::Identity, node_streams::NodeStreams, status::StatusError,
+    admission, api::Api, call::Call, identity::Identity, node_streams::NodeStreams,
+    status::StatusError,
 };
 
 /// A request for a subresource that is not stored.

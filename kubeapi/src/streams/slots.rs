@@ -41,10 +41,17 @@ impl Slots {
     /// Takes a slot for a stream of `caller` to `node`; fails with 429 where there is none.
     pub(super) fn take(&self, caller: &Identity, node: &str) -> Result<Slot, StatusError> {
         let (user, is_master) = (caller.user.clone(), caller.is_master());
-        let key = Key { user, is_master, node: node.to_owned() };
+        let key = Key {
+            user,
+            is_master,
+            node: node.to_owned(),
+        };
         let mut all = self.0.lock();
         let sum = |counts: &dyn Fn(&Key) -> bool| -> usize {
-            all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum()
+            all.iter()
+                .filter(|(key, _)| counts(key))
+                .map(|(_, count)| count)
+                .sum()
         };
         let full = |why: String| Err(StatusError::too_many_streams(&why));
         if sum(&|_| true) >= MAX_STREAMS {
@@ -52,25 +59,38 @@ impl Slots {
         }
         if !is_master {
             if sum(&|other| other.user == key.user) >= MAX_STREAMS_PER_CALLER {
-                return full(format!("user {:?} has {MAX_STREAMS_PER_CALLER} streams to nodes", key.user));
+                return full(format!(
+                    "user {:?} has {MAX_STREAMS_PER_CALLER} streams to nodes",
+                    key.user
+                ));
             }
-            if all.get(&key).is_some_and(|own| *own >= MAX_STREAMS_PER_CALLER_AND_NODE) {
+            if all
+                .get(&key)
+                .is_some_and(|own| *own >= MAX_STREAMS_PER_CALLER_AND_NODE)
+            {
                 return full(format!(
                     "user {:?} has {MAX_STREAMS_PER_CALLER_AND_NODE} streams to node {node:?}",
                     key.user
                 ));
             }
             if sum(&|other| !other.is_master) >= MAX_NON_ADMIN_STREAMS {
-                return full(format!("this API serves {MAX_NON_ADMIN_STREAMS} streams to nodes for users"));
+                return full(format!(
+                    "this API serves {MAX_NON_ADMIN_STREAMS} streams to nodes for users"
+                ));
             }
-            if sum(&|other| !other.is_master && other.node == node) >= MAX_NON_ADMIN_STREAMS_PER_NODE {
+            if sum(&|other| !other.is_master && other.node == node)
+                >= MAX_NON_ADMIN_STREAMS_PER_NODE
+            {
                 return full(format!(
                     "this API serves {MAX_NON_ADMIN_STREAMS_PER_NODE} streams to node {node:?} for users"
                 ));
             }
         }
         *all.entry(key.clone()).or_default() += 1;
-        Ok(Slot { slots: self.clone(), key })
+        Ok(Slot {
+            slots: self.clone(),
+            key,
+        })
     }
 }
 
@@ -91,14 +111,19 @@ mod tests {
     use super::*;
 
     fn user(name: &str) -> Identity {
-        Identity { user: name.to_owned(), ..Identity::default() }
+        Identity {
+            user: name.to_owned(),
+            ..Identity::default()
+        }
     }
 
     #[test]
     fn callers_and_nodes_have_bounds_and_administrators_have_the_rest() {
         let slots = Slots::default();
         let of = |name: &str, node: &str, count| -> Vec<_> {
-            (0..count).map(|_| slots.take(&user(name), node).unwrap()).collect()
+            (0..count)
+                .map(|_| slots.take(&user(name), node).unwrap())
+                .collect()
         };
         let refused = |name: &str, node: &str| {
             let refused = slots.take(&user(name), node).unwrap_err();
@@ -113,10 +138,22 @@ mod tests {
         assert!(refused("d", "n0").contains("192 streams to node"));
         let master = slots.take(&Identity::master(), "n0").unwrap();
         let names: Vec<String> = (0..8).map(|number| format!("u{number}")).collect();
-        let all: Vec<_> = names.iter().map(|name| of(name, name, MAX_STREAMS_PER_CALLER_AND_NODE)).collect();
+        let all: Vec<_> = names
+            .iter()
+            .map(|name| of(name, name, MAX_STREAMS_PER_CALLER_AND_NODE))
+            .collect();
         assert!(refused("e", "n9").contains("896 streams to nodes for users"));
-        let masters: Vec<_> = (0..127).map(|_| slots.take(&Identity::master(), "n0").unwrap()).collect();
-        assert_eq!(slots.take(&Identity::master(), "n0").unwrap_err().code.as_u16(), 429);
+        let masters: Vec<_> = (0..127)
+            .map(|_| slots.take(&Identity::master(), "n0").unwrap())
+            .collect();
+        assert_eq!(
+            slots
+                .take(&Identity::master(), "n0")
+                .unwrap_err()
+                .code
+                .as_u16(),
+            429
+        );
         drop((own, more, others, master, all, masters));
         drop(slots.take(&user("a"), "n0").unwrap());
         assert!(slots.0.lock().is_empty());

@@ -74,12 +74,21 @@ impl Streams {
                 tracing::debug!(%error, "a stream to a node broke off");
             }
         });
-        let error = session.open(Headers::new().with("streamtype", "error"), false).await?;
+        let error = session
+            .open(Headers::new().with("streamtype", "error"), false)
+            .await?;
         let stdin = wanted(&session, "stdin", wants.stdin).await?;
         let stdout = wanted(&session, "stdout", wants.stdout).await?;
         let stderr = wanted(&session, "stderr", wants.stderr && !wants.tty).await?;
         let resize = wanted(&session, "resize", wants.tty).await?;
-        Ok(Self { session, error, stdin, stdout, stderr, resize })
+        Ok(Self {
+            session,
+            error,
+            stdin,
+            stdout,
+            stderr,
+            resize,
+        })
     }
 
     /// Returns the lowest channel that is written to the client: the first message is an empty one on it.
@@ -96,7 +105,10 @@ async fn wanted(session: &Session, name: &str, is_wanted: bool) -> io::Result<Op
     if !is_wanted {
         return Ok(None);
     }
-    session.open(Headers::new().with("streamtype", name), false).await.map(Some)
+    session
+        .open(Headers::new().with("streamtype", name), false)
+        .await
+        .map(Some)
 }
 
 /// A message for the command's stdin.
@@ -112,7 +124,14 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
     let (out, messages) = mpsc::channel(CHANNEL_CAPACITY);
     let (input, inputs) = mpsc::channel(CHANNEL_CAPACITY);
     let first = protocol.message(streams.first_channel(), &[]);
-    let Streams { session, error, stdin, stdout, stderr, mut resize } = streams;
+    let Streams {
+        session,
+        error,
+        stdin,
+        stdout,
+        stderr,
+        mut resize,
+    } = streams;
     let written = async {
         if protocol.can_close {
             sleep(STREAMS_DELAY).await;
@@ -133,7 +152,12 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
         // the command may go on without input
         std::future::pending::<()>().await;
     };
-    let heard = listen(&mut source, protocol, (&input, resize.as_mut()), (&out, &idle));
+    let heard = listen(
+        &mut source,
+        protocol,
+        (&input, resize.as_mut()),
+        (&out, &idle),
+    );
     let mut heard = std::pin::pin!(heard);
     tokio::select! {
         _ = ends => {
@@ -166,14 +190,23 @@ async fn write(
 }
 
 /// Copies a stream of the node to the client.
-async fn output(stream: Option<Stream>, channel: u8, protocol: Protocol, out: &mpsc::Sender<Message>) {
+async fn output(
+    stream: Option<Stream>,
+    channel: u8,
+    protocol: Protocol,
+    out: &mpsc::Sender<Message>,
+) {
     let Some(mut stream) = stream else { return };
     let mut chunk = vec![0; CHUNK_BYTES];
     // one that broke off is told by the missing status
     while let Ok(length) = stream.read(&mut chunk).await
         && length > 0
     {
-        if out.send(protocol.message(channel, &chunk[..length])).await.is_err() {
+        if out
+            .send(protocol.message(channel, &chunk[..length]))
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -206,7 +239,12 @@ async fn end(status: Value, protocol: Protocol, out: &mpsc::Sender<Message>) {
     } else if status["status"] == "Success" {
         None
     } else {
-        Some(status["message"].as_str().unwrap_or("the command failed").to_owned())
+        Some(
+            status["message"]
+                .as_str()
+                .unwrap_or("the command failed")
+                .to_owned(),
+        )
     };
     if let Some(text) = text {
         // whoever has left needs none
@@ -217,7 +255,9 @@ async fn end(status: Value, protocol: Protocol, out: &mpsc::Sender<Message>) {
 
 /// Copies stdin to the command, until stdin or the command ends.
 async fn feed(stdin: Option<Stream>, mut inputs: mpsc::Receiver<Input>) {
-    let Some(mut stdin) = stdin else { return while inputs.recv().await.is_some() {} };
+    let Some(mut stdin) = stdin else {
+        return while inputs.recv().await.is_some() {};
+    };
     let mut takes = true;
     while let Some(input) = inputs.recv().await {
         match input {
@@ -318,14 +358,21 @@ mod tests {
         let success = json!({"status": "Success"});
         let text = "\u{3}Internal error occurred: gone".to_owned();
         for (protocol, status, expected) in [
-            ("v4.channel.k8s.io", success.clone(), Some("\u{3}{\"status\":\"Success\"}".to_owned())),
+            (
+                "v4.channel.k8s.io",
+                success.clone(),
+                Some("\u{3}{\"status\":\"Success\"}".to_owned()),
+            ),
             ("channel.k8s.io", success, None),
             ("channel.k8s.io", failure("gone"), Some(text)),
         ] {
             let (out, mut messages) = mpsc::channel(4);
             end(status, of(protocol), &out).await;
             if let Some(expected) = expected {
-                assert_eq!(messages.recv().await.unwrap().into_data(), expected.into_bytes());
+                assert_eq!(
+                    messages.recv().await.unwrap().into_data(),
+                    expected.into_bytes()
+                );
             }
             assert_eq!(messages.recv().await, Some(websocket::normal_end()));
         }

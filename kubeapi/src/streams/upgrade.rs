@@ -2,7 +2,9 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
-    header::{self, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
+    header::{
+        self, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+    },
     request::Parts,
 };
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -37,8 +39,14 @@ pub(super) struct Handshake {
 
 /// Returns all elements of the list header `name`.
 fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|element| !element.is_empty())
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|element| !element.is_empty())
 }
 
 impl UpgradeRequest {
@@ -48,19 +56,31 @@ impl UpgradeRequest {
         if !elements(headers, &CONNECTION).any(|element| element.eq_ignore_ascii_case("upgrade")) {
             return Err(required());
         }
-        let is_for =
-            |protocol: &str| elements(headers, &UPGRADE).any(|one| one.eq_ignore_ascii_case(protocol));
+        let is_for = |protocol: &str| {
+            elements(headers, &UPGRADE).any(|one| one.eq_ignore_ascii_case(protocol))
+        };
         if is_for("SPDY/3.1") {
             return Ok(Self::Spdy);
         }
         if !is_for("websocket") {
             return Err(required());
         }
-        let is_current = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
-        let key = headers.get(SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok()).filter(|_| is_current);
-        let key = key.ok_or_else(|| StatusError::bad_request("not a WebSocket handshake of version 13"))?;
-        let protocols = elements(headers, &SEC_WEBSOCKET_PROTOCOL).map(str::to_owned).collect();
-        Ok(Self::WebSocket(Handshake { key: key.to_owned(), protocols }))
+        let is_current = headers
+            .get(header::SEC_WEBSOCKET_VERSION)
+            .is_some_and(|version| version == "13");
+        let key = headers
+            .get(SEC_WEBSOCKET_KEY)
+            .and_then(|key| key.to_str().ok())
+            .filter(|_| is_current);
+        let key =
+            key.ok_or_else(|| StatusError::bad_request("not a WebSocket handshake of version 13"))?;
+        let protocols = elements(headers, &SEC_WEBSOCKET_PROTOCOL)
+            .map(str::to_owned)
+            .collect();
+        Ok(Self::WebSocket(Handshake {
+            key: key.to_owned(),
+            protocols,
+        }))
     }
 }
 
@@ -68,11 +88,15 @@ impl Handshake {
     /// Returns the headers that accept the handshake, with the chosen subprotocol.
     pub(super) fn accepted(&self, protocol: &str) -> Result<HeaderMap, StatusError> {
         let value = |text: &str| {
-            HeaderValue::from_str(text).map_err(|_| StatusError::bad_request("a subprotocol has a bad name"))
+            HeaderValue::from_str(text)
+                .map_err(|_| StatusError::bad_request("a subprotocol has a bad name"))
         };
         let mut headers = HeaderMap::new();
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(SEC_WEBSOCKET_ACCEPT, value(&derive_accept_key(self.key.as_bytes()))?);
+        headers.insert(
+            SEC_WEBSOCKET_ACCEPT,
+            value(&derive_accept_key(self.key.as_bytes()))?,
+        );
         if !protocol.is_empty() {
             headers.insert(SEC_WEBSOCKET_PROTOCOL, value(protocol)?);
         }
@@ -100,9 +124,13 @@ impl Client {
     /// Takes the upgrade out of a request. Only HTTP/1.1 connections can be upgraded.
     pub(super) fn of(parts: &mut Parts) -> Result<Self, StatusError> {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
-        let required = || StatusError::bad_request("Upgrade request required, over a connection of HTTP/1.1");
+        let required =
+            || StatusError::bad_request("Upgrade request required, over a connection of HTTP/1.1");
         let tasks = parts.extensions.get::<Tasks>().cloned().unwrap_or_default();
-        Ok(Self { upgrade: upgrade.ok_or_else(required)?, tasks })
+        Ok(Self {
+            upgrade: upgrade.ok_or_else(required)?,
+            tasks,
+        })
     }
 
     /// Answers 101 and runs `work` on the upgraded connection.
@@ -118,13 +146,17 @@ impl Client {
         tasks.spawn(async move {
             match upgrade.await {
                 Ok(io) => work(TokioIo::new(io)).await,
-                Err(error) => tracing::debug!(%error, "a client left before its connection was upgraded"),
+                Err(error) => {
+                    tracing::debug!(%error, "a client left before its connection was upgraded")
+                }
             }
         });
         let mut answer = Response::new(Body::default());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = headers;
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        answer
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         answer
     }
 }
@@ -143,7 +175,10 @@ mod tests {
             UpgradeRequest::of(&map).map_err(|error| error.code.as_u16())
         };
         assert_eq!(
-            of(&[("connection", "keep-alive, upgrade"), ("upgrade", "spdy/3.1")]),
+            of(&[
+                ("connection", "keep-alive, upgrade"),
+                ("upgrade", "spdy/3.1")
+            ]),
             Ok(UpgradeRequest::Spdy)
         );
         let handshake = [
@@ -151,13 +186,21 @@ mod tests {
             ("upgrade", "WebSocket"),
             ("sec-websocket-key", "a2V5"),
             ("sec-websocket-version", "13"),
-            ("sec-websocket-protocol", "v5.channel.k8s.io, v4.channel.k8s.io"),
+            (
+                "sec-websocket-protocol",
+                "v5.channel.k8s.io, v4.channel.k8s.io",
+            ),
             ("sec-websocket-protocol", "x"),
         ];
-        let protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io", "x"].map(str::to_owned).to_vec();
+        let protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io", "x"]
+            .map(str::to_owned)
+            .to_vec();
         assert_eq!(
             of(&handshake),
-            Ok(UpgradeRequest::WebSocket(Handshake { key: "a2V5".to_owned(), protocols }))
+            Ok(UpgradeRequest::WebSocket(Handshake {
+                key: "a2V5".to_owned(),
+                protocols
+            }))
         );
         for bad in [
             &handshake[1..],

@@ -40,7 +40,10 @@ pub(super) async fn accept(io: ClientIo) -> WebSocketStream<ClientIo> {
 
 /// Returns the close frame of a normal closure.
 pub(super) fn normal_end() -> Message {
-    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
+    Message::Close(Some(CloseFrame {
+        code: CloseCode::Normal,
+        reason: "".into(),
+    }))
 }
 
 /// Copies the payload of messages between a client and a node.
@@ -69,7 +72,11 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
             && length > 0
         {
             idle.touch();
-            if sink.send(Message::binary(chunk[..length].to_vec())).await.is_err() {
+            if sink
+                .send(Message::binary(chunk[..length].to_vec()))
+                .await
+                .is_err()
+            {
                 return;
             }
         }

@@ -5,8 +5,13 @@ pub(super) fn is_address(text: &str) -> bool {
     let rest = match addr_spec(text) {
         Some(rest) => rest,
         None => {
-            let Some(rest) = phrase(text) else { return false };
-            let rest = rest.strip_prefix('<').and_then(addr_spec).and_then(|rest| rest.strip_prefix('>'));
+            let Some(rest) = phrase(text) else {
+                return false;
+            };
+            let rest = rest
+                .strip_prefix('<')
+                .and_then(addr_spec)
+                .and_then(|rest| rest.strip_prefix('>'));
             let Some(rest) = rest else { return false };
             rest
         }
@@ -41,7 +46,11 @@ fn addr_spec(text: &str) -> Option<&str> {
 fn phrase(text: &str) -> Option<&str> {
     let mut rest = trimmed(text);
     while !rest.starts_with('<') {
-        rest = if rest.starts_with('"') { quoted(rest)? } else { atom(rest)? };
+        rest = if rest.starts_with('"') {
+            quoted(rest)?
+        } else {
+            atom(rest)?
+        };
         rest = trimmed(rest);
     }
     Some(rest)

@@ -15,19 +15,29 @@ type Fits = fn(&str) -> bool;
 
 /// The formats of strings. Hyphens in a format's name are ignored: `date-time` is `datetime`.
 const STRINGS: [(&str, Fits); 26] = [
-    ("bsonobjectid", |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit())),
+    ("bsonobjectid", |text| {
+        text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }),
     ("uri", |text| go_url::parse_request_uri(text).is_ok()),
     ("email", email::is_address),
     ("hostname", is_hostname),
     ("ipv4", |text| text.contains('.') && address(text).is_some()),
-    ("ipv6", |text| text.contains(':') && text.parse::<Ipv6Addr>().is_ok()),
+    ("ipv6", |text| {
+        text.contains(':') && text.parse::<Ipv6Addr>().is_ok()
+    }),
     ("cidr", is_cidr),
     ("mac", is_mac),
     ("uuid", |text| is_uuid(text, None)),
     ("uuid3", |text| is_uuid(text, Some(b'3'))),
-    ("uuid4", |text| is_uuid(text, Some(b'4')) && has_variant(text)),
-    ("uuid5", |text| is_uuid(text, Some(b'5')) && has_variant(text)),
-    ("isbn", |text| numbers::is_isbn10(text) || numbers::is_isbn13(text)),
+    ("uuid4", |text| {
+        is_uuid(text, Some(b'4')) && has_variant(text)
+    }),
+    ("uuid5", |text| {
+        is_uuid(text, Some(b'5')) && has_variant(text)
+    }),
+    ("isbn", |text| {
+        numbers::is_isbn10(text) || numbers::is_isbn13(text)
+    }),
     ("isbn10", numbers::is_isbn10),
     ("isbn13", numbers::is_isbn13),
     ("creditcard", numbers::is_credit_card),
@@ -50,7 +60,10 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
 
 fn of_strings(format: &str) -> Option<Fits> {
     let normalized = format.replace('-', "");
-    STRINGS.iter().find(|(name, _)| *name == normalized).map(|(_, fits)| *fits)
+    STRINGS
+        .iter()
+        .find(|(name, _)| *name == normalized)
+        .map(|(_, fits)| *fits)
 }
 
 /// Reports whether values of this type can have the format. Others have no effect.
@@ -77,7 +90,9 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 fn is_cidr(text: &str) -> bool {
-    let Some((own, length)) = text.split_once('/') else { return false };
+    let Some((own, length)) = text.split_once('/') else {
+        return false;
+    };
     let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
     let limit = match address(own) {
         Some(IpAddr::V4(_)) => 32,
@@ -91,7 +106,8 @@ fn is_cidr(text: &str) -> bool {
 fn is_mac(text: &str) -> bool {
     let separated = |separator: char, digits: usize, counts: [usize; 3]| {
         let parts: Vec<_> = text.split(separator).collect();
-        let is_part = |part: &&str| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_part =
+            |part: &&str| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_hexdigit());
         counts.contains(&parts.len()) && parts.iter().all(is_part)
     };
     separated(':', 2, [6, 8, 20]) || separated('-', 2, [6, 8, 20]) || separated('.', 4, [3, 4, 10])
@@ -104,7 +120,9 @@ fn is_uuid(text: &str, version: Option<u8>) -> bool {
         if index > 0 {
             rest = rest.strip_prefix(b"-").unwrap_or(rest);
         }
-        let Some((part, tail)) = rest.split_at_checked(length) else { return false };
+        let Some((part, tail)) = rest.split_at_checked(length) else {
+            return false;
+        };
         if !part.iter().all(u8::is_ascii_hexdigit) {
             return false;
         }
@@ -132,12 +150,15 @@ fn is_hostname(text: &str) -> bool {
     let is_short = |label: &str| label.chars().count() <= 63;
     let is_single = || {
         let mut rest = text.chars();
-        rest.next().is_some_and(|first| WORD.is_match(first.encode_utf8(&mut [0; 4])))
+        rest.next()
+            .is_some_and(|first| WORD.is_match(first.encode_utf8(&mut [0; 4])))
             && is_short(text)
             && WORD.is_match(rest.as_str().strip_prefix('-').unwrap_or(rest.as_str()))
     };
     let is_qualified = || {
-        let Some((labels, top)) = text.rsplit_once('.') else { return false };
+        let Some((labels, top)) = text.rsplit_once('.') else {
+            return false;
+        };
         let is_label = |label: &str| {
             !label.is_empty()
                 && is_short(label)
@@ -145,18 +166,25 @@ fn is_hostname(text: &str) -> bool {
                 && !label.ends_with('-')
                 && WORD.is_match(&label.replace('-', ""))
         };
-        labels.split('.').all(is_label) && top.chars().count() >= 2 && is_short(top) && TOP.is_match(top)
+        labels.split('.').all(is_label)
+            && top.chars().count() >= 2
+            && is_short(top)
+            && TOP.is_match(top)
     };
-    (is_single() || is_qualified()) && text.len() <= 255 && text.split('.').all(|label| label.len() <= 63)
+    (is_single() || is_qualified())
+        && text.len() <= 255
+        && text.split('.').all(|label| label.len() <= 63)
 }
 
 /// A span as Go writes it, or numbers with the names of units: `2 weeks`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 19] = [
-        "ns", "nano", "us", "µs", "micro", "ms", "milli", "s", "sec", "m", "min", "h", "hr", "hour", "d",
-        "day", "w", "wk", "week",
+        "ns", "nano", "us", "µs", "micro", "ms", "milli", "s", "sec", "m", "min", "h", "hr",
+        "hour", "d", "day", "w", "wk", "week",
     ];
-    const LONG: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
+    const LONG: [&str; 8] = [
+        "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
+    ];
     if go_duration::parse(text).is_some() {
         return true;
     }

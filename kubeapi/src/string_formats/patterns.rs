@@ -21,7 +21,8 @@ pub(super) static RGB_COLOR: LazyLock<Pattern> = LazyLock::new(|| {
 });
 
 /// Letters, digits and symbols.
-pub(super) static WORD: LazyLock<Pattern> = LazyLock::new(|| compiled(r"\A[a-zA-Z0-9\p{S}\p{L}]*\z"));
+pub(super) static WORD: LazyLock<Pattern> =
+    LazyLock::new(|| compiled(r"\A[a-zA-Z0-9\p{S}\p{L}]*\z"));
 
 /// Letters.
 pub(super) static TOP: LazyLock<Pattern> = LazyLock::new(|| compiled(r"\A[a-zA-Z\p{L}]*\z"));
@@ -29,7 +30,9 @@ pub(super) static TOP: LazyLock<Pattern> = LazyLock::new(|| compiled(r"\A[a-zA-Z
 /// Base64 with padding.
 pub(super) static BASE64: LazyLock<Pattern> = LazyLock::new(|| {
     const DIGIT: &str = "[A-Za-z0-9+/]";
-    compiled(&format!(r"\A({DIGIT}{{4}})*({DIGIT}{{2}}==|{DIGIT}{{3}}=|{DIGIT}{{4}})\z"))
+    compiled(&format!(
+        r"\A({DIGIT}{{4}})*({DIGIT}{{2}}==|{DIGIT}{{3}}=|{DIGIT}{{4}})\z"
+    ))
 });
 
 /// The number of an American's social security.
@@ -50,7 +53,9 @@ pub(super) struct Pattern(pub(super) Option<Regex>);
 
 impl Pattern {
     pub(super) fn is_match(&self, text: &str) -> bool {
-        self.0.as_ref().is_some_and(|pattern| pattern.is_match(text))
+        self.0
+            .as_ref()
+            .is_some_and(|pattern| pattern.is_match(text))
     }
 }
 

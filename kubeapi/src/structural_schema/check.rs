@@ -34,7 +34,11 @@ struct Causes {
 
 impl Causes {
     fn until(deadline: Instant) -> Self {
-        Self { found: Vec::new(), deadline, is_past_deadline: false }
+        Self {
+            found: Vec::new(),
+            deadline,
+            is_past_deadline: false,
+        }
     }
 
     /// Reports whether the check can stop.
@@ -71,20 +75,33 @@ impl Structural {
     }
 
     /// Checks `object`, which replaces `old`, against its schema and rules.
-    pub(crate) fn check_all(&self, object: &Value, old: Option<&Value>) -> Result<Outcome, DeadlineExceeded> {
+    pub(crate) fn check_all(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<Outcome, DeadlineExceeded> {
         let mut causes = self.check(object)?;
         if !self.has_rules() {
-            return Ok(Outcome { causes, warnings: Vec::new() });
+            return Ok(Outcome {
+                causes,
+                warnings: Vec::new(),
+            });
         }
         if causes.iter().any(Cause::is_blocking) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             causes.push(Cause::invalid("<nil>", &Value::Null, why));
-            return Ok(Outcome { causes, warnings: Vec::new() });
+            return Ok(Outcome {
+                causes,
+                warnings: Vec::new(),
+            });
         }
         let outcome = self.check_rules(object, old);
         causes.extend(outcome.causes);
         causes.truncate(MAX_CAUSES);
-        Ok(Outcome { causes, warnings: outcome.warnings })
+        Ok(Outcome {
+            causes,
+            warnings: outcome.warnings,
+        })
     }
 }
 
@@ -95,7 +112,10 @@ impl Node {
         }
         if let Some(expected) = self.type_.and_then(|type_| type_.refuses(value)) {
             let found = type_name(value);
-            let why = format!("{} in body must be of type {expected}: {found:?}", shown(path));
+            let why = format!(
+                "{} in body must be of type {expected}: {found:?}",
+                shown(path)
+            );
             return causes.push(Cause::type_invalid(shown(path), found, &why));
         }
         self.composed(value, path, causes);
@@ -106,7 +126,9 @@ impl Node {
                 causes.extend(lists::duplicates(&self.list, list, path));
                 let Some(items) = &self.items else { return };
                 for (index, value) in list.iter().enumerate() {
-                    within(path, &format!("[{index}]"), |path| items.check(value, path, causes));
+                    within(path, &format!("[{index}]"), |path| {
+                        items.check(value, path, causes)
+                    });
                 }
             }
             _ => {}
@@ -114,27 +136,50 @@ impl Node {
     }
 
     fn check_fields(&self, map: &Map<String, Value>, path: &mut String, causes: &mut Causes) {
-        for name in self.rules.required.iter().filter(|name| !map.contains_key(name.as_ref())) {
-            causes.push(Cause::required(format!("{path}{}", field_step(path, name)), ""));
+        for name in self
+            .rules
+            .required
+            .iter()
+            .filter(|name| !map.contains_key(name.as_ref()))
+        {
+            causes.push(Cause::required(
+                format!("{path}{}", field_step(path, name)),
+                "",
+            ));
         }
         if self.embedded {
             for name in ["apiVersion", "kind"] {
-                if map.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                if map
+                    .get(name)
+                    .and_then(Value::as_str)
+                    .is_none_or(str::is_empty)
+                {
                     let why = "must not be empty";
-                    causes.push(Cause::required(format!("{path}{}", field_step(path, name)), why));
+                    causes.push(Cause::required(
+                        format!("{path}{}", field_step(path, name)),
+                        why,
+                    ));
                 }
             }
         }
         for (name, value) in map {
             if let Some(node) = self.field(name) {
-                within(path, &field_step(path, name), |path| node.check(value, path, causes));
+                within(path, &field_step(path, name), |path| {
+                    node.check(value, path, causes)
+                });
             }
         }
     }
 
     /// Checks `allOf`, `anyOf`, `oneOf` and `not`. The causes of the closest alternative are reported as well.
     fn composed(&self, value: &Value, path: &mut String, causes: &mut Causes) {
-        let Rules { all_of, any_of, one_of, not, .. } = &self.rules;
+        let Rules {
+            all_of,
+            any_of,
+            one_of,
+            not,
+            ..
+        } = &self.rules;
         let (deadline, mut is_past_deadline) = (causes.deadline, false);
         let mut causes_of = |node: &Self| {
             let mut causes = Causes::until(deadline);
@@ -155,14 +200,20 @@ impl Node {
                 0 => "Found none valid".to_owned(),
                 fitting => format!("Found {fitting} valid alternatives"),
             };
-            found.push(format!("must validate one and only one schema (oneOf). {how_many}"));
+            found.push(format!(
+                "must validate one and only one schema (oneOf). {how_many}"
+            ));
             if fitting == 0 {
                 causes.extend(nearest(one));
             }
         }
         let all: Vec<_> = all_of.iter().map(&mut causes_of).collect();
         if all.iter().any(|causes| !causes.is_empty()) {
-            let none = if all.iter().any(Vec::is_empty) { "" } else { ". None validated" };
+            let none = if all.iter().any(Vec::is_empty) {
+                ""
+            } else {
+                ". None validated"
+            };
             found.push(format!("must validate all the schemas (allOf){none}"));
             causes.extend(all.into_iter().flatten());
         }
@@ -180,7 +231,10 @@ impl Node {
 
 /// Returns the causes of the alternative with the fewest.
 fn nearest(alternatives: Vec<Vec<Cause>>) -> Vec<Cause> {
-    alternatives.into_iter().min_by_key(Vec::len).unwrap_or_default()
+    alternatives
+        .into_iter()
+        .min_by_key(Vec::len)
+        .unwrap_or_default()
 }
 
 impl Rules {
@@ -208,7 +262,10 @@ impl Rules {
             Value::Object(map) => {
                 let count = map.len() as u64;
                 if let Some(least) = self.min_properties.filter(|least| count < *least) {
-                    let why = format!("{} in body should have at least {least} properties", shown(path));
+                    let why = format!(
+                        "{} in body should have at least {least} properties",
+                        shown(path)
+                    );
                     causes.push(Cause::invalid(shown(path), value, &why));
                 }
                 if let Some(most) = self.max_properties.filter(|most| count > *most) {
@@ -221,7 +278,11 @@ impl Rules {
 
     fn check_number(&self, number: f64, value: &Value, path: &str, causes: &mut Causes) {
         let mut refuse = |why: String| {
-            causes.push(Cause::invalid(path, value, &format!("{path} in body should be {why}")));
+            causes.push(Cause::invalid(
+                path,
+                value,
+                &format!("{path} in body should be {why}"),
+            ));
         };
         if let Some(Bound { at, exclusive }) = self.minimum {
             match exclusive {
@@ -237,10 +298,17 @@ impl Rules {
                 _ => {}
             }
         }
-        if let Some(step) = self.multiple_of.filter(|step| (number / step).fract() != 0.0) {
+        if let Some(step) = self
+            .multiple_of
+            .filter(|step| (number / step).fract() != 0.0)
+        {
             refuse(format!("a multiple of {step}"));
         }
-        let fits_32_bits = || value.as_i64().is_none_or(|number| i32::try_from(number).is_ok());
+        let fits_32_bits = || {
+            value
+                .as_i64()
+                .is_none_or(|number| i32::try_from(number).is_ok())
+        };
         if self.format.as_deref() == Some("int32") && !fits_32_bits() {
             let why = format!("{path} in body must be of type int32: \"{value}\"");
             causes.push(Cause::type_invalid(path, &value.to_string(), &why));
@@ -257,11 +325,19 @@ impl Rules {
             let why = format!("{path} in body should be at least {least} chars long");
             causes.push(Cause::invalid(path, value, &why));
         }
-        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        if let Some(pattern) = self
+            .pattern
+            .as_ref()
+            .filter(|pattern| !pattern.is_match(text))
+        {
             let why = format!("{path} in body should match '{pattern}'");
             causes.push(Cause::invalid(path, value, &why));
         }
-        if let Some(format) = self.format.as_deref().filter(|format| !string_formats::fits(format, text)) {
+        if let Some(format) = self
+            .format
+            .as_deref()
+            .filter(|format| !string_formats::fits(format, text))
+        {
             let why = format!("{path} in body must be of type {format}: {value}");
             causes.push(Cause::type_invalid(path, text, &why));
         }
@@ -307,5 +383,7 @@ fn shown(path: &str) -> &str {
 }
 
 fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }

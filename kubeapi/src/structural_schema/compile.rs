@@ -27,26 +27,42 @@ pub(super) fn node(schema: &Value) -> Node {
 }
 
 fn placed(schema: &Value, is_root: bool) -> Node {
-    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let fields = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
     let mut node = Node {
         type_: type_of(schema),
         nullable: flag(schema, "nullable"),
         keeps_unknown: flag(schema, "x-kubernetes-preserve-unknown-fields"),
         embedded: flag(schema, "x-kubernetes-embedded-resource"),
-        fields: fields.map(|(name, field)| (name.as_str().into(), node(field))).collect(),
+        fields: fields
+            .map(|(name, field)| (name.as_str().into(), node(field)))
+            .collect(),
         rest: rest(schema),
-        items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(node(items))),
-        default: schema.get("default").filter(|default| !default.is_null()).cloned(),
+        items: schema
+            .get("items")
+            .filter(|items| items.is_object())
+            .map(|items| Box::new(node(items))),
+        default: schema
+            .get("default")
+            .filter(|default| !default.is_null())
+            .cloned(),
         list: list_type(schema),
         is_atomic: text(schema, "x-kubernetes-map-type") == Some("atomic"),
         rules: rules(schema),
         validations: validations(schema, is_root),
         has_rules_within: false,
     };
-    let inner = node.fields.values().chain(node.items.as_deref()).chain(match &node.rest {
-        Rest::Values(values) => Some(&**values),
-        Rest::Unknown | Rest::Any => None,
-    });
+    let inner = node
+        .fields
+        .values()
+        .chain(node.items.as_deref())
+        .chain(match &node.rest {
+            Rest::Values(values) => Some(&**values),
+            Rest::Unknown | Rest::Any => None,
+        });
     node.has_rules_within =
         !node.validations.is_empty() || inner.into_iter().any(|node| node.has_rules_within);
     node
@@ -86,13 +102,28 @@ fn list_type(schema: &Value) -> ListType {
 fn rules(schema: &Value) -> Rules {
     let number = |name: &str| schema.get(name).and_then(Value::as_f64);
     let size = |name: &str| schema.get(name).and_then(Value::as_u64);
-    let nodes =
-        |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten().map(node).collect();
-    let bound =
-        |name: &str, exclusive: &str| number(name).map(|at| Bound { at, exclusive: flag(schema, exclusive) });
+    let nodes = |name: &str| {
+        schema
+            .get(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(node)
+            .collect()
+    };
+    let bound = |name: &str, exclusive: &str| {
+        number(name).map(|at| Bound {
+            at,
+            exclusive: flag(schema, exclusive),
+        })
+    };
     Rules {
         required: texts(schema, "required"),
-        allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+        allowed: schema
+            .get("enum")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default(),
         minimum: bound("minimum", "exclusiveMinimum"),
         maximum: bound("maximum", "exclusiveMaximum"),
         multiple_of: number("multipleOf").filter(|step| *step > 0.0),
@@ -107,12 +138,19 @@ fn rules(schema: &Value) -> Rules {
         all_of: nodes("allOf"),
         any_of: nodes("anyOf"),
         one_of: nodes("oneOf"),
-        not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(node(not))),
+        not: schema
+            .get("not")
+            .filter(|not| not.is_object())
+            .map(|not| Box::new(node(not))),
     }
 }
 
 fn texts(schema: &Value, name: &str) -> Vec<Box<str>> {
-    let texts = schema.get(name).and_then(Value::as_array).into_iter().flatten();
+    let texts = schema
+        .get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     texts.filter_map(Value::as_str).map(Into::into).collect()
 }
 

@@ -35,9 +35,15 @@ impl Structural {
 
     /// Evaluates the rules on `object`, which replaces `old`.
     pub(crate) fn check_rules(&self, object: &Value, old: Option<&Value>) -> Outcome {
-        let mut walk = Evaluation { budget: Budget::new(MAX_OBJECT_COST), outcome: Outcome::default() };
+        let mut walk = Evaluation {
+            budget: Budget::new(MAX_OBJECT_COST),
+            outcome: Outcome::default(),
+        };
         if self.has_rules {
-            let place = OldValue { old, is_same: old == Some(object) };
+            let place = OldValue {
+                old,
+                is_same: old == Some(object),
+            };
             // what ends the walk has been told
             let _ended = walk.node(&self.root, object, place, &mut String::new());
         }
@@ -79,7 +85,9 @@ impl Evaluation {
         match value {
             Value::Object(map) => {
                 for (name, value) in map {
-                    let Some(field) = node.field(name) else { continue };
+                    let Some(field) = node.field(name) else {
+                        continue;
+                    };
                     let step = if node.fields.contains_key(name.as_str()) {
                         field_step(path, name)
                     } else {
@@ -90,11 +98,18 @@ impl Evaluation {
                 }
             }
             Value::Array(list) => {
-                let Some(items) = &node.items else { return Ok(()) };
+                let Some(items) = &node.items else {
+                    return Ok(());
+                };
                 let old_items = node.old_items(place.old);
                 for (index, value) in list.iter().enumerate() {
                     let old = node.key(value).and_then(|key| old_items.get(&key).copied());
-                    self.step(items, value, place.of(old, value), (path, &format!("[{index}]")))?;
+                    self.step(
+                        items,
+                        value,
+                        place.of(old, value),
+                        (path, &format!("[{index}]")),
+                    )?;
                 }
             }
             _ => {}
@@ -148,7 +163,13 @@ impl Evaluation {
         }
         let error = match program.evaluate(&activation, &mut self.budget) {
             Ok(Val::Bool(true)) => return Ok(()),
-            Ok(_) => return self.refuse(validation, &activation, (path, place.is_same && !is_transition)),
+            Ok(_) => {
+                return self.refuse(
+                    validation,
+                    &activation,
+                    (path, place.is_same && !is_transition),
+                );
+            }
             Err(error) => error,
         };
         let rule = validation.shown();
@@ -169,7 +190,9 @@ impl Evaluation {
                 self.push_cause(validation.invalid(path, &why));
             }
             error @ (EvalError::Failed(_) | EvalError::Deep) => {
-                self.push_cause(validation.invalid(path, &format!("{error} evaluating rule: {rule}")));
+                self.push_cause(
+                    validation.invalid(path, &format!("{error} evaluating rule: {rule}")),
+                );
             }
         }
         if error.is_final() { Err(Ended) } else { Ok(()) }
@@ -192,7 +215,8 @@ impl Evaluation {
             match expression.evaluate(activation, &mut self.budget) {
                 Ok(Val::String(text)) => {
                     let text = text.trim();
-                    let fits = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
+                    let fits =
+                        !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
                     message = fits.then(|| text.to_owned());
                 }
                 Ok(_) | Err(EvalError::Failed(_) | EvalError::Deep) => {}
@@ -219,6 +243,9 @@ impl Evaluation {
 impl<'a> OldValue<'a> {
     /// Of a value within.
     fn of(self, old: Option<&'a Value>, value: &Value) -> Self {
-        Self { old, is_same: self.is_same || old == Some(value) }
+        Self {
+            old,
+            is_same: self.is_same || old == Some(value),
+        }
     }
 }

@@ -28,5 +28,7 @@ pub(super) fn duplicates(type_: &ListType, list: &[Value], path: &str) -> Vec<Ca
 
 fn key_of(keys: &[Box<str>], item: &Value) -> Map<String, Value> {
     let value = |key: &str| item.get(key).cloned();
-    keys.iter().filter_map(|key| Some((key.to_string(), value(key)?))).collect()
+    keys.iter()
+        .filter_map(|key| Some((key.to_string(), value(key)?)))
+        .collect()
 }

@@ -25,6 +25,9 @@ pub(crate) use rules::{RuleFault, check_rules, valid_field_path};
 impl Structural {
     /// Compiles an `openAPIV3Schema` that has been validated.
     pub(crate) fn new(document: &Value) -> Self {
-        Self { root: compile::root(document), has_rules: rules::has_rules(document) }
+        Self {
+            root: compile::root(document),
+            has_rules: rules::has_rules(document),
+        }
     }
 }

@@ -10,5 +10,9 @@ pub(super) fn within(path: &mut String, step: &str, walk: impl FnOnce(&mut Strin
 
 /// Returns the step to the field `name` of the object at `path`.
 pub(super) fn field_step(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!(".{name}") }
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!(".{name}")
+    }
 }

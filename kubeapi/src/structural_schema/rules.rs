@@ -61,10 +61,17 @@ pub(super) fn has_rules(schema: &Value) -> bool {
 /// Reads the rules of a schema.
 pub(super) fn validations(schema: &Value, is_root: bool) -> Vec<Validation> {
     let rules = schema.get(RULES).and_then(Value::as_array);
-    let Some(rules) = rules else { return Vec::new() };
+    let Some(rules) = rules else {
+        return Vec::new();
+    };
     let decl = types::decl(schema, is_root).unwrap_or(Decl::Dyn);
     let validation = |rule: &Value| {
-        let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default().trim();
+        let text = |name: &str| {
+            rule.get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .trim()
+        };
         if text("rule").is_empty() {
             return None;
         }
@@ -77,7 +84,11 @@ pub(super) fn validations(schema: &Value, is_root: bool) -> Vec<Validation> {
                 .unwrap_or_default()
                 .into(),
             is_optional: is_optional(rule),
-            type_: schema.get("type").and_then(Value::as_str).unwrap_or_default().into(),
+            type_: schema
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into(),
             decl: decl.clone(),
             source: rule.clone(),
             programs: OnceLock::new(),
@@ -87,11 +98,17 @@ pub(super) fn validations(schema: &Value, is_root: bool) -> Vec<Validation> {
 }
 
 fn is_optional(rule: &Value) -> bool {
-    rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false)
+    rule.get("optionalOldSelf")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 fn variables(rule: &Value, decl: &Decl) -> [(&'static str, Decl); 2] {
-    let old = if is_optional(rule) { Decl::optional(decl.clone()) } else { decl.clone() };
+    let old = if is_optional(rule) {
+        Decl::optional(decl.clone())
+    } else {
+        decl.clone()
+    };
     [("self", decl.clone()), ("oldSelf", old)]
 }
 
@@ -113,11 +130,20 @@ pub(crate) fn check_rules(
 ) -> Vec<RuleFault> {
     let mut faults = Vec::new();
     let mut fault = |part, value: Option<&Value>, why: String| {
-        faults.push(RuleFault { part, value: value.cloned(), why });
+        faults.push(RuleFault {
+            part,
+            value: value.cloned(),
+            why,
+        });
     };
     let Some(decl) = types::decl(schema, is_root) else {
-        let type_ = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-        let why = format!("rule declared on schema that does not support validation rules type: '{type_}'");
+        let type_ = schema
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let why = format!(
+            "rule declared on schema that does not support validation rules type: '{type_}'"
+        );
         fault("rule", None, why);
         return faults;
     };
@@ -125,22 +151,38 @@ pub(crate) fn check_rules(
         Err(why) => fault("rule", None, why),
         Ok(program) if program.uses("oldSelf") => {
             if let Some(path) = uncorrelatable {
-                let why = "oldSelf cannot be used on the uncorrelatable portion of the schema within";
+                let why =
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within";
                 fault("rule", rule.get("rule"), format!("{why} {path}"));
             }
         }
         Ok(_) if rule.get("optionalOldSelf").is_some_and(Value::is_boolean) => {
             let why = "may not be set if oldSelf is not used in rule";
-            fault("optionalOldSelf", rule.get("optionalOldSelf"), why.to_owned());
+            fault(
+                "optionalOldSelf",
+                rule.get("optionalOldSelf"),
+                why.to_owned(),
+            );
         }
         Ok(_) => {}
     }
-    let source = rule.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
+    let source = rule
+        .get("messageExpression")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !source.trim().is_empty() {
         match Program::compile(source, &variables(rule, &decl)) {
-            Err(why) => fault("messageExpression", None, format!("messageExpression {why}")),
+            Err(why) => fault(
+                "messageExpression",
+                None,
+                format!("messageExpression {why}"),
+            ),
             Ok(program) if !matches!(program.decl(), Decl::String | Decl::Dyn | Decl::Free) => {
-                fault("messageExpression", None, "messageExpression must evaluate to a string".to_owned());
+                fault(
+                    "messageExpression",
+                    None,
+                    "messageExpression must evaluate to a string".to_owned(),
+                );
             }
             Ok(_) => {}
         }
@@ -183,13 +225,20 @@ pub(crate) fn valid_field_path<'a>(
             let end = tail.find(['.', '[', ']']).unwrap_or(tail.len());
             (name, rest) = tail.split_at(end);
         } else {
-            let token = rest.split(['.', '[', ']']).next().filter(|token| !token.is_empty()).unwrap_or("]");
+            let token = rest
+                .split(['.', '[', ']'])
+                .next()
+                .filter(|token| !token.is_empty())
+                .unwrap_or("]");
             return Err(format!("expected [ or . but got: {token}"));
         }
         if let Some(fields) = at.get("properties").filter(|fields| fields.is_object()) {
             at = fields.get(name).ok_or("does not refer to a valid field")?;
             told.push_str(&field_step(&told, name));
-        } else if let Some(values) = at.get("additionalProperties").filter(|values| values.is_object()) {
+        } else if let Some(values) = at
+            .get("additionalProperties")
+            .filter(|values| values.is_object())
+        {
             told.push_str(&format!("[{name}]"));
             at = values;
         } else {
@@ -203,7 +252,11 @@ impl Validation {
     /// Returns the compiled expressions.
     pub(super) fn programs(&self) -> &Programs {
         self.programs.get_or_init(|| {
-            let message = self.source.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
+            let message = self
+                .source
+                .get("messageExpression")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             let message = Some(message).filter(|source| !source.trim().is_empty());
             let variables = variables(&self.source, &self.decl);
             Programs {
@@ -215,17 +268,29 @@ impl Validation {
 
     /// Returns the cause that the value at `path` is invalid.
     pub(super) fn invalid(&self, path: &str, why: &str) -> Cause {
-        Cause::invalid(if path.is_empty() { "<nil>" } else { path }, &self.type_.as_ref().into(), why)
+        Cause::invalid(
+            if path.is_empty() { "<nil>" } else { path },
+            &self.type_.as_ref().into(),
+            why,
+        )
     }
 
     /// Returns how messages name the rule.
     pub(super) fn shown(&self) -> &str {
-        if self.message.is_empty() { &self.rule } else { &self.message }
+        if self.message.is_empty() {
+            &self.rule
+        } else {
+            &self.message
+        }
     }
 
     /// Returns the message for an object that violates the rule.
     pub(super) fn message(&self) -> String {
-        if self.message.is_empty() { format!("failed rule: {}", self.rule) } else { self.message.to_string() }
+        if self.message.is_empty() {
+            format!("failed rule: {}", self.rule)
+        } else {
+            self.message.to_string()
+        }
     }
 
     /// Returns the cause for the value at `path`, with the reason of the rule.

@@ -13,14 +13,16 @@ impl Structural {
     /// Removes unknown fields, and returns their paths.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut pruned = Vec::new();
-        self.root.prune(object, true, &mut String::new(), &mut pruned);
+        self.root
+            .prune(object, true, &mut String::new(), &mut pruned);
         pruned
     }
 
     /// Removes unknown fields from a value that is no whole object, and returns their paths.
     pub(crate) fn prune_part(&self, value: &mut Value) -> Vec<String> {
         let mut pruned = Vec::new();
-        self.root.prune(value, false, &mut String::new(), &mut pruned);
+        self.root
+            .prune(value, false, &mut String::new(), &mut pruned);
         pruned
     }
 
@@ -29,7 +31,8 @@ impl Structural {
     /// # Errors
     /// The defaults make the object larger than may be stored; the rest of them is not filled in.
     pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), ObjectTooLarge> {
-        self.root.fill_defaults(object, &mut DefaultsBudget(MAX_OBJECT_BYTES))
+        self.root
+            .fill_defaults(object, &mut DefaultsBudget(MAX_OBJECT_BYTES))
     }
 }
 
@@ -41,7 +44,10 @@ impl DefaultsBudget {
     fn take(&mut self, name: &str, default: &Value) -> Result<Value, ObjectTooLarge> {
         // the quotes of the name, a colon and a comma
         let field = name.len() + 4;
-        let left = self.0.checked_sub(field).ok_or(ObjectTooLarge { bytes: None })?;
+        let left = self
+            .0
+            .checked_sub(field)
+            .ok_or(ObjectTooLarge { bytes: None })?;
         let value = encoded_bytes(default, left).ok_or(ObjectTooLarge { bytes: None })?;
         self.0 = left - value;
         Ok(default.clone())
@@ -61,7 +67,13 @@ impl Node {
     }
 
     /// Prunes a value. `is_object`: it is a whole object, whose type and metadata the schema does not define.
-    fn prune(&self, value: &mut Value, is_object: bool, path: &mut String, pruned: &mut Vec<String>) {
+    fn prune(
+        &self,
+        value: &mut Value,
+        is_object: bool,
+        path: &mut String,
+        pruned: &mut Vec<String>,
+    ) {
         match value {
             Value::Object(map) => {
                 let is_object = is_object || self.embedded;
@@ -70,7 +82,9 @@ impl Node {
                         return true;
                     }
                     if let Some(node) = self.field(name) {
-                        within(path, &field_step(path, name), |path| node.prune(value, false, path, pruned));
+                        within(path, &field_step(path, name), |path| {
+                            node.prune(value, false, path, pruned)
+                        });
                         return true;
                     }
                     let stays = self.keeps_unknown || matches!(self.rest, Rest::Any);
@@ -83,19 +97,26 @@ impl Node {
             Value::Array(list) => {
                 let Some(items) = &self.items else { return };
                 for (index, value) in list.iter_mut().enumerate() {
-                    within(path, &format!("[{index}]"), |path| items.prune(value, false, path, pruned));
+                    within(path, &format!("[{index}]"), |path| {
+                        items.prune(value, false, path, pruned)
+                    });
                 }
             }
             _ => {}
         }
     }
 
-    fn fill_defaults(&self, value: &mut Value, budget: &mut DefaultsBudget) -> Result<(), ObjectTooLarge> {
+    fn fill_defaults(
+        &self,
+        value: &mut Value,
+        budget: &mut DefaultsBudget,
+    ) -> Result<(), ObjectTooLarge> {
         match value {
             Value::Object(map) => {
                 for (name, node) in &self.fields {
-                    let is_absent =
-                        map.get(name.as_ref()).is_none_or(|value| value.is_null() && !node.nullable);
+                    let is_absent = map
+                        .get(name.as_ref())
+                        .is_none_or(|value| value.is_null() && !node.nullable);
                     if let Some(default) = node.default.as_ref().filter(|_| is_absent) {
                         map.insert(name.to_string(), budget.take(name, default)?);
                     }
@@ -103,11 +124,18 @@ impl Node {
                 // a null without a default counts as absent
                 map.retain(|name, value| {
                     let node = self.field(name);
-                    !node.is_some_and(|node| value.is_null() && !node.nullable && node.default.is_none())
+                    !node.is_some_and(|node| {
+                        value.is_null() && !node.nullable && node.default.is_none()
+                    })
                 });
                 for (name, value) in map.iter_mut() {
-                    let Some(node) = self.field(name) else { continue };
-                    if let Some(default) = node.default.as_ref().filter(|_| value.is_null() && !node.nullable)
+                    let Some(node) = self.field(name) else {
+                        continue;
+                    };
+                    if let Some(default) = node
+                        .default
+                        .as_ref()
+                        .filter(|_| value.is_null() && !node.nullable)
                     {
                         *value = budget.take(name, default)?;
                     }
@@ -116,7 +144,8 @@ impl Node {
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
-                    list.iter_mut().try_for_each(|value| items.fill_defaults(value, budget))?;
+                    list.iter_mut()
+                        .try_for_each(|value| items.fill_defaults(value, budget))?;
                 }
             }
             _ => {}

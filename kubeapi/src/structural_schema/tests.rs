@@ -51,13 +51,21 @@ fn expect(cases: Vec<(Value, Vec<Cause>)>) {
         if fields.get("size").is_none() {
             fields["size"] = 1.into();
         }
-        assert_eq!(schema().check(&json!({"spec": fields})).unwrap(), expected, "{fields}");
+        assert_eq!(
+            schema().check(&json!({"spec": fields})).unwrap(),
+            expected,
+            "{fields}"
+        );
     }
 }
 
 fn invalid(field: &str, value: Value, why: &str) -> Vec<Cause> {
     let field = format!("spec.{field}");
-    vec![Cause::invalid(field.as_str(), &value, &format!("{field} in body {why}"))]
+    vec![Cause::invalid(
+        field.as_str(),
+        &value,
+        &format!("{field} in body {why}"),
+    )]
 }
 
 fn of_type(field: &str, found: &str, expected: &str) -> Vec<Cause> {
@@ -74,41 +82,105 @@ fn values_have_their_types() {
         (json!({"size": 1.5}), of_type("size", "number", "integer")),
         (json!({"size": null}), of_type("size", "null", "integer")),
         (json!({"size": 1.0, "step": 2, "port": "web"}), vec![]),
-        (json!({"port": true}), of_type("port", "boolean", "integer,string")),
+        (
+            json!({"port": true}),
+            of_type("port", "boolean", "integer,string"),
+        ),
         (json!({"list": {}}), of_type("list", "object", "array")),
-        (json!({"list": [{"on": 1}]}), of_type("list[0].on", "integer", "boolean")),
-        (json!({"labels": {"a": 1}}), of_type("labels.a", "integer", "string")),
-        (json!({"when": "today"}), of_type("when", "today", "date-time")),
-        (json!({"when": "2025-01-01T00:00:00Z", "maybe": null}), vec![]),
+        (
+            json!({"list": [{"on": 1}]}),
+            of_type("list[0].on", "integer", "boolean"),
+        ),
+        (
+            json!({"labels": {"a": 1}}),
+            of_type("labels.a", "integer", "string"),
+        ),
+        (
+            json!({"when": "today"}),
+            of_type("when", "today", "date-time"),
+        ),
+        (
+            json!({"when": "2025-01-01T00:00:00Z", "maybe": null}),
+            vec![],
+        ),
     ]);
 }
 
 #[test]
 fn values_keep_to_their_rules() {
     expect(vec![
-        (json!({"size": 0}), invalid("size", json!(0), "should be greater than or equal to 1")),
-        (json!({"size": 10}), invalid("size", json!(10), "should be less than or equal to 9")),
-        (json!({"step": 0}), invalid("step", json!(0), "should be greater than 0")),
-        (json!({"step": 0.75}), invalid("step", json!(0.75), "should be a multiple of 0.5")),
-        (json!({"name": "a"}), invalid("name", json!("a"), "should be at least 2 chars long")),
-        (json!({"name": "A1"}), invalid("name", json!("A1"), "should match '^[a-z]+$'")),
-        (json!({"name": "abcde"}), vec![Cause::too_long("spec.name", 4)]),
-        (json!({"labels": {}}), invalid("labels", json!({}), "should have at least 1 properties")),
-        (json!({"list": []}), invalid("list", json!([]), "should have at least 1 items")),
-        (json!({"list": [{}, {}, {}]}), vec![Cause::too_many("spec.list", 3, 2)]),
-        (json!({"color": "blue"}), vec![Cause::unsupported("spec.color", &json!("blue"), &["red", "green"])]),
-        (json!({"set": ["a", "b", "a"]}), vec![Cause::duplicate("spec.set[2]", "a")]),
+        (
+            json!({"size": 0}),
+            invalid("size", json!(0), "should be greater than or equal to 1"),
+        ),
+        (
+            json!({"size": 10}),
+            invalid("size", json!(10), "should be less than or equal to 9"),
+        ),
+        (
+            json!({"step": 0}),
+            invalid("step", json!(0), "should be greater than 0"),
+        ),
+        (
+            json!({"step": 0.75}),
+            invalid("step", json!(0.75), "should be a multiple of 0.5"),
+        ),
+        (
+            json!({"name": "a"}),
+            invalid("name", json!("a"), "should be at least 2 chars long"),
+        ),
+        (
+            json!({"name": "A1"}),
+            invalid("name", json!("A1"), "should match '^[a-z]+$'"),
+        ),
+        (
+            json!({"name": "abcde"}),
+            vec![Cause::too_long("spec.name", 4)],
+        ),
+        (
+            json!({"labels": {}}),
+            invalid("labels", json!({}), "should have at least 1 properties"),
+        ),
+        (
+            json!({"list": []}),
+            invalid("list", json!([]), "should have at least 1 items"),
+        ),
+        (
+            json!({"list": [{}, {}, {}]}),
+            vec![Cause::too_many("spec.list", 3, 2)],
+        ),
+        (
+            json!({"color": "blue"}),
+            vec![Cause::unsupported(
+                "spec.color",
+                &json!("blue"),
+                &["red", "green"],
+            )],
+        ),
+        (
+            json!({"set": ["a", "b", "a"]}),
+            vec![Cause::duplicate("spec.set[2]", "a")],
+        ),
         (
             json!({"keyed": [{"name": "a"}, {"name": "a"}]}),
-            vec![Cause::duplicate_value("spec.keyed[1]", &json!({"name": "a"}))],
+            vec![Cause::duplicate_value(
+                "spec.keyed[1]",
+                &json!({"name": "a"}),
+            )],
         ),
         (
             json!({"template": {"apiVersion": "v1"}}),
             vec![Cause::required("spec.template.kind", "must not be empty")],
         ),
     ]);
-    assert_eq!(schema().check(&json!({})).unwrap(), [Cause::required("spec", "")]);
-    assert_eq!(schema().check(&json!({"spec": {}})).unwrap(), [Cause::required("spec.size", "")]);
+    assert_eq!(
+        schema().check(&json!({})).unwrap(),
+        [Cause::required("spec", "")]
+    );
+    assert_eq!(
+        schema().check(&json!({"spec": {}})).unwrap(),
+        [Cause::required("spec.size", "")]
+    );
 }
 
 #[test]
@@ -119,17 +191,30 @@ fn alternatives_are_weighed() {
         let why = format!("{field} in body should be greater than or equal to 10");
         Cause::invalid(field, &json!(5), &why)
     };
-    let most = Cause::invalid("spec.all", &json!(5), "spec.all in body should be less than or equal to 1");
+    let most = Cause::invalid(
+        "spec.all",
+        &json!(5),
+        "spec.all in body should be less than or equal to 1",
+    );
     expect(vec![
         (json!({"one": {"a": "1"}, "any": 0, "not": 4}), vec![]),
-        (json!({"one": {"a": "1", "b": "1"}}), vec![composed(&format!("{one} Found 2 valid alternatives"))]),
+        (
+            json!({"one": {"a": "1", "b": "1"}}),
+            vec![composed(&format!("{one} Found 2 valid alternatives"))],
+        ),
         (
             json!({"one": {}}),
-            vec![Cause::required("spec.one.a", ""), composed(&format!("{one} Found none valid"))],
+            vec![
+                Cause::required("spec.one.a", ""),
+                composed(&format!("{one} Found none valid")),
+            ],
         ),
         (
             json!({"any": 5}),
-            vec![least("spec.any"), composed("\"spec.any\" must validate at least one schema (anyOf)")],
+            vec![
+                least("spec.any"),
+                composed("\"spec.any\" must validate at least one schema (anyOf)"),
+            ],
         ),
         (
             json!({"all": 5}),
@@ -139,7 +224,10 @@ fn alternatives_are_weighed() {
                 composed("\"spec.all\" must validate all the schemas (allOf). None validated"),
             ],
         ),
-        (json!({"not": 5}), vec![composed("\"spec.not\" must not validate the schema (not)")]),
+        (
+            json!({"not": 5}),
+            vec![composed("\"spec.not\" must not validate the schema (not)")],
+        ),
     ]);
 }
 
@@ -178,7 +266,10 @@ fn unknown_fields_are_pruned_at_every_level() {
 fn defaults_stand_where_their_object_is() {
     let cases = [
         (json!({}), json!({})),
-        (json!({"spec": {"size": 1}}), json!({"spec": {"size": 1, "color": "red"}})),
+        (
+            json!({"spec": {"size": 1}}),
+            json!({"spec": {"size": 1, "color": "red"}}),
+        ),
         (
             json!({"spec": {"color": "green", "list": [{}, {"on": true}]}}),
             json!({"spec": {"color": "green", "list": [{"on": false}, {"on": true}]}}),
@@ -198,6 +289,8 @@ fn defaults_stand_where_their_object_is() {
 #[test]
 fn an_answer_has_an_end() {
     let list: Vec<_> = (0..5000).map(|_| json!(1)).collect();
-    let causes = schema().check(&json!({"spec": {"size": 1, "set": list}})).unwrap();
+    let causes = schema()
+        .check(&json!({"spec": {"size": 1, "set": list}}))
+        .unwrap();
     assert_eq!(causes.len(), 500);
 }

@@ -11,12 +11,24 @@ pub(super) fn decl(schema: &Value, is_object: bool) -> Option<Decl> {
     if flag("x-kubernetes-int-or-string") {
         return Some(Decl::Dyn);
     }
-    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let format = schema
+        .get("format")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     Some(match schema.get("type").and_then(Value::as_str)? {
-        "array" => Decl::list(decl(schema.get("items")?, flag_in(schema.get("items")?, EMBEDDED))?),
+        "array" => Decl::list(decl(
+            schema.get("items")?,
+            flag_in(schema.get("items")?, EMBEDDED),
+        )?),
         "object" => {
-            if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
-                return Some(Decl::map(Decl::String, decl(values, flag_in(values, EMBEDDED))?));
+            if let Some(values) = schema
+                .get("additionalProperties")
+                .filter(|values| values.is_object())
+            {
+                return Some(Decl::map(
+                    Decl::String,
+                    decl(values, flag_in(values, EMBEDDED))?,
+                ));
             }
             object(schema, is_object || flag(EMBEDDED))
         }
@@ -40,7 +52,11 @@ fn flag_in(schema: &Value, name: &str) -> bool {
 }
 
 fn object(schema: &Value, is_object: bool) -> Decl {
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let properties = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
     let known = properties.filter_map(|(name, field)| {
         let is_own = !(is_object && is_type_meta(name));
         let decl = decl(field, false).filter(|_| is_own)?;
@@ -49,7 +65,10 @@ fn object(schema: &Value, is_object: bool) -> Decl {
     let meta = [
         ("apiVersion", Decl::String),
         ("kind", Decl::String),
-        ("metadata", Decl::object([("name", Decl::String), ("generateName", Decl::String)])),
+        (
+            "metadata",
+            Decl::object([("name", Decl::String), ("generateName", Decl::String)]),
+        ),
     ];
     let meta = meta.into_iter().filter(|_| is_object);
     Decl::object(known.chain(meta))

@@ -51,11 +51,18 @@ pub(super) const CRON_JOB: Printer = Printer {
         wide("Selector"),
     ],
     cells: |object, now| {
-        let suspended = object.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
-        let last = object.pointer("/status/lastScheduleTime").filter(|time| !time.is_null());
+        let suspended = object
+            .pointer("/spec/suspend")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        let last = object
+            .pointer("/status/lastScheduleTime")
+            .filter(|time| !time.is_null());
         let last = last.map_or_else(|| "<none>".to_owned(), |time| age::since(Some(time), now));
-        let [containers, images] =
-            names_and_images(items(object, "/spec/jobTemplate/spec/template/spec/containers"));
+        let [containers, images] = names_and_images(items(
+            object,
+            "/spec/jobTemplate/spec/template/spec/containers",
+        ));
         vec![
             name(object),
             text_or_empty(object, "/spec/schedule").into(),
@@ -77,7 +84,9 @@ fn status(job: &Value) -> &'static str {
             text(condition, "/type") == Some(wanted) && text(condition, "/status") == Some("True")
         })
     };
-    let named = ["Complete", "Failed"].into_iter().find(|wanted| holds(wanted));
+    let named = ["Complete", "Failed"]
+        .into_iter()
+        .find(|wanted| holds(wanted));
     match named {
         Some(named) => named,
         None if is_deleting(job) => "Terminating",

@@ -13,7 +13,11 @@ use crate::object::{items, text_or_empty};
 pub(super) const NAMESPACE: Printer = Printer {
     columns: &[NAME, shown("Status"), AGE],
     cells: |object, now| {
-        vec![name(object), text_or_empty(object, "/status/phase").into(), since_creation(object, now)]
+        vec![
+            name(object),
+            text_or_empty(object, "/status/phase").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -29,21 +33,34 @@ pub(super) const SECRET: Printer = Printer {
     columns: &[NAME, shown("Type"), shown("Data"), AGE],
     cells: |object, now| {
         let type_ = text_or_empty(object, "/type").into();
-        vec![name(object), type_, size(object, "data").into(), since_creation(object, now)]
+        vec![
+            name(object),
+            type_,
+            size(object, "data").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const SERVICE_ACCOUNT: Printer = Printer {
     columns: &[NAME, shown("Secrets"), AGE],
     cells: |object, now| {
-        vec![name(object), items(object, "/secrets").len().into(), since_creation(object, now)]
+        vec![
+            name(object),
+            items(object, "/secrets").len().into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const RUNTIME_CLASS: Printer = Printer {
     columns: &[NAME, shown("Handler"), AGE],
     cells: |object, now| {
-        vec![name(object), text_or_empty(object, "/handler").into(), since_creation(object, now)]
+        vec![
+            name(object),
+            text_or_empty(object, "/handler").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -57,26 +74,41 @@ pub(super) const LEASE: Printer = Printer {
 
 pub(super) const DEFINITION: Printer = Printer {
     columns: &[NAME, ("Created At", "date", "", 0)],
-    cells: |object, _| vec![name(object), text_or_empty(object, "/metadata/creationTimestamp").into()],
+    cells: |object, _| {
+        vec![
+            name(object),
+            text_or_empty(object, "/metadata/creationTimestamp").into(),
+        ]
+    },
 };
 
 pub(super) const COMPONENT_STATUS: Printer = Printer {
     columns: &[NAME, shown("Status"), shown("Message"), shown("Error")],
     cells: |object, _| {
         let conditions = items(object, "/conditions");
-        let healthy = conditions.iter().find(|condition| text_or_empty(condition, "/type") == "Healthy");
+        let healthy = conditions
+            .iter()
+            .find(|condition| text_or_empty(condition, "/type") == "Healthy");
         let text = |pointer| healthy.map_or("", |condition| text_or_empty(condition, pointer));
         let status = match healthy {
             Some(_) if text("/status") == "True" => "Healthy",
             Some(_) => "Unhealthy",
             None => "Unknown",
         };
-        vec![name(object), status.into(), text("/message").into(), text("/error").into()]
+        vec![
+            name(object),
+            status.into(),
+            text("/message").into(),
+            text("/error").into(),
+        ]
     },
 };
 
 /// The printer of both event kinds, whose fields have different names.
-pub(super) const EVENT: Printer = Printer { columns: EVENT_COLUMNS, cells: event };
+pub(super) const EVENT: Printer = Printer {
+    columns: EVENT_COLUMNS,
+    cells: event,
+};
 
 const EVENT_COLUMNS: &[Column] = &[
     shown("Last Seen"),
@@ -102,7 +134,10 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         .unwrap_or_default();
     let (last, count) = match object.get("series").filter(|series| series.is_object()) {
         Some(series) => {
-            let count = series.get("count").and_then(Value::as_i64).unwrap_or_default();
+            let count = series
+                .get("count")
+                .and_then(Value::as_i64)
+                .unwrap_or_default();
             (age::since(series.get("lastObservedTime"), now), count)
         }
         // Events of the newer kind happened once unless they have a count.
@@ -138,9 +173,16 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
 fn source(event: &Value) -> String {
     let first_of = |pointers: &[&str]| {
         let mut texts = pointers.iter().map(|pointer| text_or_empty(event, pointer));
-        texts.find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+        texts
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
+            .to_owned()
     };
-    let component = first_of(&["/source/component", "/reportingComponent", "/reportingController"]);
+    let component = first_of(&[
+        "/source/component",
+        "/reportingComponent",
+        "/reportingController",
+    ]);
     match first_of(&["/source/host", "/reportingInstance"]).as_str() {
         "" => component,
         host => format!("{component}, {host}"),
@@ -148,5 +190,8 @@ fn source(event: &Value) -> String {
 }
 
 fn size(object: &Value, field: &str) -> usize {
-    object.get(field).and_then(Value::as_object).map_or(0, Map::len)
+    object
+        .get(field)
+        .and_then(Value::as_object)
+        .map_or(0, Map::len)
 }

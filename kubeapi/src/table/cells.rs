@@ -24,23 +24,38 @@ pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, instead: &'a str) ->
 
 /// Returns `k=v,k=v` in the order of the keys.
 pub(super) fn pairs(map: Option<&Value>) -> String {
-    let mut pairs: Vec<_> = map.and_then(Value::as_object).into_iter().flatten().collect();
+    let mut pairs: Vec<_> = map
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .collect();
     pairs.sort_by_key(|(key, _)| *key);
-    let pairs: Vec<_> =
-        pairs.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    if pairs.is_empty() {
+        "<none>".to_owned()
+    } else {
+        pairs.join(",")
+    }
 }
 
 /// Returns a label selector as text: `a=b,c in (d,e),f,!g`.
 pub(super) fn selector(selector: Option<&Value>) -> String {
-    let Some(selector) = selector else { return "<none>".to_owned() };
+    let Some(selector) = selector else {
+        return "<none>".to_owned();
+    };
     let mut parts = match pairs(selector.get("matchLabels")) {
         none if none == "<none>" => Vec::new(),
         pairs => vec![pairs],
     };
     for requirement in items(selector, "/matchExpressions") {
         let key = text_or_empty(requirement, "/key");
-        let values: Vec<_> = items(requirement, "/values").iter().filter_map(Value::as_str).collect();
+        let values: Vec<_> = items(requirement, "/values")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         let values = values.join(",");
         parts.push(match text_or_empty(requirement, "/operator") {
             "In" => format!("{key} in ({values})"),
@@ -49,5 +64,9 @@ pub(super) fn selector(selector: Option<&Value>) -> String {
             _ => key.to_owned(),
         });
     }
-    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
+    if parts.is_empty() {
+        "<none>".to_owned()
+    } else {
+        parts.join(",")
+    }
 }

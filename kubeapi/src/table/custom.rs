@@ -28,18 +28,24 @@ pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -
 
 /// Returns a cell, which is empty if the value is absent or not of the column's type; kubectl prints `<none>`.
 fn cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value {
-    let Some(value) = json_path::first(&column.json_path, object).filter(|value| !value.is_null()) else {
+    let Some(value) = json_path::first(&column.json_path, object).filter(|value| !value.is_null())
+    else {
         return Value::Null;
     };
     match (column.type_.as_str(), value) {
         ("date", Value::String(_)) => age::since(Some(value), now).into(),
-        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => {
-            value.clone()
-        }
+        ("string", Value::String(_))
+        | ("boolean", Value::Bool(_))
+        | ("number", Value::Number(_)) => value.clone(),
         ("string", other) => other.to_string().into(),
         ("integer", Value::Number(number)) => {
-            #[allow(clippy::cast_possible_truncation, reason = "the column says that it is whole")]
-            let whole = number.as_i64().or_else(|| number.as_f64().map(|number| number as i64));
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "the column says that it is whole"
+            )]
+            let whole = number
+                .as_i64()
+                .or_else(|| number.as_f64().map(|number| number as i64));
             whole.into()
         }
         _ => Value::Null,

@@ -21,7 +21,11 @@ pub(super) const CLAIM: Printer = Printer {
         if !items(object, "/status/reservedFor").is_empty() {
             state.push("reserved");
         }
-        vec![name(object), state.join(",").into(), since_creation(object, now)]
+        vec![
+            name(object),
+            state.join(",").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -39,5 +43,7 @@ pub(super) const SLICE: Printer = Printer {
 };
 
 /// The printer of claim templates and device classes, which show name and age only.
-pub(super) const NAME_AND_AGE: Printer =
-    Printer { columns: &[NAME, AGE], cells: |object, now| vec![name(object), since_creation(object, now)] };
+pub(super) const NAME_AND_AGE: Printer = Printer {
+    columns: &[NAME, AGE],
+    cells: |object, now| vec![name(object), since_creation(object, now)],
+};

@@ -26,7 +26,12 @@ pub(super) fn is_readable(path: &str) -> bool {
 }
 
 fn walk<'a>(steps: &[Step], start: Vec<&'a Value>) -> Vec<&'a Value> {
-    steps.iter().fold(start, |values, step| values.into_iter().flat_map(|value| take(step, value)).collect())
+    steps.iter().fold(start, |values, step| {
+        values
+            .into_iter()
+            .flat_map(|value| take(step, value))
+            .collect()
+    })
 }
 
 fn take<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
@@ -35,8 +40,15 @@ fn take<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
         Step::Index(index) => {
             let list = value.as_array().map_or(&[][..], Vec::as_slice);
             let back = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
-            let place = if *index < 0 { list.len().checked_sub(back) } else { Some(back) };
-            place.and_then(|place| list.get(place)).into_iter().collect()
+            let place = if *index < 0 {
+                list.len().checked_sub(back)
+            } else {
+                Some(back)
+            };
+            place
+                .and_then(|place| list.get(place))
+                .into_iter()
+                .collect()
         }
         Step::All => match value {
             Value::Array(list) => list.iter().collect(),
@@ -45,7 +57,9 @@ fn take<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
         },
         Step::Where(path, wanted) => {
             let list = value.as_array().map_or(&[][..], Vec::as_slice);
-            list.iter().filter(|item| walk(path, vec![item]).first() == Some(&wanted)).collect()
+            list.iter()
+                .filter(|item| walk(path, vec![item]).first() == Some(&wanted))
+                .collect()
         }
     }
 }
@@ -53,7 +67,10 @@ fn take<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
 fn parse(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let path = path.trim();
-    let mut rest = path.strip_prefix('{').and_then(|path| path.strip_suffix('}')).unwrap_or(path);
+    let mut rest = path
+        .strip_prefix('{')
+        .and_then(|path| path.strip_suffix('}'))
+        .unwrap_or(path);
     rest = rest.strip_prefix('$').unwrap_or(rest);
     while !rest.is_empty() {
         let (step, after) = match rest.strip_prefix('[') {
@@ -101,7 +118,11 @@ fn field(text: &str) -> Option<(Step, &str)> {
 }
 
 fn step(name: String) -> Step {
-    if name == "*" { Step::All } else { Step::Field(name) }
+    if name == "*" {
+        Step::All
+    } else {
+        Step::Field(name)
+    }
 }
 
 fn bracket(text: &str) -> Option<Step> {
@@ -109,7 +130,10 @@ fn bracket(text: &str) -> Option<Step> {
     if text == "*" {
         return Some(Step::All);
     }
-    if let Some(condition) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
+    if let Some(condition) = text
+        .strip_prefix("?(")
+        .and_then(|text| text.strip_suffix(')'))
+    {
         let (path, value) = condition.split_once("==")?;
         let path = parse(path.trim().strip_prefix('@')?)?;
         return Some(Step::Where(path, literal(value.trim())?));
@@ -126,7 +150,9 @@ fn literal(text: &str) -> Option<Value> {
             return text.strip_suffix(quote).map(Value::from);
         }
     }
-    serde_json::from_str(text).ok().filter(|value: &Value| !value.is_object() && !value.is_array())
+    serde_json::from_str(text)
+        .ok()
+        .filter(|value: &Value| !value.is_object() && !value.is_array())
 }
 
 #[cfg(test)]
@@ -151,11 +177,26 @@ mod tests {
             (".spec.nodes[*]", Some(json!("a"))),
             (".spec.nodes", Some(json!(["a", "b"]))),
             (".spec['replicas']", Some(json!(3))),
-            (r".metadata.annotations.example\.com/x", Some(json!("dotted"))),
-            (".metadata.annotations['example.com/x']", Some(json!("dotted"))),
-            (r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True"))),
-            (r#".status.conditions[?(@.type == 'Other')].status"#, Some(json!("False"))),
-            (r#".status.conditions[?(@.n==1)].type"#, Some(json!("Ready"))),
+            (
+                r".metadata.annotations.example\.com/x",
+                Some(json!("dotted")),
+            ),
+            (
+                ".metadata.annotations['example.com/x']",
+                Some(json!("dotted")),
+            ),
+            (
+                r#".status.conditions[?(@.type=="Ready")].status"#,
+                Some(json!("True")),
+            ),
+            (
+                r#".status.conditions[?(@.type == 'Other')].status"#,
+                Some(json!("False")),
+            ),
+            (
+                r#".status.conditions[?(@.n==1)].type"#,
+                Some(json!("Ready")),
+            ),
             (r#".status.conditions[?(@.type=="None")].status"#, None),
             (".spec.absent.deeper", None),
             (".spec.nodes[7]", None),

@@ -71,7 +71,10 @@ pub(crate) fn table(
         Some(printer) => (printer.cells)(object, now),
         None => custom::cells(&kind.columns, object, now),
     };
-    let rows = objects.iter().map(|object| row(kind, object, cells(object), include)).collect();
+    let rows = objects
+        .iter()
+        .map(|object| row(kind, object, cells(object), include))
+        .collect();
     let columns = match (with_columns, printer) {
         (false, _) => Value::Null,
         (true, Some(printer)) => printer.columns.iter().map(definition).collect(),
@@ -140,7 +143,9 @@ fn printer(kind: &Kind) -> Option<&'static Printer> {
         B::ValidatingAdmissionPolicyBinding | B::MutatingAdmissionPolicyBinding => {
             &registration::POLICY_BINDING
         }
-        B::ValidatingWebhookConfiguration | B::MutatingWebhookConfiguration => &registration::WEBHOOKS,
+        B::ValidatingWebhookConfiguration | B::MutatingWebhookConfiguration => {
+            &registration::WEBHOOKS
+        }
         B::ApiService => &registration::API_SERVICE,
         B::FlowSchema => &registration::FLOW_SCHEMA,
         B::PriorityLevelConfiguration => &registration::PRIORITY_LEVEL,
@@ -156,8 +161,11 @@ fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: IncludeObject) -
     row.insert("cells".into(), Value::Array(cells));
     match text_or_empty(object, "/status/phase") {
         phase @ ("Succeeded" | "Failed") if kind.is(Builtin::Pod) => {
-            let message =
-                if phase == "Failed" { "The pod failed." } else { "The pod has completed successfully." };
+            let message = if phase == "Failed" {
+                "The pod failed."
+            } else {
+                "The pod has completed successfully."
+            };
             let condition =
                 json!({"type": "Completed", "status": "True", "reason": phase, "message": message});
             row.insert("conditions".into(), json!([condition]));

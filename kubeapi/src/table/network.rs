@@ -27,16 +27,32 @@ pub(super) const SERVICE: Printer = Printer {
 
 pub(super) const ENDPOINTS: Printer = Printer {
     columns: &[NAME, shown("Endpoints"), AGE],
-    cells: |object, now| vec![name(object), endpoints(object).into(), since_creation(object, now)],
+    cells: |object, now| {
+        vec![
+            name(object),
+            endpoints(object).into(),
+            since_creation(object, now),
+        ]
+    },
 };
 
 pub(super) const ENDPOINT_SLICE: Printer = Printer {
-    columns: &[NAME, shown("AddressType"), shown("Ports"), shown("Endpoints"), AGE],
+    columns: &[
+        NAME,
+        shown("AddressType"),
+        shown("Ports"),
+        shown("Endpoints"),
+        AGE,
+    ],
     cells: |object, now| {
         let ports = items(object, "/ports").iter().map(|port| {
-            port.get("port").and_then(Value::as_i64).map_or_else(|| "*".to_owned(), |port| port.to_string())
+            port.get("port")
+                .and_then(Value::as_i64)
+                .map_or_else(|| "*".to_owned(), |port| port.to_string())
         });
-        let addresses = items(object, "/endpoints").iter().flat_map(|endpoint| items(endpoint, "/addresses"));
+        let addresses = items(object, "/endpoints")
+            .iter()
+            .flat_map(|endpoint| items(endpoint, "/addresses"));
         let addresses = addresses.map(|address| address.as_str().unwrap_or_default().to_owned());
         vec![
             name(object),
@@ -49,13 +65,23 @@ pub(super) const ENDPOINT_SLICE: Printer = Printer {
 };
 
 pub(super) const INGRESS: Printer = Printer {
-    columns: &[NAME, shown("Class"), shown("Hosts"), shown("Address"), shown("Ports"), AGE],
+    columns: &[
+        NAME,
+        shown("Class"),
+        shown("Hosts"),
+        shown("Address"),
+        shown("Ports"),
+        AGE,
+    ],
     cells: |object, now| {
-        let hosts = items(object, "/spec/rules").iter().map(|rule| text_or_empty(rule, "/host"));
+        let hosts = items(object, "/spec/rules")
+            .iter()
+            .map(|rule| text_or_empty(rule, "/host"));
         let hosts = hosts.filter(|host| !host.is_empty()).map(str::to_owned);
         let points = items(object, "/status/loadBalancer/ingress").iter();
-        let addresses: Vec<_> =
-            points.filter_map(|point| text(point, "/ip").or_else(|| text(point, "/hostname"))).collect();
+        let addresses: Vec<_> = points
+            .filter_map(|point| text(point, "/ip").or_else(|| text(point, "/hostname")))
+            .collect();
         let has_tls = !items(object, "/spec/tls").is_empty();
         vec![
             name(object),
@@ -71,8 +97,15 @@ pub(super) const INGRESS: Printer = Printer {
 pub(super) const SERVICE_CIDR: Printer = Printer {
     columns: &[NAME, shown("CIDRs"), AGE],
     cells: |object, now| {
-        let ranges: Vec<_> = items(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
-        vec![name(object), ranges.join(",").into(), since_creation(object, now)]
+        let ranges: Vec<_> = items(object, "/spec/cidrs")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        vec![
+            name(object),
+            ranges.join(",").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -86,7 +119,14 @@ pub(super) const IP_ADDRESS: Printer = Printer {
         };
         let place = [holder.as_str(), of("namespace"), of("name")];
         let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
-        vec![name(object), if place.is_empty() { "<none>".into() } else { place.join("/").into() }]
+        vec![
+            name(object),
+            if place.is_empty() {
+                "<none>".into()
+            } else {
+                place.join("/").into()
+            },
+        ]
     },
 };
 
@@ -99,14 +139,23 @@ pub(super) const INGRESS_CLASS: Printer = Printer {
             (kind, "") => format!("{kind}/{}", of("/spec/parameters/name")),
             (kind, group) => format!("{kind}.{group}/{}", of("/spec/parameters/name")),
         };
-        vec![name(object), of("/spec/controller").into(), parameters.into(), since_creation(object, now)]
+        vec![
+            name(object),
+            of("/spec/controller").into(),
+            parameters.into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const POLICY: Printer = Printer {
     columns: &[NAME, shown("Pod-Selector"), AGE],
     cells: |object, now| {
-        vec![name(object), selector(object.pointer("/spec/podSelector")).into(), since_creation(object, now)]
+        vec![
+            name(object),
+            selector(object.pointer("/spec/podSelector")).into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -125,14 +174,25 @@ fn service(object: &Value, now: Timestamp) -> Vec<Value> {
 fn external_ip(service: &Value) -> String {
     let texts = |pointer| items(service, pointer).iter().filter_map(Value::as_str);
     let ingress = items(service, "/status/loadBalancer/ingress").iter();
-    let ingress = ingress.filter_map(|point| text(point, "/ip").or_else(|| text(point, "/hostname")));
+    let ingress =
+        ingress.filter_map(|point| text(point, "/ip").or_else(|| text(point, "/hostname")));
     let (addresses, none): (Vec<_>, _) = match text_or_empty(service, "/spec/type") {
         "ClusterIP" | "NodePort" => (texts("/spec/externalIPs").collect(), "<none>"),
-        "LoadBalancer" => (ingress.chain(texts("/spec/externalIPs")).collect(), "<pending>"),
-        "ExternalName" => (text(service, "/spec/externalName").into_iter().collect(), ""),
+        "LoadBalancer" => (
+            ingress.chain(texts("/spec/externalIPs")).collect(),
+            "<pending>",
+        ),
+        "ExternalName" => (
+            text(service, "/spec/externalName").into_iter().collect(),
+            "",
+        ),
         _ => (Vec::new(), "<unknown>"),
     };
-    if addresses.is_empty() { none.to_owned() } else { addresses.join(",") }
+    if addresses.is_empty() {
+        none.to_owned()
+    } else {
+        addresses.join(",")
+    }
 }
 
 fn ports(service: &Value) -> String {
@@ -145,26 +205,42 @@ fn ports(service: &Value) -> String {
         }
     };
     let ports: Vec<_> = items(service, "/spec/ports").iter().map(port).collect();
-    if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") }
+    if ports.is_empty() {
+        "<none>".to_owned()
+    } else {
+        ports.join(",")
+    }
 }
 
 /// Returns each ready address with each port.
 fn endpoints(object: &Value) -> String {
     let subset = |subset: &Value| -> Vec<String> {
-        let addresses = || items(subset, "/addresses").iter().map(|address| text_or_empty(address, "/ip"));
-        let ports =
-            items(subset, "/ports").iter().filter_map(|port| port.get("port").and_then(Value::as_i64));
+        let addresses = || {
+            items(subset, "/addresses")
+                .iter()
+                .map(|address| text_or_empty(address, "/ip"))
+        };
+        let ports = items(subset, "/ports")
+            .iter()
+            .filter_map(|port| port.get("port").and_then(Value::as_i64));
         let ports: Vec<_> = ports.collect();
         if ports.is_empty() {
             return addresses().map(str::to_owned).collect();
         }
-        ports.iter().flat_map(|port| addresses().map(move |address| joined(address, *port))).collect()
+        ports
+            .iter()
+            .flat_map(|port| addresses().map(move |address| joined(address, *port)))
+            .collect()
     };
     some_of(items(object, "/subsets").iter().flat_map(subset), "<none>")
 }
 
 fn joined(address: &str, port: i64) -> String {
-    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+    if address.contains(':') {
+        format!("[{address}]:{port}")
+    } else {
+        format!("{address}:{port}")
+    }
 }
 
 /// Returns the first few, and how many more there are.
@@ -173,7 +249,11 @@ fn some_of(all: impl Iterator<Item = String>, none: &str) -> String {
     match (all.is_empty(), all.get(..MAX_SHOWN_ENDPOINTS)) {
         (true, _) => none.to_owned(),
         (_, Some(few)) if all.len() > MAX_SHOWN_ENDPOINTS => {
-            format!("{} + {} more...", few.join(","), all.len() - MAX_SHOWN_ENDPOINTS)
+            format!(
+                "{} + {} more...",
+                few.join(","),
+                all.len() - MAX_SHOWN_ENDPOINTS
+            )
         }
         _ => all.join(","),
     }

@@ -38,7 +38,12 @@ fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
         address(node, "ExternalIP").into(),
         text_or(node, "/status/nodeInfo/osImage", "<unknown>").into(),
         text_or(node, "/status/nodeInfo/kernelVersion", "<unknown>").into(),
-        text_or(node, "/status/nodeInfo/containerRuntimeVersion", "<unknown>").into(),
+        text_or(
+            node,
+            "/status/nodeInfo/containerRuntimeVersion",
+            "<unknown>",
+        )
+        .into(),
     ]
 }
 
@@ -50,20 +55,36 @@ fn status(node: &Value) -> String {
         Some(_) => "NotReady",
         None => "Unknown",
     };
-    let unschedulable = node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);
-    if unschedulable { format!("{status},SchedulingDisabled") } else { status.to_owned() }
+    let unschedulable = node
+        .pointer("/spec/unschedulable")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    if unschedulable {
+        format!("{status},SchedulingDisabled")
+    } else {
+        status.to_owned()
+    }
 }
 
 fn roles(node: &Value) -> String {
     let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
-    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/") {
+    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/")
+    {
         Some(role) => Some(role.to_owned()),
         None if key == "kubernetes.io/role" => value.as_str().map(str::to_owned),
         None => None,
     };
-    let roles: BTreeSet<_> =
-        labels.into_iter().flatten().filter_map(role).filter(|role| !role.is_empty()).collect();
-    if roles.is_empty() { "<none>".to_owned() } else { Vec::from_iter(roles).join(",") }
+    let roles: BTreeSet<_> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(role)
+        .filter(|role| !role.is_empty())
+        .collect();
+    if roles.is_empty() {
+        "<none>".to_owned()
+    } else {
+        Vec::from_iter(roles).join(",")
+    }
 }
 
 fn address<'a>(node: &'a Value, type_: &str) -> &'a str {

@@ -27,8 +27,10 @@ pub(super) const PRINTER: Printer = Printer {
 
 fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let summary = summary(pod);
-    let sidecars =
-        items(pod, "/spec/initContainers").iter().filter(|container| is_sidecar(container)).count();
+    let sidecars = items(pod, "/spec/initContainers")
+        .iter()
+        .filter(|container| is_sidecar(container))
+        .count();
     let total = items(pod, "/spec/containers").len() + sidecars;
     let first_ip = text(pod, "/status/podIPs/0/ip").filter(|ip| !ip.is_empty());
     vec![
@@ -37,7 +39,9 @@ fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         summary.reason.into(),
         summary.restarts.text(now).into(),
         since_creation(pod, now),
-        first_ip.unwrap_or_else(|| text_or(pod, "/status/podIP", "<none>")).into(),
+        first_ip
+            .unwrap_or_else(|| text_or(pod, "/status/podIP", "<none>"))
+            .into(),
         text_or(pod, "/spec/nodeName", "<none>").into(),
         text_or(pod, "/status/nominatedNodeName", "<none>").into(),
         readiness_gates(pod).into(),
@@ -58,14 +62,22 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, container: &Value) {
-        self.count += container.get("restartCount").and_then(Value::as_i64).unwrap_or_default();
-        let finished = text(container, "/lastState/terminated/finishedAt").and_then(|time| time.parse().ok());
+        self.count += container
+            .get("restartCount")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
+        let finished =
+            text(container, "/lastState/terminated/finishedAt").and_then(|time| time.parse().ok());
         self.last = self.last.max(finished);
     }
 
     fn text(&self, now: Timestamp) -> String {
         match self.last.filter(|_| self.count != 0) {
-            Some(last) => format!("{} ({} ago)", self.count, age::human(now.duration_since(last).as_secs())),
+            Some(last) => format!(
+                "{} ({} ago)",
+                self.count,
+                age::human(now.duration_since(last).as_secs())
+            ),
             None => self.count.to_string(),
         }
     }
@@ -101,7 +113,11 @@ fn summary(pod: &Value) -> Summary {
             reason = "Terminating".into();
         }
     }
-    Summary { reason, ready, restarts }
+    Summary {
+        reason,
+        ready,
+        restarts,
+    }
 }
 
 #[derive(Default)]
@@ -116,9 +132,14 @@ struct InitSummary {
 fn init_summary(pod: &Value) -> InitSummary {
     let specs = items(pod, "/spec/initContainers");
     let mut summary = InitSummary::default();
-    for (index, container) in items(pod, "/status/initContainerStatuses").iter().enumerate() {
+    for (index, container) in items(pod, "/status/initContainerStatuses")
+        .iter()
+        .enumerate()
+    {
         let own_name = text_or_empty(container, "/name");
-        let sidecar = specs.iter().any(|spec| text_or_empty(spec, "/name") == own_name && is_sidecar(spec));
+        let sidecar = specs
+            .iter()
+            .any(|spec| text_or_empty(spec, "/name") == own_name && is_sidecar(spec));
         summary.restarts.add(container);
         if sidecar {
             summary.sidecar_restarts.add(container);
@@ -158,7 +179,12 @@ fn containers(pod: &Value, reason: &mut String, mut restarts: Restarts) -> (usiz
     }
     // A container that succeeded does not make the pod completed while others run.
     if reason == "Completed" && ready > 0 {
-        *reason = if has_condition(pod, "Ready") { "Running" } else { "NotReady" }.to_owned();
+        *reason = if has_condition(pod, "Ready") {
+            "Running"
+        } else {
+            "NotReady"
+        }
+        .to_owned();
     }
     (ready, restarts)
 }
@@ -176,7 +202,10 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = gates.iter().filter(|gate| has_condition(pod, text_or_empty(gate, "/conditionType"))).count();
+    let open = gates
+        .iter()
+        .filter(|gate| has_condition(pod, text_or_empty(gate, "/conditionType")))
+        .count();
     format!("{open}/{}", gates.len())
 }
 

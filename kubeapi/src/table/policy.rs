@@ -12,22 +12,40 @@ use crate::object::{items, text_or_empty};
 
 pub(super) const ROLE: Printer = Printer {
     columns: &[NAME, ("Created At", "date", "", 0)],
-    cells: |object, _| vec![name(object), text_or_empty(object, "/metadata/creationTimestamp").into()],
+    cells: |object, _| {
+        vec![
+            name(object),
+            text_or_empty(object, "/metadata/creationTimestamp").into(),
+        ]
+    },
 };
 
 pub(super) const LIMIT_RANGE: Printer = ROLE;
 
-pub(super) const BINDING: Printer = Printer { columns: BINDING_COLUMNS, cells: binding };
+pub(super) const BINDING: Printer = Printer {
+    columns: BINDING_COLUMNS,
+    cells: binding,
+};
 
-const BINDING_COLUMNS: &[Column] =
-    &[NAME, shown("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")];
+const BINDING_COLUMNS: &[Column] = &[
+    NAME,
+    shown("Role"),
+    AGE,
+    wide("Users"),
+    wide("Groups"),
+    wide("ServiceAccounts"),
+];
 
 fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
-    let role =
-        format!("{}/{}", text_or_empty(object, "/roleRef/kind"), text_or_empty(object, "/roleRef/name"));
+    let role = format!(
+        "{}/{}",
+        text_or_empty(object, "/roleRef/kind"),
+        text_or_empty(object, "/roleRef/name")
+    );
     let subjects = |kind: &str| -> String {
-        let subjects =
-            items(object, "/subjects").iter().filter(|subject| text_or_empty(subject, "/kind") == kind);
+        let subjects = items(object, "/subjects")
+            .iter()
+            .filter(|subject| text_or_empty(subject, "/kind") == kind);
         let names = subjects.map(|subject| match text_or_empty(subject, "/namespace") {
             namespace if kind == "ServiceAccount" => {
                 format!("{namespace}/{}", text_or_empty(subject, "/name"))
@@ -47,7 +65,13 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) const DISRUPTION_BUDGET: Printer = Printer {
-    columns: &[NAME, shown("Min Available"), shown("Max Unavailable"), integer("Allowed Disruptions"), AGE],
+    columns: &[
+        NAME,
+        shown("Min Available"),
+        shown("Max Unavailable"),
+        integer("Allowed Disruptions"),
+        AGE,
+    ],
     cells: |object, now| {
         let amount = |field| match object.pointer(field) {
             Some(Value::String(percent)) => percent.clone(),
@@ -58,19 +82,31 @@ pub(super) const DISRUPTION_BUDGET: Printer = Printer {
             name(object),
             amount("/spec/minAvailable").into(),
             amount("/spec/maxUnavailable").into(),
-            object.pointer("/status/disruptionsAllowed").cloned().unwrap_or_else(|| 0.into()),
+            object
+                .pointer("/status/disruptionsAllowed")
+                .cloned()
+                .unwrap_or_else(|| 0.into()),
             since_creation(object, now),
         ]
     },
 };
 
 pub(super) const PRIORITY_CLASS: Printer = Printer {
-    columns: &[NAME, integer("Value"), boolean("Global-Default"), AGE, shown("PreemptionPolicy")],
+    columns: &[
+        NAME,
+        integer("Value"),
+        boolean("Global-Default"),
+        AGE,
+        shown("PreemptionPolicy"),
+    ],
     cells: |object, now| {
         vec![
             name(object),
             object.get("value").cloned().unwrap_or_default(),
-            object.get("globalDefault").cloned().unwrap_or_else(|| false.into()),
+            object
+                .get("globalDefault")
+                .cloned()
+                .unwrap_or_else(|| false.into()),
             since_creation(object, now),
             text_or_empty(object, "/preemptionPolicy").into(),
         ]
@@ -87,13 +123,17 @@ pub(super) const SIGNING_REQUEST: Printer = Printer {
         shown("Condition"),
     ],
     cells: |object, now| {
-        let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
+        let seconds = object
+            .pointer("/spec/expirationSeconds")
+            .and_then(Value::as_i64);
         vec![
             name(object),
             since_creation(object, now),
             text_or(object, "/spec/signerName", "<none>").into(),
             text_or_empty(object, "/spec/username").into(),
-            seconds.map_or_else(|| "<none>".to_owned(), age::human).into(),
+            seconds
+                .map_or_else(|| "<none>".to_owned(), age::human)
+                .into(),
             condition(object).into(),
         ]
     },
@@ -104,8 +144,14 @@ fn condition(request: &Value) -> String {
         .iter()
         .map(|condition| text_or_empty(condition, "/type"))
         .collect();
-    let mut words = ["Approved", "Denied", "Failed"].into_iter().filter(|word| types.contains(word));
+    let mut words = ["Approved", "Denied", "Failed"]
+        .into_iter()
+        .filter(|word| types.contains(word));
     let decided = words.next().unwrap_or("Pending");
     let issued = !text_or_empty(request, "/status/certificate").is_empty();
-    if issued { format!("{decided},Issued") } else { decided.to_owned() }
+    if issued {
+        format!("{decided},Issued")
+    } else {
+        decided.to_owned()
+    }
 }

@@ -9,23 +9,46 @@ use super::{
 use crate::object::{items, text, text_or_empty};
 
 pub(super) const VALIDATING_POLICY: Printer = Printer {
-    columns: &[NAME, ("Validations", "integer", "", 0), shown("ParamKind"), AGE],
+    columns: &[
+        NAME,
+        ("Validations", "integer", "", 0),
+        shown("ParamKind"),
+        AGE,
+    ],
     cells: |object, now| {
         let validations = items(object, "/spec/validations").len();
-        vec![name(object), validations.into(), parameter_kind(object), since_creation(object, now)]
+        vec![
+            name(object),
+            validations.into(),
+            parameter_kind(object),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const MUTATING_POLICY: Printer = Printer {
-    columns: &[NAME, ("Mutations", "integer", "", 0), shown("ParamKind"), AGE],
+    columns: &[
+        NAME,
+        ("Mutations", "integer", "", 0),
+        shown("ParamKind"),
+        AGE,
+    ],
     cells: |object, now| {
         let mutations = items(object, "/spec/mutations").len();
-        vec![name(object), mutations.into(), parameter_kind(object), since_creation(object, now)]
+        vec![
+            name(object),
+            mutations.into(),
+            parameter_kind(object),
+            since_creation(object, now),
+        ]
     },
 };
 
 fn parameter_kind(policy: &Value) -> Value {
-    match (text(policy, "/spec/paramKind/apiVersion"), text(policy, "/spec/paramKind/kind")) {
+    match (
+        text(policy, "/spec/paramKind/apiVersion"),
+        text(policy, "/spec/paramKind/kind"),
+    ) {
         (Some(version), Some(kind)) => format!("{version}/{kind}").into(),
         _ => "<unset>".into(),
     }
@@ -35,20 +58,31 @@ pub(super) const POLICY_BINDING: Printer = Printer {
     columns: &[NAME, shown("PolicyName"), shown("ParamRef"), AGE],
     cells: |object, now| {
         let policy = text_or_empty(object, "/spec/policyName").into();
-        let parameter = match (text(object, "/spec/paramRef/namespace"), text(object, "/spec/paramRef/name"))
-        {
+        let parameter = match (
+            text(object, "/spec/paramRef/namespace"),
+            text(object, "/spec/paramRef/name"),
+        ) {
             (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
             (None, Some(name)) => format!("*/{name}"),
             _ => "<unset>".to_owned(),
         };
-        vec![name(object), policy, parameter.into(), since_creation(object, now)]
+        vec![
+            name(object),
+            policy,
+            parameter.into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const WEBHOOKS: Printer = Printer {
     columns: &[NAME, ("Webhooks", "integer", "", 0), AGE],
     cells: |object, now| {
-        vec![name(object), items(object, "/webhooks").len().into(), since_creation(object, now)]
+        vec![
+            name(object),
+            items(object, "/webhooks").len().into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -56,7 +90,10 @@ pub(super) const API_SERVICE: Printer = Printer {
     columns: &[NAME, shown("Service"), shown("Available"), AGE],
     cells: |object, now| {
         let service = match text(object, "/spec/service/name") {
-            Some(name) => format!("{}/{name}", text_or_empty(object, "/spec/service/namespace")),
+            Some(name) => format!(
+                "{}/{name}",
+                text_or_empty(object, "/spec/service/namespace")
+            ),
             None => "Local".to_owned(),
         };
         let available = items(object, "/status/conditions")
@@ -65,13 +102,24 @@ pub(super) const API_SERVICE: Printer = Printer {
         let available = match available {
             Some(condition) if text_or_empty(condition, "/status") == "True" => "True".to_owned(),
             Some(condition) => {
-                let (status, why) =
-                    (text_or_empty(condition, "/status"), text_or_empty(condition, "/reason"));
-                if why.is_empty() { status.to_owned() } else { format!("{status} ({why})") }
+                let (status, why) = (
+                    text_or_empty(condition, "/status"),
+                    text_or_empty(condition, "/reason"),
+                );
+                if why.is_empty() {
+                    status.to_owned()
+                } else {
+                    format!("{status} ({why})")
+                }
             }
             None => "Unknown".to_owned(),
         };
-        vec![name(object), service.into(), available.into(), since_creation(object, now)]
+        vec![
+            name(object),
+            service.into(),
+            available.into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -85,7 +133,10 @@ pub(super) const FLOW_SCHEMA: Printer = Printer {
         shown("MissingPL"),
     ],
     cells: |object, now| {
-        let precedence = object.pointer("/spec/matchingPrecedence").cloned().unwrap_or_else(|| 0.into());
+        let precedence = object
+            .pointer("/spec/matchingPrecedence")
+            .cloned()
+            .unwrap_or_else(|| 0.into());
         let dangling = items(object, "/status/conditions")
             .iter()
             .find(|condition| text_or_empty(condition, "/type") == "Dangling");
@@ -95,7 +146,9 @@ pub(super) const FLOW_SCHEMA: Printer = Printer {
             precedence,
             text_or(object, "/spec/distinguisherMethod/type", "<none>").into(),
             since_creation(object, now),
-            dangling.map_or("?", |condition| text_or_empty(condition, "/status")).into(),
+            dangling
+                .map_or("?", |condition| text_or_empty(condition, "/status"))
+                .into(),
         ]
     },
 };
@@ -113,7 +166,9 @@ pub(super) const PRIORITY_LEVEL: Printer = Printer {
     cells: |object, now| {
         let number = |field: &str| {
             let value = object.pointer(&format!("/spec/limited/{field}"));
-            value.map_or_else(|| "<none>".to_owned(), Value::to_string).into()
+            value
+                .map_or_else(|| "<none>".to_owned(), Value::to_string)
+                .into()
         };
         vec![
             name(object),

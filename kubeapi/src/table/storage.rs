@@ -61,7 +61,10 @@ pub(super) const CLAIM: Printer = Printer {
         let volume = of("/spec/volumeName");
         let (capacity, granted) = match volume {
             "" => ("", String::new()),
-            _ => (of("/status/capacity/storage"), modes(items(object, "/status/accessModes"))),
+            _ => (
+                of("/status/capacity/storage"),
+                modes(items(object, "/status/accessModes")),
+            ),
         };
         vec![
             name(object),
@@ -87,11 +90,18 @@ pub(super) const CLASS: Printer = Printer {
         AGE,
     ],
     cells: |object, now| {
-        let default =
-            text_or_empty(object, "/metadata/annotations/storageclass.kubernetes.io~1is-default-class");
+        let default = text_or_empty(
+            object,
+            "/metadata/annotations/storageclass.kubernetes.io~1is-default-class",
+        );
         let name = text_or_empty(object, "/metadata/name");
         vec![
-            if default == "true" { format!("{name} (default)") } else { name.to_owned() }.into(),
+            if default == "true" {
+                format!("{name} (default)")
+            } else {
+                name.to_owned()
+            }
+            .into(),
             text_or_empty(object, "/provisioner").into(),
             text_or_empty(object, "/reclaimPolicy").into(),
             text_or_empty(object, "/volumeBindingMode").into(),
@@ -104,12 +114,23 @@ pub(super) const CLASS: Printer = Printer {
 pub(super) const ATTRIBUTES_CLASS: Printer = Printer {
     columns: &[NAME, shown("DriverName"), AGE],
     cells: |object, now| {
-        vec![name(object), text_or_empty(object, "/driverName").into(), since_creation(object, now)]
+        vec![
+            name(object),
+            text_or_empty(object, "/driverName").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const ATTACHMENT: Printer = Printer {
-    columns: &[NAME, shown("Attacher"), shown("PV"), shown("Node"), boolean("Attached"), AGE],
+    columns: &[
+        NAME,
+        shown("Attacher"),
+        shown("PV"),
+        shown("Node"),
+        boolean("Attached"),
+        AGE,
+    ],
     cells: |object, now| {
         vec![
             name(object),
@@ -135,11 +156,20 @@ pub(super) const DRIVER: Printer = Printer {
     ],
     cells: |object, now| {
         let list = |texts: Vec<&str>, none: &str| {
-            if texts.is_empty() { none.to_owned() } else { texts.join(",") }
+            if texts.is_empty() {
+                none.to_owned()
+            } else {
+                texts.join(",")
+            }
         };
         let requests = items(object, "/spec/tokenRequests").iter();
-        let audiences = requests.map(|request| text_or_empty(request, "/audience")).collect();
-        let modes = items(object, "/spec/volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
+        let audiences = requests
+            .map(|request| text_or_empty(request, "/audience"))
+            .collect();
+        let modes = items(object, "/spec/volumeLifecycleModes")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         vec![
             name(object),
             flag(object, "/spec/attachRequired"),
@@ -156,7 +186,11 @@ pub(super) const DRIVER: Printer = Printer {
 pub(super) const NODE: Printer = Printer {
     columns: &[NAME, integer("Drivers"), AGE],
     cells: |object, now| {
-        vec![name(object), items(object, "/spec/drivers").len().into(), since_creation(object, now)]
+        vec![
+            name(object),
+            items(object, "/spec/drivers").len().into(),
+            since_creation(object, now),
+        ]
     },
 };
 
@@ -165,26 +199,41 @@ pub(super) const QUOTA: Printer = Printer {
     cells: |object, now| {
         let hard = object.pointer("/status/hard").and_then(Value::as_object);
         let used = |resource: &str| {
-            let used = object.pointer("/status/used").and_then(|used| used.get(resource));
+            let used = object
+                .pointer("/status/used")
+                .and_then(|used| used.get(resource));
             used.and_then(Value::as_str).unwrap_or("0").to_owned()
         };
         let mut columns = [Vec::new(), Vec::new()];
         let mut resources: Vec<_> = hard.into_iter().flat_map(Map::iter).collect();
         resources.sort_by_key(|(resource, _)| *resource);
         for (resource, amount) in resources {
-            let text = format!("{resource}: {}/{}", used(resource), amount.as_str().unwrap_or_default());
+            let text = format!(
+                "{resource}: {}/{}",
+                used(resource),
+                amount.as_str().unwrap_or_default()
+            );
             let column = usize::from(resource.starts_with("limits."));
             if let Some(column) = columns.get_mut(column) {
                 column.push(text);
             }
         }
         let [requests, limits] = columns.map(|texts| texts.join(", "));
-        vec![name(object), requests.into(), limits.into(), since_creation(object, now)]
+        vec![
+            name(object),
+            requests.into(),
+            limits.into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 fn phase(object: &Value) -> &str {
-    if is_deleting(object) { "Terminating" } else { text_or_empty(object, "/status/phase") }
+    if is_deleting(object) {
+        "Terminating"
+    } else {
+        text_or_empty(object, "/status/phase")
+    }
 }
 
 fn modes(modes: &[Value]) -> String {
@@ -200,5 +249,9 @@ fn modes(modes: &[Value]) -> String {
 }
 
 fn flag(object: &Value, pointer: &str) -> Value {
-    object.pointer(pointer).and_then(Value::as_bool).unwrap_or(false).into()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
+        .into()
 }

@@ -16,15 +16,29 @@ fn now() -> Timestamp {
 fn printed(table: &Value) -> String {
     let column = |column: &Value| {
         let name = column["name"].as_str().unwrap();
-        if column["priority"] == 0 { name.to_owned() } else { format!("[{name}]") }
+        if column["priority"] == 0 {
+            name.to_owned()
+        } else {
+            format!("[{name}]")
+        }
     };
-    let columns: Vec<_> = table["columnDefinitions"].as_array().unwrap().iter().map(column).collect();
+    let columns: Vec<_> = table["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(column)
+        .collect();
     let mut lines = vec![columns.join(" | ")];
     for row in table["rows"].as_array().unwrap() {
         let cells = row["cells"].as_array().unwrap();
         assert_eq!(cells.len(), columns.len());
-        let cells: Vec<_> =
-            cells.iter().map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)).collect();
+        let cells: Vec<_> = cells
+            .iter()
+            .map(|cell| {
+                cell.as_str()
+                    .map_or_else(|| cell.to_string(), str::to_owned)
+            })
+            .collect();
         lines.push(cells.join(" | "));
     }
     lines.join("\n")
@@ -32,8 +46,19 @@ fn printed(table: &Value) -> String {
 
 fn print(plural: &str, objects: &[Value]) -> String {
     let registry = Registry::builtin();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    printed(&table(kind, objects, json!({}), IncludeObject::None, true, now()))
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
+    printed(&table(
+        kind,
+        objects,
+        json!({}),
+        IncludeObject::None,
+        true,
+        now(),
+    ))
 }
 
 fn pod(name: &str, spec: Value, status: Value) -> Value {
@@ -63,7 +88,11 @@ fn waiting(reason: &str) -> Value {
 }
 
 fn with_containers(name: &str, phase: &str, statuses: Value) -> Value {
-    pod(name, one(), json!({"phase": phase, "containerStatuses": statuses}))
+    pod(
+        name,
+        one(),
+        json!({"phase": phase, "containerStatuses": statuses}),
+    )
 }
 
 fn deleted(mut pod: Value) -> Value {
@@ -82,18 +111,38 @@ fn pods() {
     let report = print(
         "pods",
         &[
-            pod("pending", json!({"containers": [{"name": "a"}]}), json!({"phase": "Pending"})),
+            pod(
+                "pending",
+                json!({"containers": [{"name": "a"}]}),
+                json!({"phase": "Pending"}),
+            ),
             pod("running", one(), addresses),
             with_containers("pulling", "Pending", json!([waiting("ImagePullBackOff")])),
             with_containers("succeeded", "Succeeded", json!([done()])),
             with_containers("killed", "Failed", ended(json!({"signal": 9}))),
             with_containers("exited", "Failed", ended(json!({"exitCode": 3}))),
-            pod("evicted", one(), json!({"phase": "Failed", "reason": "Evicted"})),
+            pod(
+                "evicted",
+                one(),
+                json!({"phase": "Failed", "reason": "Evicted"}),
+            ),
             pod("not-ready", two, half),
-            pod("gated", one(), json!({"phase": "Pending", "conditions": [gate]})),
-            deleted(with_containers("terminating", "Running", json!([running()]))),
+            pod(
+                "gated",
+                one(),
+                json!({"phase": "Pending", "conditions": [gate]}),
+            ),
+            deleted(with_containers(
+                "terminating",
+                "Running",
+                json!([running()]),
+            )),
             deleted(with_containers("ended", "Succeeded", json!([done()]))),
-            deleted(pod("lost", one(), json!({"phase": "Running", "reason": "NodeLost"}))),
+            deleted(pod(
+                "lost",
+                one(),
+                json!({"phase": "Running", "reason": "NodeLost"}),
+            )),
         ],
     );
     insta::assert_snapshot!(report);
@@ -104,8 +153,7 @@ fn pods_with_init_containers() {
     let spec = json!({"containers": [{"name": "a"}, {"name": "b"}],
         "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
         "readinessGates": [{"conditionType": "x"}, {"conditionType": "y"}]});
-    let sidecar =
-        json!({"name": "s", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}});
+    let sidecar = json!({"name": "s", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}});
     let through = json!({"name": "i", "restartCount": 5, "state": {"terminated": {"exitCode": 0}}});
     let running = json!({"phase": "Running", "initContainerStatuses": [through, sidecar],
         "containerStatuses": [running(), done()],
@@ -119,7 +167,11 @@ fn pods_with_init_containers() {
             pod("sidecar", spec.clone(), running),
             pod("first", spec.clone(), at_init(waiting("PodInitializing"))),
             pod("crash", spec.clone(), at_init(waiting("CrashLoopBackOff"))),
-            pod("failed", spec.clone(), at_init(json!({"state": {"terminated": {"exitCode": 2}}}))),
+            pod(
+                "failed",
+                spec.clone(),
+                at_init(json!({"state": {"terminated": {"exitCode": 2}}})),
+            ),
             pod(
                 "oom",
                 spec.clone(),
@@ -169,13 +221,19 @@ fn services_and_endpoints() {
             json!({"type": "ClusterIP", "ports": [{"port": 80, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],
                 "selector": {"b": "2", "a": "1"}}),
         ),
-        service("headless", json!({"type": "ClusterIP", "clusterIP": "None"})),
+        service(
+            "headless",
+            json!({"type": "ClusterIP", "clusterIP": "None"}),
+        ),
         service(
             "node-port",
             json!({"type": "NodePort", "externalIPs": ["1.2.3.4"], "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}]}),
         ),
         service("balanced", json!({"type": "LoadBalancer"})),
-        service("named", json!({"type": "ExternalName", "externalName": "example.com"})),
+        service(
+            "named",
+            json!({"type": "ExternalName", "externalName": "example.com"}),
+        ),
     ];
     let endpoints = [
         json!({"metadata": {"name": "none"}}),
@@ -188,8 +246,11 @@ fn services_and_endpoints() {
         json!({"metadata": {"name": "full"}, "addressType": "IPv4", "ports": [{"port": 80}, {}],
             "endpoints": [{"addresses": ["1"]}, {"addresses": ["2"]}, {"addresses": ["3"]}, {"addresses": ["4"]}]}),
     ];
-    let tables =
-        [print("services", &services), print("endpoints", &endpoints), print("endpointslices", &slices)];
+    let tables = [
+        print("services", &services),
+        print("endpoints", &endpoints),
+        print("endpointslices", &slices),
+    ];
     insta::assert_snapshot!(tables.join("\n\n"));
 }
 
@@ -199,16 +260,34 @@ fn smaller_kinds() {
     let event = |event: Value| {
         let mut object = json!({"metadata": {"name": "a.1"}, "type": "Normal", "reason": "Pulled", "message": " text \n",
             "involvedObject": {"kind": "Pod", "name": "a", "fieldPath": "spec.containers{a}"}});
-        object.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(event.as_object().unwrap().clone());
         object
     };
     let tables = [
-        print("namespaces", &[json!({"metadata": metadata, "status": {"phase": "Active"}})]),
-        print("configmaps", &[json!({"metadata": metadata, "data": {"a": "1"}, "binaryData": {"b": ""}})]),
-        print("secrets", &[json!({"metadata": metadata, "type": "Opaque", "data": {"a": "", "b": ""}})]),
+        print(
+            "namespaces",
+            &[json!({"metadata": metadata, "status": {"phase": "Active"}})],
+        ),
+        print(
+            "configmaps",
+            &[json!({"metadata": metadata, "data": {"a": "1"}, "binaryData": {"b": ""}})],
+        ),
+        print(
+            "secrets",
+            &[json!({"metadata": metadata, "type": "Opaque", "data": {"a": "", "b": ""}})],
+        ),
         print("serviceaccounts", &[json!({"metadata": metadata})]),
-        print("leases", &[json!({"metadata": metadata, "spec": {"holderIdentity": "edge-1"}})]),
-        print("customresourcedefinitions", &[json!({"metadata": metadata})]),
+        print(
+            "leases",
+            &[json!({"metadata": metadata, "spec": {"holderIdentity": "edge-1"}})],
+        ),
+        print(
+            "customresourcedefinitions",
+            &[json!({"metadata": metadata})],
+        ),
         print(
             "events",
             &[
@@ -216,10 +295,14 @@ fn smaller_kinds() {
                     json!({"firstTimestamp": "2025-06-01T11:00:00Z", "lastTimestamp": "2025-06-01T11:58:00Z", "count": 7,
                     "source": {"component": "kubelet", "host": "edge-1"}}),
                 ),
-                event(json!({"eventTime": "2025-06-01T11:59:00.000000Z", "reportingComponent": "agent",
-                    "lastTimestamp": null})),
-                event(json!({"eventTime": "2025-06-01T11:00:00.000000Z", "involvedObject": {"kind": "Node"},
-                    "series": {"count": 3, "lastObservedTime": "2025-06-01T11:59:30.000000Z"}})),
+                event(
+                    json!({"eventTime": "2025-06-01T11:59:00.000000Z", "reportingComponent": "agent",
+                    "lastTimestamp": null}),
+                ),
+                event(
+                    json!({"eventTime": "2025-06-01T11:00:00.000000Z", "involvedObject": {"kind": "Node"},
+                    "series": {"count": 3, "lastObservedTime": "2025-06-01T11:59:30.000000Z"}}),
+                ),
             ],
         ),
     ];
@@ -251,7 +334,14 @@ fn kinds_from_definitions_have_their_own_columns() {
     ];
     let print = |version| {
         let kind = registry.find("example.com", version, "widgets").unwrap();
-        printed(&table(kind, &objects, json!({}), IncludeObject::Metadata, true, now()))
+        printed(&table(
+            kind,
+            &objects,
+            json!({}),
+            IncludeObject::Metadata,
+            true,
+            now(),
+        ))
     };
     insta::assert_snapshot!([print("v1"), print("v1beta1")].join("\n\n"));
 }
@@ -263,18 +353,37 @@ fn rows_carry_what_was_asked_for() {
     let object = pod("a", one(), json!({"phase": "Succeeded"}));
     let objects = [object.clone()];
     let table = |include, with_columns| {
-        table(kind, &objects, json!({"resourceVersion": "7"}), include, with_columns, now())
+        table(
+            kind,
+            &objects,
+            json!({"resourceVersion": "7"}),
+            include,
+            with_columns,
+            now(),
+        )
     };
     let metadata = table(IncludeObject::Metadata, false);
     insta::assert_json_snapshot!(metadata);
-    assert_eq!(table(IncludeObject::None, true)["rows"][0]["object"], Value::Null);
-    assert_eq!(table(IncludeObject::Object, true)["rows"][0]["object"], object);
+    assert_eq!(
+        table(IncludeObject::None, true)["rows"][0]["object"],
+        Value::Null
+    );
+    assert_eq!(
+        table(IncludeObject::Object, true)["rows"][0]["object"],
+        object
+    );
 }
 
 #[test]
 fn what_to_include_is_read_from_the_query() {
     assert_eq!(IncludeObject::parse(None).unwrap(), IncludeObject::Metadata);
-    assert_eq!(IncludeObject::parse(Some("None")).unwrap(), IncludeObject::None);
-    assert_eq!(IncludeObject::parse(Some("Object")).unwrap(), IncludeObject::Object);
+    assert_eq!(
+        IncludeObject::parse(Some("None")).unwrap(),
+        IncludeObject::None
+    );
+    assert_eq!(
+        IncludeObject::parse(Some("Object")).unwrap(),
+        IncludeObject::Object
+    );
     assert!(IncludeObject::parse(Some("Everything")).is_err());
 }

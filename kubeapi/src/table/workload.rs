@@ -25,8 +25,11 @@ pub(super) const DEPLOYMENT: Printer = Printer {
         SELECTOR,
     ],
     cells: |object, now| {
-        let ready =
-            format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
+        let ready = format!(
+            "{}/{}",
+            number(object, "/status/readyReplicas"),
+            number(object, "/spec/replicas")
+        );
         let [containers, images] = template(object);
         vec![
             name(object),
@@ -51,8 +54,16 @@ pub(super) const REPLICATION_CONTROLLER: Printer = Printer {
     cells: |object, now| replicas(object, pairs(object.pointer("/spec/selector")), now),
 };
 
-const REPLICA_COLUMNS: &[Column] =
-    &[NAME, integer("Desired"), integer("Current"), integer("Ready"), AGE, CONTAINERS, IMAGES, SELECTOR];
+const REPLICA_COLUMNS: &[Column] = &[
+    NAME,
+    integer("Desired"),
+    integer("Current"),
+    integer("Ready"),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
 
 fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
     let [containers, images] = template(object);
@@ -104,10 +115,19 @@ pub(super) const DAEMON_SET: Printer = Printer {
 pub(super) const STATEFUL_SET: Printer = Printer {
     columns: &[NAME, shown("Ready"), AGE, CONTAINERS, IMAGES],
     cells: |object, now| {
-        let ready =
-            format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"));
+        let ready = format!(
+            "{}/{}",
+            number(object, "/status/readyReplicas"),
+            number(object, "/spec/replicas")
+        );
         let [containers, images] = template(object);
-        vec![name(object), ready.into(), since_creation(object, now), containers, images]
+        vec![
+            name(object),
+            ready.into(),
+            since_creation(object, now),
+            containers,
+            images,
+        ]
     },
 };
 
@@ -115,25 +135,44 @@ pub(super) const CONTROLLER_REVISION: Printer = Printer {
     columns: &[NAME, shown("Controller"), shown("Revision"), AGE],
     cells: |object, now| {
         let owners = items(object, "/metadata/ownerReferences");
-        let controller = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+        let controller = owners
+            .iter()
+            .find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
         let controller = controller.map_or_else(
             || "<none>".to_owned(),
             |owner| {
                 let version = text_or_empty(owner, "/apiVersion");
-                let group = version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
+                let group = version
+                    .split_once('/')
+                    .map_or(String::new(), |(group, _)| format!(".{group}"));
                 let kind = text_or_empty(owner, "/kind").to_lowercase();
                 format!("{kind}{group}/{}", text_or_empty(owner, "/name"))
             },
         );
-        vec![name(object), controller.into(), number(object, "/revision").into(), since_creation(object, now)]
+        vec![
+            name(object),
+            controller.into(),
+            number(object, "/revision").into(),
+            since_creation(object, now),
+        ]
     },
 };
 
 pub(super) const POD_TEMPLATE: Printer = Printer {
-    columns: &[NAME, shown("Containers"), shown("Images"), shown("Pod Labels")],
+    columns: &[
+        NAME,
+        shown("Containers"),
+        shown("Images"),
+        shown("Pod Labels"),
+    ],
     cells: |object, _| {
         let [containers, images] = names_and_images(items(object, "/template/spec/containers"));
-        vec![name(object), containers, images, pairs(object.pointer("/template/metadata/labels")).into()]
+        vec![
+            name(object),
+            containers,
+            images,
+            pairs(object.pointer("/template/metadata/labels")).into(),
+        ]
     },
 };
 
@@ -149,13 +188,19 @@ pub(super) const AUTOSCALER: Printer = Printer {
     ],
     cells: |object, now| {
         let target = |field| text_or_empty(object, field);
-        let reference =
-            format!("{}/{}", target("/spec/scaleTargetRef/kind"), target("/spec/scaleTargetRef/name"));
+        let reference = format!(
+            "{}/{}",
+            target("/spec/scaleTargetRef/kind"),
+            target("/spec/scaleTargetRef/name")
+        );
         vec![
             name(object),
             reference.into(),
             targets(object).into(),
-            object.pointer("/spec/minReplicas").cloned().unwrap_or_else(|| "<unset>".into()),
+            object
+                .pointer("/spec/minReplicas")
+                .cloned()
+                .unwrap_or_else(|| "<unset>".into()),
             number(object, "/spec/maxReplicas").into(),
             number(object, "/status/currentReplicas").into(),
             since_creation(object, now),
@@ -190,8 +235,15 @@ fn targets(autoscaler: &Value) -> String {
             format!("{resource}: <unknown>/{wanted}")
         }
     };
-    let targets: Vec<_> = items(autoscaler, "/spec/metrics").iter().map(target).collect();
-    if targets.is_empty() { "<none>".to_owned() } else { targets.join(", ") }
+    let targets: Vec<_> = items(autoscaler, "/spec/metrics")
+        .iter()
+        .map(target)
+        .collect();
+    if targets.is_empty() {
+        "<none>".to_owned()
+    } else {
+        targets.join(", ")
+    }
 }
 
 /// Returns the names and images of the containers in the object's template.
@@ -201,11 +253,17 @@ pub(super) fn template(object: &Value) -> [Value; 2] {
 
 pub(super) fn names_and_images(containers: &[Value]) -> [Value; 2] {
     ["/name", "/image"].map(|field| {
-        let texts: Vec<_> = containers.iter().filter_map(|container| text(container, field)).collect();
+        let texts: Vec<_> = containers
+            .iter()
+            .filter_map(|container| text(container, field))
+            .collect();
         texts.join(",").into()
     })
 }
 
 pub(super) fn number(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }

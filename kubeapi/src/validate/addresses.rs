@@ -32,11 +32,18 @@ fn service(old: Option<&Value>, new: &Value) -> Vec<Cause> {
     let has = |list: &str, item: &Value| old.is_some_and(|old| items(old, list).contains(item));
     for (index, item) in items(new, "/spec/externalIPs").iter().enumerate() {
         if !has("/spec/externalIPs", item) {
-            causes.extend(endpoint(&format!("spec.externalIPs[{index}]"), item.as_str().unwrap_or_default()));
+            causes.extend(endpoint(
+                &format!("spec.externalIPs[{index}]"),
+                item.as_str().unwrap_or_default(),
+            ));
         }
     }
     let ingress = "/status/loadBalancer/ingress";
-    for (index, item) in items(new, ingress).iter().enumerate().filter(|(_, item)| !has(ingress, item)) {
+    for (index, item) in items(new, ingress)
+        .iter()
+        .enumerate()
+        .filter(|(_, item)| !has(ingress, item))
+    {
         let path = format!("status.loadBalancer.ingress[{index}]");
         let ip = text_or_empty(item, "/ip");
         if let Err(why) = parse(ip)
@@ -47,7 +54,11 @@ fn service(old: Option<&Value>, new: &Value) -> Vec<Cause> {
         let hostname = text_or_empty(item, "/hostname");
         if parse(hostname) != Err(NO_ADDRESS) {
             let why = "must be a DNS name, not an IP address";
-            causes.push(Cause::invalid(format!("{path}.hostname"), &hostname.into(), why));
+            causes.push(Cause::invalid(
+                format!("{path}.hostname"),
+                &hostname.into(),
+                why,
+            ));
         }
     }
     causes
@@ -74,8 +85,18 @@ fn slice(object: &Value) -> Vec<Cause> {
             let field = format!("endpoints[{index}].addresses[{number}]");
             let text = address.as_str().unwrap_or_default();
             match kind {
-                "IPv4" => causes.extend(of_family(&field, text, IpAddr::is_ipv4, "must be an IPv4 address")),
-                "IPv6" => causes.extend(of_family(&field, text, IpAddr::is_ipv6, "must be an IPv6 address")),
+                "IPv4" => causes.extend(of_family(
+                    &field,
+                    text,
+                    IpAddr::is_ipv4,
+                    "must be an IPv4 address",
+                )),
+                "IPv6" => causes.extend(of_family(
+                    &field,
+                    text,
+                    IpAddr::is_ipv6,
+                    "must be an IPv6 address",
+                )),
                 "FQDN" => causes.extend(domain(&field, text)),
                 _ => {}
             }
@@ -108,7 +129,9 @@ fn domain(field: &str, text: &str) -> Option<Cause> {
         let why = "should be a domain with at least two segments separated by dots";
         return Some(Cause::invalid(field, &name.into(), why));
     }
-    let mut labels = name.split('.').map(|label| (label, names::dns_label(label)));
+    let mut labels = name
+        .split('.')
+        .map(|label| (label, names::dns_label(label)));
     let (label, faults) = labels.find(|(_, faults)| !faults.is_empty())?;
     Some(Cause::invalid(field, &label.into(), &faults.join(",")))
 }
@@ -124,7 +147,9 @@ fn endpoint(field: &str, text: &str) -> Option<Cause> {
 
 /// Parses an address that an endpoint may have; `None` if Endpoints and EndpointSlices with it would be refused.
 pub fn endpoint_address(text: &str) -> Option<IpAddr> {
-    parse(text).ok().filter(|address| special(*address, text).is_none())
+    parse(text)
+        .ok()
+        .filter(|address| special(*address, text).is_none())
 }
 
 /// Parses an address; the error says what is wrong with its notation.
@@ -141,16 +166,25 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, &'static str> {
 
 /// Reports whether this would be an IPv4 address without its leading zeros, which some programs read as octal.
 fn has_leading_zeros(text: &str) -> bool {
-    let number =
-        |part: &str| part.parse::<u8>().ok().filter(|_| part.bytes().all(|byte| byte.is_ascii_digit()));
-    text.split('.').map(number).collect::<Option<Vec<_>>>().is_some_and(|numbers| numbers.len() == 4)
+    let number = |part: &str| {
+        part.parse::<u8>()
+            .ok()
+            .filter(|_| part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    text.split('.')
+        .map(number)
+        .collect::<Option<Vec<_>>>()
+        .is_some_and(|numbers| numbers.len() == 4)
 }
 
 /// Returns why this address reaches no other machine.
 fn special(address: IpAddr, text: &str) -> Option<Cow<'static, str>> {
     let (is_link_local, is_link_local_multicast) = match address {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets().starts_with(&[224, 0, 0])),
-        IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
+        IpAddr::V6(v6) => (
+            v6.is_unicast_link_local(),
+            v6.segments()[0] & 0xff0f == 0xff02,
+        ),
     };
     if address.is_unspecified() {
         Some(format!("may not be unspecified ({text})").into())

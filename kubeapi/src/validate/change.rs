@@ -38,9 +38,15 @@ pub(super) const fn change(at: &'static str, kept: Kept) -> Change {
 /// Adds the faults of the change from `old` to `new`.
 pub(super) fn check(rows: &[Change], old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     for Change { at, kept } in rows {
-        let pointer = if at.is_empty() { String::new() } else { format!("/{}", at.replace('.', "/")) };
-        let (before, after) =
-            (old.pointer(&pointer).unwrap_or(&Value::Null), new.pointer(&pointer).unwrap_or(&Value::Null));
+        let pointer = if at.is_empty() {
+            String::new()
+        } else {
+            format!("/{}", at.replace('.', "/"))
+        };
+        let (before, after) = (
+            old.pointer(&pointer).unwrap_or(&Value::Null),
+            new.pointer(&pointer).unwrap_or(&Value::Null),
+        );
         if let Kept::Check(check) = kept {
             check(before, after, causes);
             continue;
@@ -64,7 +70,11 @@ pub(super) fn same(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => of_maps(before, after),
         (Value::Array(before), Value::Array(after)) => {
-            before.len() == after.len() && before.iter().zip(after).all(|(before, after)| same(before, after))
+            before.len() == after.len()
+                && before
+                    .iter()
+                    .zip(after)
+                    .all(|(before, after)| same(before, after))
         }
         _ => before == after || is_nothing(before) && is_nothing(after),
     }
@@ -73,9 +83,14 @@ pub(super) fn same(before: &Value, after: &Value) -> bool {
 fn of_maps(before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
     let none = Value::Null;
     let has_all = |these: &Map<String, Value>, those: &Map<String, Value>| {
-        these.iter().all(|(key, value)| same(value, those.get(key).unwrap_or(&none)))
+        these
+            .iter()
+            .all(|(key, value)| same(value, those.get(key).unwrap_or(&none)))
     };
-    has_all(before, after) && after.iter().all(|(key, value)| before.contains_key(key) || is_nothing(value))
+    has_all(before, after)
+        && after
+            .iter()
+            .all(|(key, value)| before.contains_key(key) || is_nothing(value))
 }
 
 /// Whether the value is like an absent one.

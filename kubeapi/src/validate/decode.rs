@@ -34,12 +34,21 @@ pub(crate) fn decode(
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     let name = kind.type_name();
-    take_kind(name, |version| version == name.api_version(), kind.defined.is_some(), object)?;
+    take_kind(
+        name,
+        |version| version == name.api_version(),
+        kind.defined.is_some(),
+        object,
+    )?;
     let told = match kind.schema() {
         KindSchema::Published(schema) => published(name, schema, object, (repeated, fields))?,
         KindSchema::Defined(schema) => defined(name, schema, object, (repeated, fields))?,
     };
-    Ok(if fields == FieldValidation::Warn { told } else { Vec::new() })
+    Ok(if fields == FieldValidation::Warn {
+        told
+    } else {
+        Vec::new()
+    })
 }
 
 /// Reads the body of a request as an object of a type that is not stored, as [`decode`] reads objects; returns it with warnings.
@@ -57,7 +66,14 @@ pub(crate) fn decode_body(
     take_kind(name, |version| type_.takes(version), false, &mut object)?;
     let repeated = DuplicateFields::of(headers, body, fields);
     let told = published(name, type_.schema(), &mut object, (repeated, fields))?;
-    Ok((object, if fields == FieldValidation::Warn { told } else { Vec::new() }))
+    Ok((
+        object,
+        if fields == FieldValidation::Warn {
+            told
+        } else {
+            Vec::new()
+        },
+    ))
 }
 
 fn published(
@@ -67,8 +83,17 @@ fn published(
     (repeated, fields): (DuplicateFields<'_>, FieldValidation),
 ) -> Result<Vec<String>, StatusError> {
     schema.normalise(object);
-    let Findings { mismatches, unknown, .. } = schema.check(object);
-    let told = allowed(name, repeated.messages_with_unknown(&unknown), repeated, fields)?;
+    let Findings {
+        mismatches,
+        unknown,
+        ..
+    } = schema.check(object);
+    let told = allowed(
+        name,
+        repeated.messages_with_unknown(&unknown),
+        repeated,
+        fields,
+    )?;
     if let Some(mismatch) = mismatches.first() {
         return Err(unreadable(name, &wrong_type(name, mismatch)));
     }
@@ -89,18 +114,39 @@ fn defined(
     if let Some(metadata) = object.get_mut("metadata") {
         metadata_schema().normalise(metadata);
         let found = metadata_schema().check(metadata);
-        let inside =
-            |path: &str| if path.is_empty() { "metadata".to_owned() } else { format!("metadata.{path}") };
+        let inside = |path: &str| {
+            if path.is_empty() {
+                "metadata".to_owned()
+            } else {
+                format!("metadata.{path}")
+            }
+        };
         unknown.extend(found.unknown.iter().map(|path| inside(path)));
-        if let Some(TypeMismatch { path, found, expected }) = found.mismatches.into_iter().next() {
-            let mismatch = TypeMismatch { path: inside(&path), found, expected };
+        if let Some(TypeMismatch {
+            path,
+            found,
+            expected,
+        }) = found.mismatches.into_iter().next()
+        {
+            let mismatch = TypeMismatch {
+                path: inside(&path),
+                found,
+                expected,
+            };
             return Err(unreadable(name, &wrong_type(name, &mismatch)));
         }
         metadata_schema().prune(metadata);
     }
     // Unknown fields are reported after repeated ones.
-    let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
-    let told = repeated.messages().into_iter().chain(unknown).take(MAX_FIELD_ERRORS).collect();
+    let unknown = unknown
+        .iter()
+        .map(|path| format!("unknown field \"{path}\""));
+    let told = repeated
+        .messages()
+        .into_iter()
+        .chain(unknown)
+        .take(MAX_FIELD_ERRORS)
+        .collect();
     let told = allowed(name, told, repeated, fields)?;
     schema.fill_defaults(object)?;
     Ok(told)
@@ -114,7 +160,10 @@ fn allowed(
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     if fields == FieldValidation::Strict && !told.is_empty() {
-        return Err(unreadable(name, &format!("strict decoding error: {}", repeated.refused(&told))));
+        return Err(unreadable(
+            name,
+            &format!("strict decoding error: {}", repeated.refused(&told)),
+        ));
     }
     Ok(told)
 }
@@ -133,7 +182,10 @@ fn take_kind(
     let map = as_map(object);
     default_to(map, "apiVersion", expected.as_str());
     default_to(map, "kind", name.kind);
-    let (version, found) = (text_or_empty(object, "/apiVersion"), text_or_empty(object, "/kind"));
+    let (version, found) = (
+        text_or_empty(object, "/apiVersion"),
+        text_or_empty(object, "/kind"),
+    );
     let other_version = || {
         StatusError::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
@@ -145,7 +197,12 @@ fn take_kind(
         (true, false) if is_defined => {
             let cause = Cause::invalid("kind", &found.into(), &format!("must be {}", name.kind));
             let object_name = text_or_empty(object, "/metadata/name");
-            Err(StatusError::invalid(name.group, name.kind, object_name, vec![cause]))
+            Err(StatusError::invalid(
+                name.group,
+                name.kind,
+                object_name,
+                vec![cause],
+            ))
         }
         _ if !is_registered(version, found) => {
             let why = format!("no kind \"{found}\" is registered for version \"{version}\"");
@@ -163,8 +220,14 @@ fn take_kind(
 
 /// Returns the paths of unknown fields in an object's metadata.
 pub(crate) fn unknown_metadata(object: &Value) -> Vec<String> {
-    let found = object.get("metadata").map(|metadata| metadata_schema().check(metadata).unknown);
-    found.into_iter().flatten().map(|path| format!("metadata.{path}")).collect()
+    let found = object
+        .get("metadata")
+        .map(|metadata| metadata_schema().check(metadata).unknown);
+    found
+        .into_iter()
+        .flatten()
+        .map(|path| format!("metadata.{path}"))
+        .collect()
 }
 
 fn metadata_schema() -> &'static Schema {
@@ -186,7 +249,15 @@ fn unreadable_as(found: &str, api_version: &str, name: TypeName<'_>, why: &str) 
 }
 
 fn wrong_type(name: TypeName<'_>, mismatch: &TypeMismatch) -> String {
-    let TypeMismatch { path, found, expected } = mismatch;
-    let owner = if path.starts_with("metadata.") { "ObjectMeta" } else { name.kind };
+    let TypeMismatch {
+        path,
+        found,
+        expected,
+    } = mismatch;
+    let owner = if path.starts_with("metadata.") {
+        "ObjectMeta"
+    } else {
+        name.kind
+    };
     format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {expected}")
 }

@@ -121,11 +121,19 @@ pub(super) const fn row(at: &'static str, rule: Rule) -> Row {
 
 /// Makes a member.
 pub(super) const fn member(field: &'static str, rows: &'static [Row]) -> Member {
-    Member { field, names: [field, field], rows }
+    Member {
+        field,
+        names: [field, field],
+        rows,
+    }
 }
 
 /// Makes a member that Kubernetes' messages call otherwise: as a second one, and as the only one.
-pub(super) const fn renamed(field: &'static str, names: [&'static str; 2], rows: &'static [Row]) -> Member {
+pub(super) const fn renamed(
+    field: &'static str,
+    names: [&'static str; 2],
+    rows: &'static [Row],
+) -> Member {
     Member { field, names, rows }
 }
 
@@ -145,8 +153,12 @@ pub(super) fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
 pub(super) fn check_limits(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
     for row in rows {
         match &row.rule {
-            Rule::Table(rows) => follow(row.at, place, &mut |place| check_limits(rows, place, causes)),
-            Rule::MaxItems(_) => follow(row.at, place, &mut |place| causes.extend(single(&row.rule, place))),
+            Rule::Table(rows) => follow(row.at, place, &mut |place| {
+                check_limits(rows, place, causes)
+            }),
+            Rule::MaxItems(_) => follow(row.at, place, &mut |place| {
+                causes.extend(single(&row.rule, place))
+            }),
             Rule::Limit(check) => follow(row.at, place, &mut |place| check(place, causes)),
             _ => {}
         }
@@ -175,9 +187,14 @@ fn follow(at: &str, place: &Place<'_>, visit: &mut dyn FnMut(&Place<'_>)) {
                 follow(rest, &child.item(index, value), visit);
             }
         }
-        "[-]" => child.list().iter().for_each(|value| follow(rest, &child.hidden(value), visit)),
+        "[-]" => child
+            .list()
+            .iter()
+            .for_each(|value| follow(rest, &child.hidden(value), visit)),
         "{*}" => {
-            child.entries().for_each(|(key, value)| follow(rest, &child.entry(key, value), visit));
+            child
+                .entries()
+                .for_each(|(key, value)| follow(rest, &child.entry(key, value), visit));
         }
         _ => follow(rest, &child, visit),
     }
@@ -192,7 +209,9 @@ fn apply(rule: &Rule, place: &Place<'_>, causes: &mut Vec<Cause>) {
         Rule::Selector => labels::selector(place, causes),
         Rule::Unique(key) => unique(key, place, causes),
         Rule::Port => port(place, causes),
-        Rule::Format(_) | Rule::FormatIfSet(_) | Rule::Always(_) | Rule::Name(_) => text(rule, place, causes),
+        Rule::Format(_) | Rule::FormatIfSet(_) | Rule::Always(_) | Rule::Name(_) => {
+            text(rule, place, causes)
+        }
         rule => causes.extend(single(rule, place)),
     }
 }
@@ -208,21 +227,24 @@ fn single(rule: &Rule, place: &Place<'_>) -> Option<Cause> {
         Rule::Absent(why) => (!is_absent(value)).then(|| Cause::forbidden(place.path(), why)),
         Rule::OneOf(_) if written.is_empty() => None,
         Rule::Choice(_) if written.is_empty() => Some(Cause::required(place.path(), "")),
-        Rule::OneOf(known) | Rule::Choice(known) | Rule::Supported(known) => {
-            (!known.contains(&written)).then(|| Cause::unsupported(place.path(), &written.into(), known))
-        }
+        Rule::OneOf(known) | Rule::Choice(known) | Rule::Supported(known) => (!known
+            .contains(&written))
+        .then(|| Cause::unsupported(place.path(), &written.into(), known)),
         Rule::MaxItems(most) => {
             let count = place.list().len();
             (count > *most).then(|| Cause::too_many(place.path(), count as u64, *most as u64))
         }
-        Rule::MaxBytes(most) => (written.len() > *most).then(|| Cause::too_long(place.path(), *most)),
+        Rule::MaxBytes(most) => {
+            (written.len() > *most).then(|| Cause::too_long(place.path(), *most))
+        }
         Rule::Quantity => {
             let is_negative = Quantity::parse(written).is_some_and(Quantity::is_negative);
             fault(is_negative, numbers::NEGATIVE)
         }
-        Rule::AtMostAll => {
-            fault(percent(value).is_some_and(|percent| percent > 100), "must not be greater than 100%")
-        }
+        Rule::AtMostAll => fault(
+            percent(value).is_some_and(|percent| percent > 100),
+            "must not be greater than 100%",
+        ),
         rule => numbers::fault(rule_of_number(rule)?, place),
     }
 }
@@ -231,12 +253,36 @@ fn single(rule: &Rule, place: &Place<'_>) -> Option<Cause> {
 fn rule_of_number(rule: &Rule) -> Option<numbers::Bound> {
     use numbers::Bound;
     Some(match rule {
-        Rule::NonNegative => Bound::Least { least: 0, why: numbers::NEGATIVE, is_required: false },
-        Rule::AtLeast(least, why) => Bound::Least { least: *least, why, is_required: false },
-        Rule::Least(least, why) => Bound::Least { least: *least, why, is_required: true },
-        Rule::Between(from, to) => Bound::Range { from: *from, to: *to, is_required: false },
-        Rule::Within(from, to) => Bound::Range { from: *from, to: *to, is_required: true },
-        Rule::Limited(from, to, why) => Bound::Limited { from: *from, to: *to, why },
+        Rule::NonNegative => Bound::Least {
+            least: 0,
+            why: numbers::NEGATIVE,
+            is_required: false,
+        },
+        Rule::AtLeast(least, why) => Bound::Least {
+            least: *least,
+            why,
+            is_required: false,
+        },
+        Rule::Least(least, why) => Bound::Least {
+            least: *least,
+            why,
+            is_required: true,
+        },
+        Rule::Between(from, to) => Bound::Range {
+            from: *from,
+            to: *to,
+            is_required: false,
+        },
+        Rule::Within(from, to) => Bound::Range {
+            from: *from,
+            to: *to,
+            is_required: true,
+        },
+        Rule::Limited(from, to, why) => Bound::Limited {
+            from: *from,
+            to: *to,
+            why,
+        },
         Rule::IntOrPercent => Bound::IntOrPercent,
         _ => return None,
     })
@@ -248,12 +294,17 @@ fn text(rule: &Rule, place: &Place<'_>, causes: &mut Vec<Cause>) {
         Rule::Name(_) if text.is_empty() => return causes.push(Cause::required(place.path(), "")),
         Rule::Format(_) if text.is_empty() => return,
         Rule::FormatIfSet(_) if place.value.is_null() => return,
-        Rule::Format(faults) | Rule::FormatIfSet(faults) | Rule::Always(faults) | Rule::Name(faults) => {
-            faults
-        }
+        Rule::Format(faults)
+        | Rule::FormatIfSet(faults)
+        | Rule::Always(faults)
+        | Rule::Name(faults) => faults,
         _ => return,
     };
-    causes.extend(faults(text).iter().map(|why| Cause::invalid(place.path(), &text.into(), why)));
+    causes.extend(
+        faults(text)
+            .iter()
+            .map(|why| Cause::invalid(place.path(), &text.into(), why)),
+    );
 }
 
 fn port(place: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -263,7 +314,11 @@ fn port(place: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.extend(faults.iter().map(|why| place.refused(why)));
         }
         _ => {
-            let bound = numbers::Bound::Range { from: 1, to: numbers::LAST_PORT, is_required: true };
+            let bound = numbers::Bound::Range {
+                from: 1,
+                to: numbers::LAST_PORT,
+                is_required: true,
+            };
             causes.extend(numbers::fault(bound, place));
         }
     }
@@ -284,9 +339,16 @@ fn unique(key: &str, place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn of_union(union: &Union, place: &Place<'_>, causes: &mut Vec<Cause>) {
-    let mut found = union.members.iter().filter(|member| place.has(member.field));
+    let mut found = union
+        .members
+        .iter()
+        .filter(|member| place.has(member.field));
     match found.next() {
-        Some(first) => check(first.rows, &place.child(first.field, first.names[1]), causes),
+        Some(first) => check(
+            first.rows,
+            &place.child(first.field, first.names[1]),
+            causes,
+        ),
         None => causes.push(Cause::required(place.path(), union.none)),
     }
     causes.extend(found.map(|member| Cause::forbidden(place.field(member.names[0]), union.many)));

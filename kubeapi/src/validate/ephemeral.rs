@@ -16,11 +16,19 @@ const FIELD: &str = "spec.ephemeralContainers";
 pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     let name = |container: &Value| text_or_empty(container, "/name").to_owned();
     let (before, after) = (items(old, LIST), items(new, LIST));
-    let is_static = new.pointer("/metadata/annotations").is_some_and(|all| all.get(MIRROR).is_some());
+    let is_static = new
+        .pointer("/metadata/annotations")
+        .is_some_and(|all| all.get(MIRROR).is_some());
     if is_static {
-        return vec![Cause::forbidden("", "static pods do not support ephemeral containers")];
+        return vec![Cause::forbidden(
+            "",
+            "static pods do not support ephemeral containers",
+        )];
     }
-    let by_name: HashMap<_, _> = after.iter().map(|container| (name(container), container)).collect();
+    let by_name: HashMap<_, _> = after
+        .iter()
+        .map(|container| (name(container), container))
+        .collect();
     let mut causes = Vec::new();
     for container in before {
         let own = name(container);

@@ -11,17 +11,26 @@ const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', foll
 const SEARCH: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', and must \
     start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
-const HTTP_PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+const HTTP_PATH: &str =
+    "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
 const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// The faults of an address.
 pub(super) fn ip(text: &str) -> Vec<String> {
-    addresses::parse(text).err().map(str::to_owned).into_iter().collect()
+    addresses::parse(text)
+        .err()
+        .map(str::to_owned)
+        .into_iter()
+        .collect()
 }
 
 /// The faults of a range of addresses.
 pub(super) fn cidr(text: &str) -> Vec<String> {
-    parse_cidr(text).is_none().then(|| CIDR.to_owned()).into_iter().collect()
+    parse_cidr(text)
+        .is_none()
+        .then(|| CIDR.to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// The address and the length of the prefix.
@@ -29,19 +38,28 @@ pub(super) fn parse_cidr(text: &str) -> Option<(std::net::IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let address: std::net::IpAddr = address.parse().ok()?;
     let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
-    let length = if is_number { length.parse::<u8>().ok()? } else { return None };
+    let length = if is_number {
+        length.parse::<u8>().ok()?
+    } else {
+        return None;
+    };
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
 
 /// The faults of a path that may not lead upwards.
 pub(super) fn no_backsteps(path: &str) -> Vec<String> {
     let leads_up = path.split('/').any(|part| part == "..");
-    leads_up.then(|| "must not contain '..'".to_owned()).into_iter().collect()
+    leads_up
+        .then(|| "must not contain '..'".to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// The faults of a path inside a volume.
 pub(super) fn relative_path(path: &str) -> Vec<String> {
-    let is_absolute = path.starts_with('/').then(|| "must be a relative path".to_owned());
+    let is_absolute = path
+        .starts_with('/')
+        .then(|| "must be a relative path".to_owned());
     is_absolute.into_iter().chain(no_backsteps(path)).collect()
 }
 
@@ -54,8 +72,14 @@ pub(super) fn file_path(path: &str) -> Vec<String> {
 
 /// The faults of the name of an HTTP header.
 pub(super) fn http_header(name: &str) -> Vec<String> {
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    (!is_name).then(|| HTTP_HEADER.to_owned()).into_iter().collect()
+    let is_name = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (!is_name)
+        .then(|| HTTP_HEADER.to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// The faults of a host that may begin with a wildcard.
@@ -63,14 +87,21 @@ pub(super) fn host(host: &str) -> Vec<String> {
     if !host.contains('*') {
         return names::dns_subdomain(host);
     }
-    let is_host = host.strip_prefix("*.").is_some_and(|rest| names::dns_subdomain(rest).is_empty());
-    (!is_host).then(|| WILDCARD.to_owned()).into_iter().collect()
+    let is_host = host
+        .strip_prefix("*.")
+        .is_some_and(|rest| names::dns_subdomain(rest).is_empty());
+    (!is_host)
+        .then(|| WILDCARD.to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// The faults of a domain in which DNS searches names.
 pub(super) fn search_domain(text: &str) -> Vec<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
-    if text == "." || names::dns_subdomain(&name.replace('_', "a")).is_empty() && !name.ends_with('_') {
+    if text == "."
+        || names::dns_subdomain(&name.replace('_', "a")).is_empty() && !name.ends_with('_')
+    {
         return Vec::new();
     }
     vec![SEARCH.to_owned()]
@@ -78,13 +109,16 @@ pub(super) fn search_domain(text: &str) -> Vec<String> {
 
 /// The faults of a name such as `example.com/a/b`.
 pub(super) fn domain_prefixed_path(text: &str) -> Vec<String> {
-    let parts = text.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty());
+    let parts = text
+        .split_once('/')
+        .filter(|(host, path)| !host.is_empty() && !path.is_empty());
     let Some((host, path)) = parts else {
         return vec!["must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()];
     };
     let mut faults = names::dns_subdomain(host);
-    let is_path =
-        path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte));
+    let is_path = path
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte));
     faults.extend((!is_path).then(|| HTTP_PATH.to_owned()));
     faults
 }
@@ -119,6 +153,10 @@ pub(super) fn contains(whole: (std::net::IpAddr, u8), part: (std::net::IpAddr, u
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
         IpAddr::V6(address) => u128::from(address),
     };
-    let mask = u128::MAX.checked_shl(128 - u32::from(whole.1)).unwrap_or_default();
-    whole.0.is_ipv4() == part.0.is_ipv4() && whole.1 < part.1 && bits(whole.0) & mask == bits(part.0) & mask
+    let mask = u128::MAX
+        .checked_shl(128 - u32::from(whole.1))
+        .unwrap_or_default();
+    whole.0.is_ipv4() == part.0.is_ipv4()
+        && whole.1 < part.1
+        && bits(whole.0) & mask == bits(part.0) & mask
 }

@@ -12,7 +12,11 @@ use crate::{
 /// Checks labels, or a selector that consists of labels.
 pub(super) fn labels(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let add = |causes: &mut Vec<Cause>, text: &str, faults: Vec<String>| {
-        causes.extend(faults.iter().map(|why| Cause::invalid(place.path(), &text.into(), why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| Cause::invalid(place.path(), &text.into(), why)),
+        );
     };
     for (key, value) in place.entries() {
         let value = value.as_str().unwrap_or_default();
@@ -26,7 +30,11 @@ pub(super) fn selector(place: &Place<'_>, causes: &mut Vec<Cause>) {
     labels(&place.child("matchLabels", "matchLabels"), causes);
     let expressions = place.child("matchExpressions", "matchExpressions");
     for (index, expression) in expressions.list().iter().enumerate() {
-        requirement(&expressions.item(index, expression), &["In", "NotIn", "Exists", "DoesNotExist"], causes);
+        requirement(
+            &expressions.item(index, expression),
+            &["In", "NotIn", "Exists", "DoesNotExist"],
+            causes,
+        );
         values(&expressions.item(index, expression), causes);
     }
 }
@@ -36,7 +44,11 @@ pub(super) fn requirement(place: &Place<'_>, operators: &[&str], causes: &mut Ve
     let (operator, values) = (place.text("operator"), place.items("values"));
     match operator {
         _ if !operators.contains(&operator) => {
-            causes.push(place.invalid("operator", &operator.into(), "not a valid selector operator"));
+            causes.push(place.invalid(
+                "operator",
+                &operator.into(),
+                "not a valid selector operator",
+            ));
         }
         "In" | "NotIn" if values.is_empty() => {
             let why = "must be specified when `operator` is 'In' or 'NotIn'";
@@ -53,20 +65,31 @@ pub(super) fn requirement(place: &Place<'_>, operators: &[&str], causes: &mut Ve
         _ => {}
     }
     let key = place.text("key");
-    causes.extend(names::qualified_name(key).iter().map(|why| place.invalid("key", &key.into(), why)));
+    causes.extend(
+        names::qualified_name(key)
+            .iter()
+            .map(|why| place.invalid("key", &key.into(), why)),
+    );
 }
 
 /// Checks that the values of a requirement are those of labels.
 pub(super) fn values(place: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, value) in place.items("values").iter().enumerate() {
         let faults = names::label_value(value.as_str().unwrap_or_default());
-        causes.extend(faults.iter().map(|why| place.invalid(&format!("values[{index}]"), value, why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| place.invalid(&format!("values[{index}]"), value, why)),
+        );
     }
 }
 
 /// Reports whether a selector selects everything.
 pub(super) fn is_empty(selector: &Value) -> bool {
-    selector.get("matchLabels").and_then(Value::as_object).is_none_or(Map::is_empty)
+    selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .is_none_or(Map::is_empty)
         && items(selector, "/matchExpressions").is_empty()
 }
 
@@ -96,5 +119,9 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
 
 /// Reports whether `labels` has all of `wanted`.
 pub(super) fn includes(labels: &Value, wanted: &Value) -> bool {
-    wanted.as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
+    wanted
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| labels.get(key) == Some(value))
 }

@@ -54,13 +54,24 @@ pub(super) fn create(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
             _ => prefix.to_owned(),
         };
         let faults = name_faults(kind, object.value, &masked);
-        causes.extend(faults.iter().map(|why| metadata.invalid("generateName", &prefix.into(), why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| metadata.invalid("generateName", &prefix.into(), why)),
+        );
     }
     match metadata.text("name") {
-        "" => causes.push(Cause::required("metadata.name", "name or generateName is required")),
+        "" => causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        )),
         name => {
             let faults = name_faults(kind, object.value, name);
-            causes.extend(faults.iter().map(|why| metadata.invalid("name", &name.into(), why)));
+            causes.extend(
+                faults
+                    .iter()
+                    .map(|why| metadata.invalid("name", &name.into(), why)),
+            );
         }
     }
     content(kind, object, causes);
@@ -68,9 +79,15 @@ pub(super) fn create(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
 
 /// Adds the faults in changed metadata.
 pub(super) fn update(kind: &Kind, old: &Value, new: &Place<'_>, causes: &mut Vec<Cause>) {
-    let before: HashSet<_> = items(old, "/metadata/finalizers").iter().filter_map(Value::as_str).collect();
+    let before: HashSet<_> = items(old, "/metadata/finalizers")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let is_new = |item: &&Value| item.as_str().is_none_or(|name| !before.contains(name));
-    let added: Vec<_> = items(new.value, "/metadata/finalizers").iter().filter(is_new).collect();
+    let added: Vec<_> = items(new.value, "/metadata/finalizers")
+        .iter()
+        .filter(is_new)
+        .collect();
     if is_deleting(old) && !added.is_empty() {
         let added: Vec<_> = added.iter().map(ToString::to_string).collect();
         let why = format!(
@@ -105,7 +122,11 @@ fn content(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
 pub(super) fn annotations(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
     for (key, _) in annotations.entries() {
         let faults = names::qualified_name(&key.to_lowercase());
-        causes.extend(faults.iter().map(|why| Cause::invalid(annotations.path(), &key.into(), why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| Cause::invalid(annotations.path(), &key.into(), why)),
+        );
     }
     let bytes = |(key, value): (&str, &Value)| key.len() + value.as_str().map_or(0, str::len);
     if annotations.entries().map(bytes).sum::<usize>() > ANNOTATIONS_BYTES {
@@ -138,14 +159,19 @@ fn standard_finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
 fn exclusive_finalizers(finalizers: &Place<'_>, causes: &mut Vec<Cause>) {
     let has = |name: &str| finalizers.list().iter().any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
-        causes.push(finalizers.refused("finalizer orphan and foregroundDeletion cannot be both set"));
+        causes
+            .push(finalizers.refused("finalizer orphan and foregroundDeletion cannot be both set"));
     }
 }
 
 fn owner(owner: &Place<'_>, causes: &mut Vec<Cause>) {
     let (api_version, kind) = (owner.text("apiVersion"), owner.text("kind"));
     if api_version.rsplit('/').next().is_none_or(str::is_empty) {
-        causes.push(owner.invalid("apiVersion", &api_version.into(), "version must not be empty"));
+        causes.push(owner.invalid(
+            "apiVersion",
+            &api_version.into(),
+            "version must not be empty",
+        ));
     }
     for key in ["kind", "name", "uid"] {
         if owner.text(key).is_empty() {
@@ -158,10 +184,23 @@ fn owner(owner: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn controllers(owners: &Place<'_>, causes: &mut Vec<Cause>) {
-    let is_controller = |owner: &&Value| owner.get("controller").and_then(Value::as_bool).unwrap_or(false);
-    let name = |owner: &Value| format!("{}/{}", text_or_empty(owner, "/kind"), text_or_empty(owner, "/name"));
+    let is_controller = |owner: &&Value| {
+        owner
+            .get("controller")
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
+    };
+    let name = |owner: &Value| {
+        format!(
+            "{}/{}",
+            text_or_empty(owner, "/kind"),
+            text_or_empty(owner, "/name")
+        )
+    };
     let mut controllers = owners.list().iter().filter(is_controller).map(name);
-    let Some(first) = controllers.next() else { return };
+    let Some(first) = controllers.next() else {
+        return;
+    };
     for other in controllers {
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {other}"
@@ -173,7 +212,9 @@ fn controllers(owners: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Returns the faults of an object's name.
 pub(super) fn name_faults(kind: &Kind, object: &Value, name: &str) -> Vec<String> {
     match kind.builtin {
-        Some(Builtin::Namespace | Builtin::StatefulSet | Builtin::Service) => names::dns_label(name),
+        Some(Builtin::Namespace | Builtin::StatefulSet | Builtin::Service) => {
+            names::dns_label(name)
+        }
         // These kinds allow any name that fits into a path.
         Some(
             Builtin::Role
@@ -202,11 +243,17 @@ fn of_definition(object: &Value, name: &str) -> Vec<String> {
 }
 
 fn of_api_service(object: &Value, name: &str) -> Vec<String> {
-    let wanted =
-        format!("{}.{}", text_or_empty(object, "/spec/version"), text_or_empty(object, "/spec/group"));
+    let wanted = format!(
+        "{}.{}",
+        text_or_empty(object, "/spec/version"),
+        text_or_empty(object, "/spec/group")
+    );
     let faults = names::path_segment(name);
     if !faults.is_empty() || name == wanted {
         return faults;
     }
-    vec![format!("must be `spec.version+\".\"+spec.group`: {}", json!(wanted))]
+    vec![format!(
+        "must be `spec.version+\".\"+spec.group`: {}",
+        json!(wanted)
+    )]
 }

@@ -67,7 +67,11 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     metadata::create(kind, &place, &mut own);
     if let Some(builtin) = kind.builtin {
         if let Some(tables) = tables::of(builtin) {
-            let content = if builtin == Builtin::NewEvent { &[] } else { tables.content };
+            let content = if builtin == Builtin::NewEvent {
+                &[]
+            } else {
+                tables.content
+            };
             engine::check(content, &place, &mut of_content);
             engine::check(tables.new, &place, &mut of_content);
         }
@@ -85,7 +89,9 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
 /// Returns the faults of the numbers of items and bytes in an object that replaces `old`, if there is one. They are found before the
 /// defaults are filled in, and before anything else that takes time for each item.
 pub(crate) fn limits(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<Cause> {
-    let Some(tables) = kind.builtin.and_then(tables::of) else { return Vec::new() };
+    let Some(tables) = kind.builtin.and_then(tables::of) else {
+        return Vec::new();
+    };
     let mut causes = Vec::new();
     engine::check_limits(tables.content, &Place::root(new), &mut causes);
     if let Some(old) = old.filter(|_| !causes.is_empty()) {
@@ -97,13 +103,24 @@ pub(crate) fn limits(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<Cause
 }
 
 /// Returns the faults of a change from `old` to `new` by a subresource (`None`: of the whole object). What was wrong before may stay.
-pub(crate) fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subresource>) -> Vec<Cause> {
+pub(crate) fn update(
+    kind: &Kind,
+    old: &Value,
+    new: &Value,
+    part: Option<Subresource>,
+) -> Vec<Cause> {
     let (before, place, mut causes) = (Place::root(old), Place::root(new), Vec::new());
     metadata::update(kind, old, &place, &mut causes);
-    let Some(builtin) = kind.builtin else { return causes };
+    let Some(builtin) = kind.builtin else {
+        return causes;
+    };
     let is_status = matches!(part, Some(Subresource::Status | Subresource::Approval));
     if let Some(tables) = tables::of(builtin) {
-        let content = if is_status { tables.status } else { tables.content };
+        let content = if is_status {
+            tables.status
+        } else {
+            tables.content
+        };
         if !is_status || builtin == Builtin::CertificateSigningRequest {
             change::check(tables.changes, old, new, &mut causes);
         }
@@ -116,7 +133,9 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subreso
         causes.extend(found.into_iter().filter(|cause| !known.contains(cause)));
     }
     match (builtin, part) {
-        (Builtin::Pod, Some(Subresource::EphemeralContainers)) => causes.extend(ephemeral::update(old, new)),
+        (Builtin::Pod, Some(Subresource::EphemeralContainers)) => {
+            causes.extend(ephemeral::update(old, new))
+        }
         (Builtin::Pod, _) if is_status => causes.extend(pod_update::mirror(old, new)),
         (Builtin::Pod, _) => causes.extend(pod_update::update(old, new)),
         (Builtin::CustomResourceDefinition, _) => causes.extend(definition_rules::update(old, new)),

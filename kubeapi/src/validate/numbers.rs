@@ -16,11 +16,23 @@ pub(super) const LAST_PORT: i64 = 65_535;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     /// At least this; an absent number is 0 if one is required.
-    Least { least: i64, why: &'static str, is_required: bool },
+    Least {
+        least: i64,
+        why: &'static str,
+        is_required: bool,
+    },
     /// Between two numbers.
-    Range { from: i64, to: i64, is_required: bool },
+    Range {
+        from: i64,
+        to: i64,
+        is_required: bool,
+    },
     /// Between two numbers, with another message.
-    Limited { from: i64, to: i64, why: &'static str },
+    Limited {
+        from: i64,
+        to: i64,
+        why: &'static str,
+    },
     /// Not negative, or a percentage.
     IntOrPercent,
 }
@@ -28,24 +40,40 @@ pub(super) enum Bound {
 /// Returns the fault of the number at `place`.
 pub(super) fn fault(bound: Bound, place: &Place<'_>) -> Option<Cause> {
     match bound {
-        Bound::Least { least, why, is_required } => {
+        Bound::Least {
+            least,
+            why,
+            is_required,
+        } => {
             let number = number(place, is_required)?;
             (number < least).then(|| Cause::invalid(place.path(), &number.into(), why))
         }
-        Bound::Range { from, to, is_required } => {
+        Bound::Range {
+            from,
+            to,
+            is_required,
+        } => {
             let number = number(place, is_required)?;
             (!(from..=to).contains(&number))
                 .then(|| Cause::invalid(place.path(), &number.into(), &range(from, to)))
         }
         Bound::Limited { from, to, why } => {
             let number = number(place, false)?;
-            (!(from..=to).contains(&number)).then(|| Cause::invalid(place.path(), &number.into(), why))
+            (!(from..=to).contains(&number))
+                .then(|| Cause::invalid(place.path(), &number.into(), why))
         }
         Bound::IntOrPercent => match place.value {
             Value::String(text) => percent(place.value)
                 .is_none()
                 .then(|| Cause::invalid(place.path(), &text.as_str().into(), PERCENT)),
-            _ => fault(Bound::Least { least: 0, why: NEGATIVE, is_required: false }, place),
+            _ => fault(
+                Bound::Least {
+                    least: 0,
+                    why: NEGATIVE,
+                    is_required: false,
+                },
+                place,
+            ),
         },
     }
 }

@@ -29,28 +29,48 @@ enum Step<'a> {
 impl<'a> Place<'a> {
     /// The whole object.
     pub(super) fn root(value: &'a Value) -> Self {
-        Self { value, step: Step::Root, up: None }
+        Self {
+            value,
+            step: Step::Root,
+            up: None,
+        }
     }
 
     /// The field `name`, which messages call `shown`.
     pub(super) fn child(&'a self, name: &'a str, shown: &'a str) -> Self {
         let value = self.value.get(name).unwrap_or(&ABSENT);
-        Self { value, step: Step::Field(name, shown), up: Some(self) }
+        Self {
+            value,
+            step: Step::Field(name, shown),
+            up: Some(self),
+        }
     }
 
     /// The item `value` of this list.
     pub(super) fn item(&'a self, index: usize, value: &'a Value) -> Self {
-        Self { value, step: Step::Item(index), up: Some(self) }
+        Self {
+            value,
+            step: Step::Item(index),
+            up: Some(self),
+        }
     }
 
     /// The item `value` of this list, whose index is not shown.
     pub(super) fn hidden(&'a self, value: &'a Value) -> Self {
-        Self { value, step: Step::Hidden, up: Some(self) }
+        Self {
+            value,
+            step: Step::Hidden,
+            up: Some(self),
+        }
     }
 
     /// The value under `key` of this map.
     pub(super) fn entry(&'a self, key: &'a str, value: &'a Value) -> Self {
-        Self { value, step: Step::Key(key), up: Some(self) }
+        Self {
+            value,
+            step: Step::Key(key),
+            up: Some(self),
+        }
     }
 
     /// The value of the field `name`.
@@ -95,7 +115,11 @@ impl<'a> Place<'a> {
 
     /// The entries of this map.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
-        self.value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+        self.value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value))
     }
 
     /// The value of the field `name` beside this one.
@@ -117,7 +141,11 @@ impl<'a> Place<'a> {
 
     /// The key of this value in its map.
     pub(super) fn key(&self) -> &'a str {
-        if let Step::Key(key) = self.step { key } else { "" }
+        if let Step::Key(key) = self.step {
+            key
+        } else {
+            ""
+        }
     }
 
     /// The nearest enclosing item of a list; the object if there is none.
@@ -153,7 +181,11 @@ impl<'a> Place<'a> {
     /// The path of a field below.
     pub(super) fn field(&self, name: &str) -> String {
         let path = self.path();
-        if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+        if path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        }
     }
 
     /// A cause about the field `name`.

@@ -43,7 +43,9 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
         // No scheduler has handled the pod yet, so its selection of nodes may still be narrowed.
         causes.extend(node_selector(&old, &new));
         causes.extend(node_affinity(&old, &new));
-        [&mut before, &mut after].into_iter().for_each(without_node_selection);
+        [&mut before, &mut after]
+            .into_iter()
+            .for_each(without_node_selection);
     }
     if before != after {
         causes.push(Cause::forbidden("spec", FIXED));
@@ -53,7 +55,11 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
 
 /// Checks that a mirror pod stays one, and that no other pod becomes one.
 pub(super) fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
-    let of = |pod: &Value| pod.pointer("/metadata/annotations").and_then(|all| all.get(MIRROR)).cloned();
+    let of = |pod: &Value| {
+        pod.pointer("/metadata/annotations")
+            .and_then(|all| all.get(MIRROR))
+            .cloned()
+    };
     let (before, after) = (of(old), of(new));
     if before == after {
         return Vec::new();
@@ -63,7 +69,10 @@ pub(super) fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
     } else {
         "may not add mirror pod annotation"
     };
-    vec![Cause::forbidden(format!("metadata.annotations[{MIRROR}]"), why)]
+    vec![Cause::forbidden(
+        format!("metadata.annotations[{MIRROR}]"),
+        why,
+    )]
 }
 
 /// Checks that the deadline is only added or shortened.
@@ -71,15 +80,21 @@ fn deadline(old: &Value, new: &Value) -> Option<Cause> {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
     match (seconds(old), seconds(new)) {
-        (Some(_), None) => {
-            Some(Cause::invalid(FIELD, &Value::Null, "must not update from a positive integer to nil value"))
-        }
-        (Some(before), Some(after)) if after > before => {
-            Some(Cause::invalid(FIELD, &after.into(), "must be less than or equal to previous value"))
-        }
-        (_, Some(after)) if after < 0 => {
-            Some(Cause::invalid(FIELD, &after.into(), "must be between 0 and 2147483647, inclusive"))
-        }
+        (Some(_), None) => Some(Cause::invalid(
+            FIELD,
+            &Value::Null,
+            "must not update from a positive integer to nil value",
+        )),
+        (Some(before), Some(after)) if after > before => Some(Cause::invalid(
+            FIELD,
+            &after.into(),
+            "must be less than or equal to previous value",
+        )),
+        (_, Some(after)) if after < 0 => Some(Cause::invalid(
+            FIELD,
+            &after.into(),
+            "must be between 0 and 2147483647, inclusive",
+        )),
         _ => None,
     }
 }
@@ -93,35 +108,56 @@ fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
         toleration.sort_keys();
         Value::Object(toleration).to_string()
     };
-    let after: HashSet<_> = items(new, "/tolerations").iter().map(without_seconds).collect();
-    let gone = items(old, "/tolerations").iter().any(|before| !after.contains(&without_seconds(before)));
+    let after: HashSet<_> = items(new, "/tolerations")
+        .iter()
+        .map(without_seconds)
+        .collect();
+    let gone = items(old, "/tolerations")
+        .iter()
+        .any(|before| !after.contains(&without_seconds(before)));
     let why = "existing toleration can not be modified except its tolerationSeconds";
     gone.then(|| Cause::forbidden("spec.tolerations", why))
 }
 
 /// Checks that scheduling gates are only removed.
 fn gates(old: &Value, new: &Value) -> Vec<Cause> {
-    let before: HashSet<_> = items(old, "/schedulingGates").iter().map(Value::to_string).collect();
-    let added = items(new, "/schedulingGates").iter().filter(|gate| !before.contains(&gate.to_string()));
+    let before: HashSet<_> = items(old, "/schedulingGates")
+        .iter()
+        .map(Value::to_string)
+        .collect();
+    let added = items(new, "/schedulingGates")
+        .iter()
+        .filter(|gate| !before.contains(&gate.to_string()));
     let why = |gate| {
-        format!("only deletion is allowed, but found new scheduling gate '{}'", text_or_empty(gate, "/name"))
+        format!(
+            "only deletion is allowed, but found new scheduling gate '{}'",
+            text_or_empty(gate, "/name")
+        )
     };
-    added.map(|gate| Cause::forbidden("spec.schedulingGates", &why(gate))).collect()
+    added
+        .map(|gate| Cause::forbidden("spec.schedulingGates", &why(gate)))
+        .collect()
 }
 
 /// Checks that the node selector of a gated pod only gets more labels, and none is removed or changed.
 fn node_selector(old: &Value, new: &Value) -> Option<Cause> {
-    let of = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
+    let of = |spec: &Value| {
+        spec.get("nodeSelector")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
+    };
     let (before, after) = (of(old), of(new));
-    let kept = before.iter().all(|(label, value)| after.get(label) == Some(value));
+    let kept = before
+        .iter()
+        .all(|(label, value)| after.get(label) == Some(value));
     let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
     (!kept).then(|| Cause::invalid("spec.nodeSelector", &Value::Object(after), why))
 }
 
 /// Checks that the node affinity of a gated pod only gets more requirements in the terms that there are.
 fn node_affinity(old: &Value, new: &Value) -> Vec<Cause> {
-    const FIELD: &str =
-        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    const FIELD: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     const TERMS: &str =
         "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     let (before, after) = (items(old, TERMS), items(new, TERMS));
@@ -135,18 +171,24 @@ fn node_affinity(old: &Value, new: &Value) -> Vec<Cause> {
     let only_grows = |(old, new): (&Value, &Value)| {
         let is_empty = |term: &Value| LISTS.iter().all(|list| items(term, list).is_empty());
         (!is_empty(old) || is_empty(new))
-            && LISTS.iter().all(|list| items(new, list).starts_with(items(old, list)))
+            && LISTS
+                .iter()
+                .all(|list| items(new, list).starts_with(items(old, list)))
     };
     let pairs = before.iter().zip(after).enumerate();
     let changed = pairs.filter(|(_, pair)| !only_grows(*pair));
     let why = "only additions are allowed (no mutations or deletions)";
-    changed.map(|(index, (_, term))| Cause::invalid(format!("{FIELD}[{index}]"), term, why)).collect()
+    changed
+        .map(|(index, (_, term))| Cause::invalid(format!("{FIELD}[{index}]"), term, why))
+        .collect()
 }
 
 /// Removes what selects nodes for a pod that has not been scheduled.
 fn without_node_selection(spec: &mut Map<String, Value>) {
     spec.remove("nodeSelector");
-    let Some(Value::Object(affinity)) = spec.get_mut("affinity") else { return };
+    let Some(Value::Object(affinity)) = spec.get_mut("affinity") else {
+        return;
+    };
     affinity.remove("nodeAffinity");
     if affinity.is_empty() {
         spec.remove("affinity");
@@ -157,7 +199,12 @@ fn without_node_selection(spec: &mut Map<String, Value>) {
 fn fixed(spec: &Value) -> Map<String, Value> {
     let mut spec = spec.as_object().cloned().unwrap_or_default();
     for field in ["containers", "initContainers"] {
-        for container in spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
+        for container in spec
+            .get_mut(field)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
             if let Value::Object(container) = container {
                 container.remove("image");
             }
@@ -166,7 +213,11 @@ fn fixed(spec: &Value) -> Map<String, Value> {
     spec.remove("activeDeadlineSeconds");
     spec.remove("tolerations");
     spec.remove("schedulingGates");
-    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+    if spec
+        .get("terminationGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .is_some_and(|seconds| seconds < 0)
+    {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
     }
     drop_empty(&mut spec);
@@ -177,7 +228,9 @@ fn drop_empty(map: &mut Map<String, Value>) {
     map.retain(|_, value| match value {
         Value::Null => false,
         Value::Array(list) => {
-            list.iter_mut().filter_map(Value::as_object_mut).for_each(drop_empty);
+            list.iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(drop_empty);
             !list.is_empty()
         }
         Value::Object(map) => {

@@ -17,7 +17,9 @@ pub(super) fn repeats_by<'a, K: Eq + Hash>(
     key: impl Fn(&'a Value) -> K,
 ) -> impl Iterator<Item = (usize, &'a Value)> {
     let mut seen = HashSet::new();
-    list.iter().enumerate().filter(move |(_, item)| !seen.insert(key(item)))
+    list.iter()
+        .enumerate()
+        .filter(move |(_, item)| !seen.insert(key(item)))
 }
 
 /// Returns `value` without fields that are like absent ones: the same for all values that mean the same in Go.
@@ -25,7 +27,9 @@ pub(super) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let fields = map.iter().filter(|(_, value)| !is_nothing(value));
-            fields.map(|(name, value)| (name.clone(), canonical(value))).collect()
+            fields
+                .map(|(name, value)| (name.clone(), canonical(value)))
+                .collect()
         }
         Value::Array(list) => list.iter().map(canonical).collect(),
         value if is_nothing(value) => Value::Null,
@@ -42,19 +46,29 @@ mod tests {
     #[test]
     fn item_that_equals_an_earlier_one_is_found_whatever_the_order_of_its_fields() {
         let list = json!([{"a": 1, "b": [2]}, "a", {"b": [2], "a": 1}, "a", "b", null, {"a": 1}]);
-        let found: Vec<_> = repeats(list.as_array().unwrap()).map(|(index, _)| index).collect();
+        let found: Vec<_> = repeats(list.as_array().unwrap())
+            .map(|(index, _)| index)
+            .collect();
         assert_eq!(found, [2, 3]);
     }
 
     #[test]
     fn absent_and_empty_fields_are_the_same_in_canonical_values() {
         for (one, other, is_same) in [
-            (json!({"a": "", "b": 0, "c": [], "d": 1}), json!({"d": 1}), true),
+            (
+                json!({"a": "", "b": 0, "c": [], "d": 1}),
+                json!({"d": 1}),
+                true,
+            ),
             (json!({"a": [{"b": false}]}), json!({"a": [{}]}), true),
             (json!({"a": [1]}), json!({"a": [2]}), false),
             (json!(null), json!([]), false),
         ] {
-            assert_eq!(canonical(&one) == canonical(&other), is_same, "{one} {other}");
+            assert_eq!(
+                canonical(&one) == canonical(&other),
+                is_same,
+                "{one} {other}"
+            );
         }
     }
 }

@@ -3,16 +3,37 @@
 
 use jiff::SignedDuration;
 
-const MONTHS: [&str; 12] =
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// The fields minute, hour, day of month, month, day of week.
 const FIELDS: [Field; 5] = [
-    Field { least: 0, most: 59, words: &[] },
-    Field { least: 0, most: 23, words: &[] },
-    Field { least: 1, most: 31, words: &[] },
-    Field { least: 1, most: 12, words: &MONTHS },
-    Field { least: 0, most: 6, words: &WEEKDAYS },
+    Field {
+        least: 0,
+        most: 59,
+        words: &[],
+    },
+    Field {
+        least: 0,
+        most: 23,
+        words: &[],
+    },
+    Field {
+        least: 1,
+        most: 31,
+        words: &[],
+    },
+    Field {
+        least: 1,
+        most: 12,
+        words: &MONTHS,
+    },
+    Field {
+        least: 0,
+        most: 6,
+        words: &WEEKDAYS,
+    },
 ];
 
 /// The range of a field.
@@ -31,33 +52,50 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     let parts: Vec<_> = schedule.split_whitespace().collect();
     if parts.len() != FIELDS.len() {
         let (wanted, found) = (FIELDS.len(), parts.len());
-        return Err(format!("expected exactly {wanted} fields, found {found}: [{}]", parts.join(" ")));
+        return Err(format!(
+            "expected exactly {wanted} fields, found {found}: [{}]",
+            parts.join(" ")
+        ));
     }
-    FIELDS.iter().zip(parts).try_for_each(|(field, text)| field.check(text))
+    FIELDS
+        .iter()
+        .zip(parts)
+        .try_for_each(|(field, text)| field.check(text))
 }
 
 fn descriptor(text: &str) -> Result<(), String> {
     if let Some(period) = text.strip_prefix("@every ") {
-        let is_go = period.bytes().all(|byte| b"0123456789.hmsnu+-".contains(&byte));
+        let is_go = period
+            .bytes()
+            .all(|byte| b"0123456789.hmsnu+-".contains(&byte));
         let is_read = is_go && period.parse::<SignedDuration>().is_ok();
         let why = || format!("failed to parse duration {text}: time: invalid duration {period:?}");
         return is_read.then_some(()).ok_or_else(why);
     }
     match text {
-        "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly" => Ok(()),
+        "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly" => {
+            Ok(())
+        }
         other => Err(format!("unrecognized descriptor: {other}")),
     }
 }
 
 impl Field {
     fn check(&self, text: &str) -> Result<(), String> {
-        text.split(',').filter(|range| !range.is_empty()).try_for_each(|range| self.range(range))
+        text.split(',')
+            .filter(|range| !range.is_empty())
+            .try_for_each(|range| self.range(range))
     }
 
     /// Checks `*`, `5` or `1-5`, optionally with `/2`; with a step but without an end, the range goes to the end.
     fn range(&self, text: &str) -> Result<(), String> {
         let parts: Vec<_> = text.split('/').collect();
-        let ends: Vec<_> = parts.first().copied().unwrap_or_default().split('-').collect();
+        let ends: Vec<_> = parts
+            .first()
+            .copied()
+            .unwrap_or_default()
+            .split('-')
+            .collect();
         let (first, mut last) = match *ends.as_slice() {
             ["*" | "?", ..] => (self.least, self.most),
             [only] => (self.number(only)?, self.number(only)?),
@@ -74,13 +112,19 @@ impl Field {
         }
         let (least, most) = (self.least, self.most);
         if first < least {
-            return Err(format!("beginning of range ({first}) below minimum ({least}): {text}"));
+            return Err(format!(
+                "beginning of range ({first}) below minimum ({least}): {text}"
+            ));
         }
         if last > most {
-            return Err(format!("end of range ({last}) above maximum ({most}): {text}"));
+            return Err(format!(
+                "end of range ({last}) above maximum ({most}): {text}"
+            ));
         }
         if first > last {
-            return Err(format!("beginning of range ({first}) beyond end of range ({last}): {text}"));
+            return Err(format!(
+                "beginning of range ({first}) beyond end of range ({last}): {text}"
+            ));
         }
         if step == 0 {
             return Err(format!("step of range should be a positive number: {text}"));
@@ -90,7 +134,9 @@ impl Field {
 
     /// Parses a number or its name.
     fn number(&self, text: &str) -> Result<i64, String> {
-        let named = (self.least..).zip(self.words).find(|(_, word)| word.eq_ignore_ascii_case(text));
+        let named = (self.least..)
+            .zip(self.words)
+            .find(|(_, word)| word.eq_ignore_ascii_case(text));
         named.map_or_else(|| number(text), |(number, _)| Ok(number))
     }
 }
@@ -103,8 +149,14 @@ fn number(text: &str) -> Result<i64, String> {
         Ok(number) => Ok(number),
         Err(error) => {
             let is_large = matches!(error.kind(), PosOverflow | NegOverflow);
-            let why = if is_large { "value out of range" } else { "invalid syntax" };
-            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"))
+            let why = if is_large {
+                "value out of range"
+            } else {
+                "invalid syntax"
+            };
+            Err(format!(
+                "failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"
+            ))
         }
     }
 }

@@ -29,7 +29,9 @@ fn is_name(name: &str) -> bool {
         let bytes = segment.as_bytes();
         bytes.first().is_some_and(is_end)
             && bytes.last().is_some_and(is_end)
-            && bytes.iter().all(|byte| is_end(byte) || matches!(byte, b'-' | b'_'))
+            && bytes
+                .iter()
+                .all(|byte| is_end(byte) || matches!(byte, b'-' | b'_'))
     };
     name.len() <= LONGEST && name.split(['.', '/']).all(is_segment)
 }
@@ -42,16 +44,30 @@ mod tests {
 
     #[test]
     fn names_that_are_none_are_told() {
-        for name in ["kernel.shmmax", "net/ipv4/tcp_syncookies", "safe-and-unsafe", "a", "a.b-c.d_e"] {
+        for name in [
+            "kernel.shmmax",
+            "net/ipv4/tcp_syncookies",
+            "safe-and-unsafe",
+            "a",
+            "a.b-c.d_e",
+        ] {
             assert!(is_name(name), "{name}");
         }
         for name in ["foo-", "bar..", ".a", "A", "a b", "a//b", &"a".repeat(254)] {
             assert!(!is_name(name), "{name}");
         }
         let named = |name: &str| json!({"name": name, "value": "1"});
-        let list = json!([named("foo-"), named("kernel.shmmax"), named("kernel.shmmax"), named("")]);
+        let list = json!([
+            named("foo-"),
+            named("kernel.shmmax"),
+            named("kernel.shmmax"),
+            named("")
+        ]);
         let (object, mut causes) = (json!({"sysctls": list}), Vec::new());
-        sysctls(&Place::root(&object).child("sysctls", "sysctls"), &mut causes);
+        sysctls(
+            &Place::root(&object).child("sysctls", "sysctls"),
+            &mut causes,
+        );
         assert_eq!(
             causes,
             [

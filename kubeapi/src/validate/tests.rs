@@ -31,9 +31,17 @@ fn registry() -> Registry {
     Registry::builtin().with_crds(&[definition])
 }
 
-fn decoded(plural: &str, mut object: Value, fields: FieldValidation) -> (Result<Vec<String>, String>, Value) {
+fn decoded(
+    plural: &str,
+    mut object: Value,
+    fields: FieldValidation,
+) -> (Result<Vec<String>, String>, Value) {
     let registry = registry();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
     let mut result = decode(kind, &mut object, DuplicateFields::Ignored, fields);
     if let (Ok(_), KindSchema::Defined(schema)) = (&result, kind.schema()) {
         let causes = schema.check(&object).unwrap();
@@ -55,19 +63,45 @@ fn bodies_that_cannot_be_read_are_refused_in_the_servers_words() {
         ("pods", json!([])),
         ("pods", json!({"apiVersion": "apps/v1", "kind": "Pod"})),
         ("pods", json!({"apiVersion": "v1", "kind": "ConfigMap"})),
-        ("pods", json!({"spec": {"containers": [{"name": "a", "image": 5}]}})),
+        (
+            "pods",
+            json!({"spec": {"containers": [{"name": "a", "image": 5}]}}),
+        ),
         ("pods", json!({"metadata": {"labels": {"a": true}}})),
-        ("pods", json!({"spec": {"containers": [], "foo": 1}, "bar": 2})),
+        (
+            "pods",
+            json!({"spec": {"containers": [], "foo": 1}, "bar": 2}),
+        ),
         ("secrets", json!({"data": {"a": "not base64!"}})),
-        ("widgets", json!({"metadata": {"name": "w", "labels": {"a": 1}}, "spec": {"size": 1}})),
-        ("widgets", json!({"metadata": {"name": "w", "foo": 1}, "spec": {"size": 1, "bar": 1}})),
-        ("widgets", json!({"metadata": {"name": "w"}, "spec": {"size": "large"}})),
-        ("widgets", json!({"metadata": {"name": "w"}, "spec": {"color": "blue"}})),
-        ("widgets", json!({"metadata": {"name": "w"}, "spec": {"size": 0}})),
+        (
+            "widgets",
+            json!({"metadata": {"name": "w", "labels": {"a": 1}}, "spec": {"size": 1}}),
+        ),
+        (
+            "widgets",
+            json!({"metadata": {"name": "w", "foo": 1}, "spec": {"size": 1, "bar": 1}}),
+        ),
+        (
+            "widgets",
+            json!({"metadata": {"name": "w"}, "spec": {"size": "large"}}),
+        ),
+        (
+            "widgets",
+            json!({"metadata": {"name": "w"}, "spec": {"color": "blue"}}),
+        ),
+        (
+            "widgets",
+            json!({"metadata": {"name": "w"}, "spec": {"size": 0}}),
+        ),
     ];
     let texts = cases.into_iter().map(|(plural, object)| {
         let text = object.to_string();
-        format!("{text}\n    {}", decoded(plural, object, FieldValidation::Strict).0.unwrap_err())
+        format!(
+            "{text}\n    {}",
+            decoded(plural, object, FieldValidation::Strict)
+                .0
+                .unwrap_err()
+        )
     });
     insta::assert_snapshot!(texts.collect::<Vec<_>>().join("\n"));
 }
@@ -76,12 +110,19 @@ fn bodies_that_cannot_be_read_are_refused_in_the_servers_words() {
 fn unknown_fields_are_told_and_pruned() {
     let body = || json!({"metadata": {"name": "a", "x": 1}, "spec": {"size": 2, "foo": 1}});
     let (warnings, object) = decoded("widgets", body(), FieldValidation::Warn);
-    assert_eq!(warnings.unwrap(), ["unknown field \"spec.foo\"", "unknown field \"metadata.x\""]);
+    assert_eq!(
+        warnings.unwrap(),
+        ["unknown field \"spec.foo\"", "unknown field \"metadata.x\""]
+    );
     let expected = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 2}});
     assert_eq!(object, expected);
     let (warnings, object) = decoded("widgets", body(), FieldValidation::Ignore);
     assert_eq!((warnings.unwrap(), object), (Vec::new(), expected));
-    let (warnings, object) = decoded("configmaps", json!({"foo": {"bar": 1}}), FieldValidation::Warn);
+    let (warnings, object) = decoded(
+        "configmaps",
+        json!({"foo": {"bar": 1}}),
+        FieldValidation::Warn,
+    );
     assert_eq!(warnings.unwrap(), ["unknown field \"foo\""]);
     assert_eq!(object, json!({"apiVersion": "v1", "kind": "ConfigMap"}));
 }
@@ -89,8 +130,14 @@ fn unknown_fields_are_told_and_pruned() {
 #[test]
 fn how_to_take_unknown_fields_is_read_from_the_query() {
     assert_eq!(FieldValidation::parse(None).unwrap(), FieldValidation::Warn);
-    assert_eq!(FieldValidation::parse(Some("Strict")).unwrap(), FieldValidation::Strict);
-    assert_eq!(FieldValidation::parse(Some("Ignore")).unwrap(), FieldValidation::Ignore);
+    assert_eq!(
+        FieldValidation::parse(Some("Strict")).unwrap(),
+        FieldValidation::Strict
+    );
+    assert_eq!(
+        FieldValidation::parse(Some("Ignore")).unwrap(),
+        FieldValidation::Ignore
+    );
     assert!(FieldValidation::parse(Some("strict")).is_err());
 }
 
@@ -100,7 +147,12 @@ fn texts(causes: Vec<Cause>) -> Vec<String> {
         .into_iter()
         .map(|cause| {
             let body = StatusError::invalid("", "K", "n", vec![cause]).body();
-            body["message"].as_str().unwrap().strip_prefix("K \"n\" is invalid: ").unwrap().to_owned()
+            body["message"]
+                .as_str()
+                .unwrap()
+                .strip_prefix("K \"n\" is invalid: ")
+                .unwrap()
+                .to_owned()
         })
         .collect()
 }
@@ -108,9 +160,18 @@ fn texts(causes: Vec<Cause>) -> Vec<String> {
 /// Decodes, defaults and validates an object, as a creation does.
 fn created(plural: &str, mut object: Value) -> Vec<String> {
     let registry = registry();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    decode(kind, &mut object, DuplicateFields::Ignored, FieldValidation::Strict)
-        .unwrap_or_else(|error| panic!("{}", error.body()));
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
+    decode(
+        kind,
+        &mut object,
+        DuplicateFields::Ignored,
+        FieldValidation::Strict,
+    )
+    .unwrap_or_else(|error| panic!("{}", error.body()));
     defaults::fill(kind, &mut object).unwrap();
     defaults::begin(kind, &mut object);
     texts(create(kind, &object))
@@ -118,10 +179,19 @@ fn created(plural: &str, mut object: Value) -> Vec<String> {
 
 fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
     let registry = registry();
-    let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+    let kind = registry
+        .kinds()
+        .iter()
+        .find(|kind| kind.plural == plural)
+        .unwrap();
     let [old, new] = [old, new].map(|mut object| {
-        decode(kind, &mut object, DuplicateFields::Ignored, FieldValidation::Strict)
-            .unwrap_or_else(|error| panic!("{}", error.body()));
+        decode(
+            kind,
+            &mut object,
+            DuplicateFields::Ignored,
+            FieldValidation::Strict,
+        )
+        .unwrap_or_else(|error| panic!("{}", error.body()));
         defaults::fill(kind, &mut object).unwrap();
         object
     });
@@ -133,7 +203,14 @@ fn report(plural: &str, objects: Vec<Value>) -> String {
     let lines = objects.into_iter().map(|object| {
         let text = object.to_string();
         let causes = created(plural, object);
-        format!("{text}\n    {}", if causes.is_empty() { "-".to_owned() } else { causes.join("\n    ") })
+        format!(
+            "{text}\n    {}",
+            if causes.is_empty() {
+                "-".to_owned()
+            } else {
+                causes.join("\n    ")
+            }
+        )
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -171,7 +248,11 @@ fn metadata_has_rules() {
 fn names_have_the_rules_of_their_kind() {
     let registry = registry();
     let check = |plural: &str, name: &str| {
-        let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
+        let kind = registry
+            .kinds()
+            .iter()
+            .find(|kind| kind.plural == plural)
+            .unwrap();
         name_faults(kind, &json!({}), name).is_empty()
     };
     let cases = [
@@ -199,7 +280,10 @@ fn pod(spec: Value) -> Value {
 
 fn container(container: Value) -> Value {
     let mut whole = json!({"name": "a", "image": "i"});
-    whole.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    whole
+        .as_object_mut()
+        .unwrap()
+        .extend(container.as_object().unwrap().clone());
     pod(json!({"containers": [whole], "volumes": [{"name": "v"}]}))
 }
 
@@ -218,10 +302,14 @@ fn pods_have_rules() {
                 json!({"containers": one, "initContainers": [{"name": "a", "image": "i", "restartPolicy": "Never"}]}),
             ),
             pod(json!({"containers": one, "restartPolicy": "Sometimes", "dnsPolicy": "X"})),
-            pod(json!({"containers": one, "terminationGracePeriodSeconds": -1, "activeDeadlineSeconds": 0})),
+            pod(
+                json!({"containers": one, "terminationGracePeriodSeconds": -1, "activeDeadlineSeconds": 0}),
+            ),
             pod(json!({"containers": one, "nodeName": "A_B", "hostname": "a.b"})),
             pod(json!({"containers": one, "nodeSelector": {"a b": "c"}})),
-            pod(json!({"containers": one, "volumes": [{"name": "v"}, {"name": "v"}, {"name": ""}]})),
+            pod(
+                json!({"containers": one, "volumes": [{"name": "v"}, {"name": "v"}, {"name": ""}]}),
+            ),
             pod(
                 json!({"containers": one, "volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/x"}}]}),
             ),
@@ -252,9 +340,11 @@ fn containers_have_rules() {
             container(
                 json!({"ports": [{"containerPort": 1, "name": "a", "hostPort": 5}, {"containerPort": 2, "name": "a", "hostPort": 5}]}),
             ),
-            container(json!({"env": [{"name": ""}, {"name": "a=b"}, {"name": "A", "valueFrom": {}},
+            container(
+                json!({"env": [{"name": ""}, {"name": "a=b"}, {"name": "A", "valueFrom": {}},
                 {"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}, "configMapKeyRef": {"name": "c", "key": "k"}}}]})),
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}, "configMapKeyRef": {"name": "c", "key": "k"}}}]}),
+            ),
             container(
                 json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "w", "mountPath": "/a"}, {"name": "v"}]}),
             ),
@@ -308,7 +398,10 @@ fn little_of_a_pod_may_change() {
         |pod| pod["spec"]["tolerations"] = json!([]),
         |pod| pod["metadata"]["name"] = "other".into(),
     ];
-    let texts: Vec<_> = refused.into_iter().map(|change| changed(change).join("\n")).collect();
+    let texts: Vec<_> = refused
+        .into_iter()
+        .map(|change| changed(change).join("\n"))
+        .collect();
     insta::assert_snapshot!(texts.join("\n\n"));
 }
 
@@ -319,24 +412,42 @@ fn gates_of_scheduling_only_go_and_the_selector_of_a_gated_pod_only_grows() {
         let containers = json!([{"name": "a", "image": "i"}]);
         pod(json!({"containers": containers, "schedulingGates": gates, "nodeSelector": selector}))
     };
-    let changed = |new: Value| updated("pods", gated(&["x/a", "x/b"], json!({"disk": "fast"})), new);
+    let changed =
+        |new: Value| updated("pods", gated(&["x/a", "x/b"], json!({"disk": "fast"})), new);
     let none = Vec::<String>::new();
     assert_eq!(changed(gated(&["x/b"], json!({"disk": "fast"}))), none);
-    assert_eq!(changed(gated(&[], json!({"disk": "fast", "zone": "a"}))), none);
-    let new =
-        "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'x/c'";
-    assert_eq!(changed(gated(&["x/a", "x/c"], json!({"disk": "fast"}))), [new]);
+    assert_eq!(
+        changed(gated(&[], json!({"disk": "fast", "zone": "a"}))),
+        none
+    );
+    let new = "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'x/c'";
+    assert_eq!(
+        changed(gated(&["x/a", "x/c"], json!({"disk": "fast"}))),
+        [new]
+    );
     let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
     let slow = changed(gated(&["x/a"], json!({"disk": "slow"})));
-    assert_eq!(slow, [format!("spec.nodeSelector: Invalid value: {{\"disk\":\"slow\"}}: {why}")]);
-    let free = updated("pods", gated(&[], json!({})), gated(&[], json!({"disk": "fast"})));
-    assert!(free.iter().any(|cause| cause.starts_with("spec: Forbidden")), "{free:?}");
+    assert_eq!(
+        slow,
+        [format!(
+            "spec.nodeSelector: Invalid value: {{\"disk\":\"slow\"}}: {why}"
+        )]
+    );
+    let free = updated(
+        "pods",
+        gated(&[], json!({})),
+        gated(&[], json!({"disk": "fast"})),
+    );
+    assert!(
+        free.iter()
+            .any(|cause| cause.starts_with("spec: Forbidden")),
+        "{free:?}"
+    );
 }
 
 #[test]
 fn an_object_that_goes_takes_no_new_finalizers() {
-    let old =
-        json!({"metadata": {"name": "a", "deletionTimestamp": "2025-01-01T00:00:00Z", "finalizers": ["a"]}});
+    let old = json!({"metadata": {"name": "a", "deletionTimestamp": "2025-01-01T00:00:00Z", "finalizers": ["a"]}});
     let mut new = old.clone();
     new["metadata"]["finalizers"] = json!(["x/b"]);
     let why = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new \
@@ -354,7 +465,9 @@ fn config_maps_and_secrets_have_rules() {
     };
     let maps = vec![
         named(json!({"data": {"a.b_C-1": "x"}, "binaryData": {"c": "QQ=="}})),
-        named(json!({"data": {"a b": "", "..": "", "..x": "", "c": ""}, "binaryData": {"c": "QQ=="}})),
+        named(
+            json!({"data": {"a b": "", "..": "", "..x": "", "c": ""}, "binaryData": {"c": "QQ=="}}),
+        ),
     ];
     let secrets = vec![
         named(json!({"stringData": {"a": "b"}})),
@@ -365,7 +478,10 @@ fn config_maps_and_secrets_have_rules() {
     ];
     insta::assert_snapshot!([report("configmaps", maps), report("secrets", secrets)].join("\n\n"));
     let large = named(json!({"data": {"a": "x".repeat(1024 * 1024 + 1)}}));
-    assert_eq!(created("configmaps", large), [": Too long: may not be more than 1048576 bytes"]);
+    assert_eq!(
+        created("configmaps", large),
+        [": Too long: may not be more than 1048576 bytes"]
+    );
 
     let old = named(json!({"immutable": true, "data": {"a": "QQ==", "b": ""}}));
     let reordered = named(json!({"immutable": true, "data": {"b": "", "a": "QQ=="}}));
@@ -400,7 +516,10 @@ fn services_endpoints_leases_and_nodes_have_rules() {
         ),
     ];
     let endpoints = vec![
-        named("subsets", json!([{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}])),
+        named(
+            "subsets",
+            json!([{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]),
+        ),
         named(
             "subsets",
             json!([{}, {"addresses": [{"ip": "x"}], "ports": [{"port": 0}, {"port": 1, "name": "a"}]}]),
@@ -411,11 +530,20 @@ fn services_endpoints_leases_and_nodes_have_rules() {
         json!({"metadata": {"name": "a"}, "addressType": "IPv5", "endpoints": [{"addresses": ["x"]}, {"addresses": []}]}),
     ];
     let leases = vec![
-        named("spec", json!({"holderIdentity": "a", "leaseDurationSeconds": 40})),
-        named("spec", json!({"holderIdentity": "", "leaseDurationSeconds": 0, "leaseTransitions": -1})),
+        named(
+            "spec",
+            json!({"holderIdentity": "a", "leaseDurationSeconds": 40}),
+        ),
+        named(
+            "spec",
+            json!({"holderIdentity": "", "leaseDurationSeconds": 0, "leaseTransitions": -1}),
+        ),
     ];
     let nodes = vec![
-        named("spec", json!({"taints": [{"key": "a", "effect": "NoSchedule"}]})),
+        named(
+            "spec",
+            json!({"taints": [{"key": "a", "effect": "NoSchedule"}]}),
+        ),
         named(
             "spec",
             json!({"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}, {"key": "", "effect": "x"}]}),
@@ -431,7 +559,10 @@ fn services_endpoints_leases_and_nodes_have_rules() {
     insta::assert_snapshot!(all.join("\n\n"));
     let service = |ip: &str| named("spec", json!({"clusterIP": ip, "ports": [{"port": 80}]}));
     let why = "spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set";
-    assert_eq!(updated("services", service("10.0.0.1"), service("10.0.0.2")), [why]);
+    assert_eq!(
+        updated("services", service("10.0.0.1"), service("10.0.0.2")),
+        [why]
+    );
 }
 
 #[test]

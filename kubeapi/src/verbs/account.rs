@@ -24,7 +24,11 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
             None => Ok(()),
             Some(what) => {
                 let why = format!("a mirror pod may not {what}");
-                Err(StatusError::forbidden(&target.kind, text_or_empty(pod, "/metadata/name"), &why))
+                Err(StatusError::forbidden(
+                    &target.kind,
+                    text_or_empty(pod, "/metadata/name"),
+                    &why,
+                ))
             }
         };
     }
@@ -33,8 +37,14 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
         name => name,
     };
     let name = if name.is_empty() { DEFAULT } else { name }.to_owned();
-    let Some(kind) = api.registry().of(Builtin::ServiceAccount).cloned() else { return Ok(()) };
-    let key = Key::new(kind.resource().clone(), target.namespace.as_str(), name.as_str());
+    let Some(kind) = api.registry().of(Builtin::ServiceAccount).cloned() else {
+        return Ok(());
+    };
+    let key = Key::new(
+        kind.resource().clone(),
+        target.namespace.as_str(),
+        name.as_str(),
+    );
     let account = match Store::get(&**api.store(), &key).await? {
         Some(account) => account.value()?,
         None if name == DEFAULT => Value::Null,
@@ -43,7 +53,11 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
                 "error looking up service account {}/{name}: serviceaccount {name:?} not found",
                 target.namespace
             );
-            return Err(StatusError::forbidden(&target.kind, text_or_empty(pod, "/metadata/name"), &why));
+            return Err(StatusError::forbidden(
+                &target.kind,
+                text_or_empty(pod, "/metadata/name"),
+                &why,
+            ));
         }
     };
     let secrets = items(&account, "/imagePullSecrets").to_vec();

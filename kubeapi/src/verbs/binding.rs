@@ -22,14 +22,20 @@ use crate::{
 
 /// Binds the request's pod to the node that the `Binding` names.
 pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
-    let (binding, warnings) = decode_body(&request_type::BINDING, (&call.headers, &call.body), &call.query)?;
+    let (binding, warnings) = decode_body(
+        &request_type::BINDING,
+        (&call.headers, &call.body),
+        &call.query,
+    )?;
     let (kind, name) = (&call.target.kind, &call.target.name);
     let node = target(&binding, name)?;
     modify(api, call, Change::Note, |pod| {
         check_expected(call, &binding, pod)?;
         let refuse = |why: &str| Err(StatusError::part_conflict(kind, "binding", name, why));
         if is_deleting(pod) {
-            return refuse(&format!("pod {name} is being deleted, cannot be assigned to a host"));
+            return refuse(&format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            ));
         }
         match text_or_empty(pod, "/spec/nodeName") {
             "" => Ok(Next::Replace(bound(pod, &node, &now()))),
@@ -37,15 +43,20 @@ pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, Statu
         }
     })
     .await?;
-    let status =
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &warnings))
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(body::answer(
+        StatusCode::CREATED,
+        Bytes::from(status.to_string()),
+        &warnings,
+    ))
 }
 
 /// Returns the node in `binding`, which must be for the pod `name`.
 fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
     if text_or_empty(binding, "/metadata/name") != name {
-        return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
+        return Err(StatusError::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
     }
     let node = text_or_empty(binding, "/target/name");
     let wrong = match text_or_empty(binding, "/target/kind") {
@@ -61,7 +72,9 @@ fn bound(pod: &Value, node: &str, now: &str) -> Value {
     let mut bound = pod.clone();
     let map = as_map(&mut bound);
     child(map, "spec").insert("nodeName".into(), node.into());
-    let conditions = child(map, "status").entry("conditions").or_insert_with(|| json!([]));
+    let conditions = child(map, "status")
+        .entry("conditions")
+        .or_insert_with(|| json!([]));
     if let Value::Array(conditions) = conditions {
         conditions.retain(|condition| text(condition, "/type") != Some("PodScheduled"));
         let mut scheduled = json!({

@@ -40,7 +40,10 @@ pub(super) async fn check(
         })
         .await?
     };
-    let Outcome { causes: found, warnings } = checked.map_err(|DeadlineExceeded| {
+    let Outcome {
+        causes: found,
+        warnings,
+    } = checked.map_err(|DeadlineExceeded| {
         StatusError::timeout("the object takes too long to be held against its schema")
     })?;
     causes.extend(found);
@@ -51,8 +54,16 @@ pub(super) async fn check(
 /// Returns 422 for causes, if there are any.
 fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
     // the API server checks events of both groups as those of the core group
-    let group = if kind.is(Builtin::NewEvent) { "" } else { &kind.group };
-    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(group, &kind.kind, name, causes)) }
+    let group = if kind.is(Builtin::NewEvent) {
+        ""
+    } else {
+        &kind.group
+    };
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(StatusError::invalid(group, &kind.kind, name, causes))
+    }
 }
 
 /// Compiles the schema of a defined kind, unless it is compiled.
@@ -94,7 +105,9 @@ fn is_light(kind: &Kind, object: &Value) -> bool {
 /// Reports whether `value` takes at most `left` bytes.
 fn is_smaller(value: &Value, left: &mut usize) -> bool {
     let own = 4 + value.as_str().map_or(0, str::len);
-    let Some(rest) = left.checked_sub(own) else { return false };
+    let Some(rest) = left.checked_sub(own) else {
+        return false;
+    };
     *left = rest;
     match value {
         Value::Array(list) => list.iter().all(|value| is_smaller(value, left)),
@@ -112,9 +125,10 @@ fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Deadlin
             causes: definitions::rules::check(new, old),
             warnings: definitions::rules::format_warnings(new, old),
         },
-        Some(builtin) if is_program(builtin) => {
-            Outcome { causes: admission::check_rules(builtin, new), warnings: Vec::new() }
-        }
+        Some(builtin) if is_program(builtin) => Outcome {
+            causes: admission::check_rules(builtin, new),
+            warnings: Vec::new(),
+        },
         _ => return of_schema(kind, old, new),
     })
 }

@@ -22,10 +22,17 @@ use crate::{
 /// Answers with the request's objects, or the one that it names.
 pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let target = &call.target;
-    let source = api.computed(&target.kind).ok_or_else(StatusError::no_resource)?;
-    source.warning().into_iter().for_each(|warning| call.warnings.add(warning.to_owned()));
+    let source = api
+        .computed(&target.kind)
+        .ok_or_else(StatusError::no_resource)?;
+    source
+        .warning()
+        .into_iter()
+        .for_each(|warning| call.warnings.add(warning.to_owned()));
     let selection = selection(call)?;
-    let computed = source.list(&target.kind, &target.namespace, &target.name).await;
+    let computed = source
+        .list(&target.kind, &target.namespace, &target.name)
+        .await;
     let mut items = computed.map_err(|error| StatusError::internal(error.to_string()))?;
     if !target.name.is_empty() {
         let found = items.into_iter().next();
@@ -37,25 +44,47 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
     let list = match call.shape {
         Shape::Objects => {
             items.iter_mut().for_each(remove_kind);
-            list(&target.kind.list_kind(), &target.kind.api_version(), metadata, items)
+            list(
+                &target.kind.list_kind(),
+                &target.kind.api_version(),
+                metadata,
+                items,
+            )
         }
         Shape::Metadata => {
             let items = items.iter().map(metadata_of).collect();
-            list("PartialObjectMetadataList", "meta.k8s.io/v1", metadata, items)
+            list(
+                "PartialObjectMetadataList",
+                "meta.k8s.io/v1",
+                metadata,
+                items,
+            )
         }
         Shape::Table => {
             let include = IncludeObject::parse(call.query.get("includeObject"))?;
-            table::table(&target.kind, &items, metadata, include, true, Timestamp::now())
+            table::table(
+                &target.kind,
+                &items,
+                metadata,
+                include,
+                true,
+                Timestamp::now(),
+            )
         }
     };
-    Ok(body::answer(StatusCode::OK, Bytes::from(list.to_string()), &[]))
+    Ok(body::answer(
+        StatusCode::OK,
+        Bytes::from(list.to_string()),
+        &[],
+    ))
 }
 
 /// Reduces the objects to the page that the request asks for, and returns the metadata of the list. Computed objects have no versions.
 fn paged(api: &Api, call: &Call, items: &mut Vec<Value>) -> Result<Value, StatusError> {
     let PageOptions { limit, start, .. } = page_options(api, call)?;
     let place = |item: &Value| {
-        ["namespace", "name"].map(|field| text_or_empty(item, &format!("/metadata/{field}")).to_owned())
+        ["namespace", "name"]
+            .map(|field| text_or_empty(item, &format!("/metadata/{field}")).to_owned())
     };
     if let Some(start) = start {
         items.retain(|item| place(item) > start.place());

@@ -84,7 +84,9 @@ async fn create_object(
     // a dry run does not reach the store, which alone minds, as in the API server
     let version = text_or_empty(&object, "/metadata/resourceVersion").parse::<u64>();
     if version.is_ok_and(|version| version > 0) && !call.query.dry_run() {
-        return Err(StatusError::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(StatusError::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
     }
     let generate = text_or_empty(&object, "/metadata/generateName").to_owned();
     let mut target = call.target.clone();
@@ -111,7 +113,11 @@ async fn create_object(
     loop {
         attempts -= 1;
         let is_last = attempts == 0;
-        let mut object = if is_last { object.take() } else { object.clone() };
+        let mut object = if is_last {
+            object.take()
+        } else {
+            object.clone()
+        };
         if generates {
             // before all that the server adds: some of it is made of the name
             target.name = generated(&generate);
@@ -129,7 +135,9 @@ async fn create_object(
             let (checked, warnings) =
                 checks::check(&target.kind, &target.name, causes, (None, object)).await?;
             object = checked;
-            warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+            warnings
+                .into_iter()
+                .for_each(|warning| call.warnings.add(warning));
         }
         access::check_escalation(api, call, None, &object).await?;
         admission::check(api, &target, None, &object).await?;
@@ -138,7 +146,9 @@ async fn create_object(
         if call.query.dry_run() {
             service_allocator::settle(api, &target, None, Some(&mut object)).await?;
             object_size::check(&object, None)?;
-            return refused_if_there(api, &target, object).await.map(Outcome::DryRun);
+            return refused_if_there(api, &target, object)
+                .await
+                .map(Outcome::DryRun);
         }
         match store(api, &target, (Expect::Absent, None), Some(object)).await {
             Err(error) if error.is_already_exists() && !is_last => {}
@@ -148,7 +158,11 @@ async fn create_object(
 }
 
 /// Returns the uid of the damaged object that is replaced, so that what it owns stays its own: the writer's, or the stored one.
-async fn damaged_uid(api: &Api, target: &Target, object: &Value) -> Result<Option<String>, StatusError> {
+async fn damaged_uid(
+    api: &Api,
+    target: &Target,
+    object: &Value,
+) -> Result<Option<String>, StatusError> {
     let key = key(target);
     if !api.store().damaged().has(&key) {
         return Ok(None);
@@ -177,7 +191,12 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) -> Result<(
         default_to(metadata, "creationTimestamp", now);
         return Ok(());
     }
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for key in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+    ] {
         metadata.shift_remove(key);
     }
     metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
@@ -204,7 +223,9 @@ fn set_requester(call: &Call, object: &mut Value) {
     if let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master())
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
-        ["uid", "extra"].iter().for_each(|key| drop(spec.shift_remove(*key)));
+        ["uid", "extra"]
+            .iter()
+            .for_each(|key| drop(spec.shift_remove(*key)));
         if let Value::Object(info) = caller.user_info() {
             spec.extend(info);
         }

@@ -40,8 +40,9 @@ pub(super) struct Options {
 impl Options {
     /// Parses the options in a body.
     pub(super) fn read(value: Value) -> Result<Self, StatusError> {
-        serde_json::from_value(value)
-            .map_err(|error| StatusError::bad_request(format!("the body is not DeleteOptions: {error}")))
+        serde_json::from_value(value).map_err(|error| {
+            StatusError::bad_request(format!("the body is not DeleteOptions: {error}"))
+        })
     }
 
     /// Makes `call` a dry run if these options say so.
@@ -68,19 +69,35 @@ impl Options {
             (Some(policy), Some(_)) => {
                 let why = "orphanDependents and deletionPropagation cannot be both set";
                 let cause = Cause::invalid(FIELD, &policy.into(), why);
-                return Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+                return Err(StatusError::invalid(
+                    "meta.k8s.io",
+                    "DeleteOptions",
+                    "",
+                    vec![cause],
+                ));
             }
             (None, None) => None,
             (None, Some(true)) | (Some("Orphan"), None) => Some(Policy::Orphan),
             (None, Some(false)) | (Some("Background"), None) => Some(Policy::Background),
             (Some("Foreground"), None) => Some(Policy::Foreground),
             (Some(other), None) => {
-                let cause =
-                    Cause::unsupported(FIELD, &other.into(), &["Foreground", "Background", "Orphan", "nil"]);
-                return Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+                let cause = Cause::unsupported(
+                    FIELD,
+                    &other.into(),
+                    &["Foreground", "Background", "Orphan", "nil"],
+                );
+                return Err(StatusError::invalid(
+                    "meta.k8s.io",
+                    "DeleteOptions",
+                    "",
+                    vec![cause],
+                ));
             }
         };
-        Ok(Deletion { grace: self.grace_period_seconds, policy })
+        Ok(Deletion {
+            grace: self.grace_period_seconds,
+            policy,
+        })
     }
 }
 
@@ -99,12 +116,23 @@ pub(crate) async fn delete(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     if kind.answers_deleted() || !gone {
         return answer(&call, StatusCode::OK, Outcome::DryRun(object), &[]);
     }
-    let status = success(kind, &call.target.name, text_or_empty(&object, "/metadata/uid"));
-    Ok(body::answer(StatusCode::OK, Bytes::from(status.to_string()), &[]))
+    let status = success(
+        kind,
+        &call.target.name,
+        text_or_empty(&object, "/metadata/uid"),
+    );
+    Ok(body::answer(
+        StatusCode::OK,
+        Bytes::from(status.to_string()),
+        &[],
+    ))
 }
 
 /// Deletes every selected object of the request's collection.
-pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+pub(crate) async fn delete_collection(
+    api: &Api,
+    call: &Call,
+) -> Result<Response<Body>, StatusError> {
     let kind = &call.target.kind;
     let spans_namespaces = kind.namespaced && call.target.namespace.is_empty();
     // too much would go at once, says the real server
@@ -137,16 +165,25 @@ pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response
         "kind": kind.list_kind(), "apiVersion": kind.api_version(),
         "metadata": {"resourceVersion": revision.to_string()}, "items": items,
     });
-    Ok(body::answer(StatusCode::OK, Bytes::from(list.to_string()), &[]))
+    Ok(body::answer(
+        StatusCode::OK,
+        Bytes::from(list.to_string()),
+        &[],
+    ))
 }
 
 /// Returns the options in the body or else in the parameters; `dryRun` in the body is copied to the parameters.
 fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     let mut options = Options::default();
     if !call.body.is_empty() {
-        let (body, warnings) =
-            decode_body(&request_type::DELETE_OPTIONS, (&call.headers, &call.body), &call.query)?;
-        warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+        let (body, warnings) = decode_body(
+            &request_type::DELETE_OPTIONS,
+            (&call.headers, &call.body),
+            &call.query,
+        )?;
+        warnings
+            .into_iter()
+            .for_each(|warning| call.warnings.add(warning));
         options = Options::read(body)?;
     }
     if options.grace_period_seconds.is_none() {
@@ -154,8 +191,10 @@ fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     }
     if options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
         options.propagation_policy = call.query.get("propagationPolicy").map(str::to_owned);
-        options.orphan_dependents =
-            call.query.has("orphanDependents").then(|| call.query.flag("orphanDependents"));
+        options.orphan_dependents = call
+            .query
+            .has("orphanDependents")
+            .then(|| call.query.flag("orphanDependents"));
     }
     let mut call = call.bodyless();
     options.take_dry_run(&mut call)?;
@@ -204,8 +243,7 @@ async fn is_damaged(api: &Api, call: &Call) -> Result<bool, StatusError> {
 async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Value, StatusError> {
     let target = &call.target;
     if options.preconditions.is_some() {
-        let why =
-            "the stored object is damaged, so that preconditions cannot be checked; delete it without them";
+        let why = "the stored object is damaged, so that preconditions cannot be checked; delete it without them";
         return Err(StatusError::conflict(&target.kind, &target.name, why));
     }
     let mut metadata = json!({"name": target.name});
@@ -215,7 +253,9 @@ async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Val
     if !call.query.dry_run() {
         store(api, target, (Expect::Anything, None), None).await?;
     }
-    Ok(json!({"kind": target.kind.kind, "apiVersion": target.kind.api_version(), "metadata": metadata}))
+    Ok(
+        json!({"kind": target.kind.kind, "apiVersion": target.kind.api_version(), "metadata": metadata}),
+    )
 }
 
 /// Deletes the damaged objects of the request's collection, of which no selector can be checked.
@@ -223,7 +263,10 @@ async fn delete_damaged_of(api: &Api, call: &Call, options: &Options) -> Result<
     let (scope, damaged) = (scope(&call.target), api.store().damaged().now());
     let covered = |key: &&Key| {
         key.resource == scope.resource
-            && scope.namespace.as_ref().is_none_or(|wanted| *wanted == key.namespace)
+            && scope
+                .namespace
+                .as_ref()
+                .is_none_or(|wanted| *wanted == key.namespace)
     };
     for key in damaged.keys().filter(covered) {
         let mut one = call.bodyless();
@@ -238,10 +281,22 @@ async fn delete_damaged_of(api: &Api, call: &Call, options: &Options) -> Result<
 
 /// Checks the preconditions of a deletion.
 pub(super) fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusError> {
-    let Some(Preconditions { uid, resource_version }) = &options.preconditions else { return Ok(()) };
+    let Some(Preconditions {
+        uid,
+        resource_version,
+    }) = &options.preconditions
+    else {
+        return Ok(());
+    };
     let (kind, name) = (&call.target.kind, &call.target.name);
-    let wanted =
-        [("UID", uid, "/metadata/uid"), ("ResourceVersion", resource_version, "/metadata/resourceVersion")];
+    let wanted = [
+        ("UID", uid, "/metadata/uid"),
+        (
+            "ResourceVersion",
+            resource_version,
+            "/metadata/resourceVersion",
+        ),
+    ];
     for (what, wanted, pointer) in wanted {
         let found = text_or_empty(current, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {

@@ -32,12 +32,20 @@ const ATTEMPTS: usize = 20;
 
 /// Deletes the request's pod unless its disruption budget is used up.
 pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
-    let (eviction, warnings) =
-        decode_body(&request_type::EVICTION, (&call.headers, &call.body), &call.query)?;
+    let (eviction, warnings) = decode_body(
+        &request_type::EVICTION,
+        (&call.headers, &call.body),
+        &call.query,
+    )?;
     if text_or_empty(&eviction, "/metadata/name") != call.target.name {
-        return Err(StatusError::bad_request("name in URL does not match name in Eviction object"));
+        return Err(StatusError::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
     }
-    let options = eviction.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
+    let options = eviction
+        .get("deleteOptions")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     let options = Options::read(options)?;
     let mut call = call.bodyless();
     options.take_dry_run(&mut call)?;
@@ -53,14 +61,20 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         }
     }
     delete_one(api, &call, &options.without_resource_version()).await?;
-    let status =
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &warnings))
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(body::answer(
+        StatusCode::CREATED,
+        Bytes::from(status.to_string()),
+        &warnings,
+    ))
 }
 
 /// Reports whether the pod counts in a disruption budget: a pod that does not run yet or any more disrupts nobody.
 fn counts(pod: &Value) -> bool {
-    !matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed" | "Pending")) && !is_deleting(pod)
+    !matches!(
+        text(pod, "/status/phase"),
+        Some("Succeeded" | "Failed" | "Pending")
+    ) && !is_deleting(pod)
 }
 
 /// Sets the pod's condition `DisruptionTarget`, whatever its phase: a Job's failure policy reads it. `counted` says that the budget was
@@ -83,7 +97,9 @@ async fn set_disruption_target(
             return Ok(Next::Same);
         }
         let mut noted = pod.clone();
-        let conditions = child(as_map(&mut noted), "status").entry("conditions").or_insert_with(|| json!([]));
+        let conditions = child(as_map(&mut noted), "status")
+            .entry("conditions")
+            .or_insert_with(|| json!([]));
         if let Value::Array(conditions) = conditions {
             conditions.retain(|condition| text(condition, "/type") != Some("DisruptionTarget"));
             let mut condition = condition.clone();
@@ -101,20 +117,35 @@ async fn set_disruption_target(
 /// Counts the disruption in the budget that covers `pod`, if there is one.
 async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), StatusError> {
     let registry = api.registry();
-    let Some(kind) = registry.of(Builtin::PodDisruptionBudget) else { return Ok(()) };
+    let Some(kind) = registry.of(Builtin::PodDisruptionBudget) else {
+        return Ok(());
+    };
     let namespace = call.target.namespace.clone();
     let mut attempts = ATTEMPTS;
     loop {
-        let Some((stored, budget)) = covering(api, kind, &namespace, pod).await? else { return Ok(()) };
+        let Some((stored, budget)) = covering(api, kind, &namespace, pod).await? else {
+            return Ok(());
+        };
         let name = stored.key.name;
         if !budget::counts(&name, &budget, pod)? || call.query.dry_run() {
             return Ok(());
         }
         let taken = budget::taken(budget, &call.target.name, &now());
-        let target =
-            Target { kind: kind.clone(), namespace: namespace.clone(), name: name.clone(), part: None };
+        let target = Target {
+            kind: kind.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            part: None,
+        };
         attempts -= 1;
-        match store(api, &target, (Expect::Revision(stored.revision), None), Some(taken)).await {
+        match store(
+            api,
+            &target,
+            (Expect::Revision(stored.revision), None),
+            Some(taken),
+        )
+        .await
+        {
             // the controller or another eviction was faster
             Err(error) if error.is_conflict() && attempts > 0 => {}
             Err(error) if error.is_conflict() => return Err(StatusError::budget_conflict(&name)),
@@ -130,7 +161,10 @@ async fn covering(
     namespace: &str,
     pod: &Value,
 ) -> Result<Option<(Object, Value)>, StatusError> {
-    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+    let scope = Scope {
+        resource: kind.resource().clone(),
+        namespace: Some(namespace.to_owned()),
+    };
     let mut covering = Vec::new();
     for budget in api.store().list(&scope, &Page::default()).await?.items {
         let value = budget.value()?;
@@ -146,6 +180,8 @@ async fn covering(
 }
 
 fn covers(kind: &Kind, budget: &Value, pod: &Value) -> Result<bool, StatusError> {
-    let Some(selector) = budget.pointer("/spec/selector") else { return Ok(false) };
+    let Some(selector) = budget.pointer("/spec/selector") else {
+        return Ok(false);
+    };
     Ok(Selection::parse(kind, Some(&selector_text(selector)), None)?.matches(pod))
 }

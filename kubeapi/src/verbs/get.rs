@@ -26,7 +26,11 @@ pub(crate) async fn get(api: &Api, call: &Call) -> Result<Response<Body>, Status
 
 /// Returns the key of the target's object.
 pub(crate) fn key(target: &Target) -> Key {
-    Key::new(target.kind.resource().clone(), target.namespace.as_str(), target.name.as_str())
+    Key::new(
+        target.kind.resource().clone(),
+        target.namespace.as_str(),
+        target.name.as_str(),
+    )
 }
 
 /// Returns the target's stored object, or 404.
@@ -66,7 +70,11 @@ pub(super) fn answer(
             return Ok(body::answer(code, object.json, warnings));
         }
         Outcome::Stored(object) if call.shape == Shape::Metadata => {
-            return Ok(body::answer(code, metadata_alone(&object)?.into(), warnings));
+            return Ok(body::answer(
+                code,
+                metadata_alone(&object)?.into(),
+                warnings,
+            ));
         }
         outcome => outcome.value()?,
     };
@@ -75,12 +83,26 @@ pub(super) fn answer(
         Shape::Metadata => metadata_of(&object),
         Shape::Table => {
             let include = IncludeObject::parse(call.query.get("includeObject"))?;
-            let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+            let version = object
+                .pointer("/metadata/resourceVersion")
+                .cloned()
+                .unwrap_or_default();
             let list_metadata = json!({"resourceVersion": version});
-            table::table(&call.target.kind, &[object], list_metadata, include, true, Timestamp::now())
+            table::table(
+                &call.target.kind,
+                &[object],
+                list_metadata,
+                include,
+                true,
+                Timestamp::now(),
+            )
         }
     };
-    Ok(body::answer(code, Bytes::from(shaped.to_string()), warnings))
+    Ok(body::answer(
+        code,
+        Bytes::from(shaped.to_string()),
+        warnings,
+    ))
 }
 
 /// Returns the object's metadata only.
@@ -95,7 +117,8 @@ pub(super) fn metadata_alone(object: &Object) -> Result<String, StoreError> {
         #[serde(borrow)]
         metadata: Option<&'a RawValue>,
     }
-    let head: Head<'_> = serde_json::from_slice(&object.json).map_err(|error| object.not_json(&error))?;
+    let head: Head<'_> =
+        serde_json::from_slice(&object.json).map_err(|error| object.not_json(&error))?;
     let metadata = head.metadata.map_or("null", RawValue::get);
     Ok(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
@@ -116,9 +139,15 @@ mod tests {
         ] {
             let object = Object::new(key.clone(), 1, Bytes::from(text));
             let read = metadata_of(&object.value().unwrap());
-            assert_eq!(serde_json::from_str::<Value>(&metadata_alone(&object).unwrap()).unwrap(), read);
+            assert_eq!(
+                serde_json::from_str::<Value>(&metadata_alone(&object).unwrap()).unwrap(),
+                read
+            );
         }
         let damaged = Object::new(key, 1, Bytes::from_static(b"{\"metadata\":{\"name\""));
-        assert!(matches!(metadata_alone(&damaged), Err(StoreError::Damaged { .. })));
+        assert!(matches!(
+            metadata_alone(&damaged),
+            Err(StoreError::Damaged { .. })
+        ));
     }
 }

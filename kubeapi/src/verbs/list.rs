@@ -62,11 +62,18 @@ pub(super) struct PageOptions {
 /// Reads the page and revision that the request asks for.
 pub(super) fn page_options(api: &Api, call: &Call) -> Result<PageOptions, StatusError> {
     // 0 and less mean all
-    let limit =
-        call.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    let limit = call
+        .query
+        .number("limit")?
+        .and_then(|limit| usize::try_from(limit).ok())
+        .filter(|limit| *limit > 0);
     let start = call.query.get("continue").map(decode).transpose()?;
     let exact = exact_revision(api, call, (start.is_some(), limit.is_some()))?;
-    Ok(PageOptions { limit, start, exact })
+    Ok(PageOptions {
+        limit,
+        start,
+        exact,
+    })
 }
 
 /// A page, before it is encoded.
@@ -83,33 +90,65 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     if call.shape == Shape::Objects {
         let json = if lists_untyped(api, kind) {
             let items = untyped(kind, items)?;
-            raw_list((&kind.list_kind(), &kind.api_version()), &metadata, b"{", &items)
+            raw_list(
+                (&kind.list_kind(), &kind.api_version()),
+                &metadata,
+                b"{",
+                &items,
+            )
         } else {
             let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
-            raw_list((&kind.list_kind(), &kind.api_version()), &metadata, b"", &items)
+            raw_list(
+                (&kind.list_kind(), &kind.api_version()),
+                &metadata,
+                b"",
+                &items,
+            )
         };
         return Ok(body::answer(StatusCode::OK, json, &[]));
     }
     if call.shape == Shape::Metadata {
-        let items = items.iter().map(metadata_alone).collect::<Result<Vec<_>, _>>()?;
-        let json = raw_list(("PartialObjectMetadataList", "meta.k8s.io/v1"), &metadata, b"", &items);
+        let items = items
+            .iter()
+            .map(metadata_alone)
+            .collect::<Result<Vec<_>, _>>()?;
+        let json = raw_list(
+            ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            &metadata,
+            b"",
+            &items,
+        );
         return Ok(body::answer(StatusCode::OK, json, &[]));
     }
-    let objects = items.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
+    let objects = items
+        .iter()
+        .map(Object::value)
+        .collect::<Result<Vec<_>, _>>()?;
     let include = IncludeObject::parse(call.query.get("includeObject"))?;
     let table = table::table(kind, &objects, metadata, include, true, Timestamp::now());
-    Ok(body::answer(StatusCode::OK, Bytes::from(table.to_string()), &[]))
+    Ok(body::answer(
+        StatusCode::OK,
+        Bytes::from(table.to_string()),
+        &[],
+    ))
 }
 
 /// Returns the scope of the request's collection.
 pub(super) fn scope(target: &Target) -> Scope {
     let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
-    Scope { resource: target.kind.resource().clone(), namespace }
+    Scope {
+        resource: target.kind.resource().clone(),
+        namespace,
+    }
 }
 
 /// Returns the request's selectors.
 pub(super) fn selection(call: &Call) -> Result<Selection, StatusError> {
-    Selection::parse(&call.target.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))
+    Selection::parse(
+        &call.target.kind,
+        call.query.get("labelSelector"),
+        call.query.get("fieldSelector"),
+    )
 }
 
 /// Returns all selected objects of the collection, without pages.
@@ -118,7 +157,10 @@ pub(super) async fn all(
     call: &Call,
     selection: &Selection,
 ) -> Result<(Vec<Object>, u64), StatusError> {
-    let listing = api.store().list(&scope(&call.target), &Page::default()).await?;
+    let listing = api
+        .store()
+        .list(&scope(&call.target), &Page::default())
+        .await?;
     check_damaged(call, &listing)?;
     let mut items = all_served(&call.target.kind, listing.items)?;
     retain_selected(&mut items, selection)?;
@@ -126,33 +168,60 @@ pub(super) async fn all(
 }
 
 async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage, StatusError> {
-    let PageOptions { limit, start, exact } = page_options(api, call)?;
+    let PageOptions {
+        limit,
+        start,
+        exact,
+    } = page_options(api, call)?;
     let mut at = start.as_ref().and_then(|start| start.rv).or(exact);
-    let mut after = start.as_ref().map(|start| (start.ns.clone(), start.name.clone()));
+    let mut after = start
+        .as_ref()
+        .map(|start| (start.ns.clone(), start.name.clone()));
     let mut items = Vec::new();
     loop {
-        let page = Page { after, limit: limit.map(|limit| limit - items.len()) };
+        let page = Page {
+            after,
+            limit: limit.map(|limit| limit - items.len()),
+        };
         let listing = snapshot::list(&**api.store(), &scope(&call.target), &page, at).await;
         let listing = listing.map_err(|error| expired(error, start.as_ref()))?;
         check_damaged(call, &listing)?;
         let revision = *at.get_or_insert(listing.revision);
-        let last = listing.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+        let last = listing
+            .items
+            .last()
+            .map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         let mut found = all_served(&call.target.kind, listing.items)?;
         retain_selected(&mut found, selection)?;
         items.append(&mut found);
         let full = limit.is_some_and(|limit| items.len() >= limit);
         let Some((ns, name)) = last.filter(|_| listing.remaining > 0) else {
-            return Ok(ListPage { items, metadata: json!({"resourceVersion": revision.to_string()}) });
+            return Ok(ListPage {
+                items,
+                metadata: json!({"resourceVersion": revision.to_string()}),
+            });
         };
         if full {
             let mut metadata = Map::new();
             metadata.insert("resourceVersion".into(), revision.to_string().into());
-            metadata.insert("continue".into(), Continue { rv: Some(revision), ns, name }.encode().into());
+            metadata.insert(
+                "continue".into(),
+                Continue {
+                    rv: Some(revision),
+                    ns,
+                    name,
+                }
+                .encode()
+                .into(),
+            );
             // with a selector nobody has counted what is left
             if selection.is_everything() {
                 metadata.insert("remainingItemCount".into(), listing.remaining.into());
             }
-            return Ok(ListPage { items, metadata: Value::Object(metadata) });
+            return Ok(ListPage {
+                items,
+                metadata: Value::Object(metadata),
+            });
         }
         after = Some((ns, name));
     }
@@ -164,7 +233,9 @@ fn check_damaged(call: &Call, listing: &Listing) -> Result<(), StatusError> {
         return Err(StatusError::incomplete(&listing.damaged));
     }
     for key in &listing.damaged {
-        call.warnings.add(format!("{key} is damaged and not listed; delete it, or write it again"));
+        call.warnings.add(format!(
+            "{key} is damaged and not listed; delete it, or write it again"
+        ));
     }
     Ok(())
 }
@@ -204,7 +275,9 @@ fn exact_revision(
     call: &Call,
     (is_continued, is_paged): (bool, bool),
 ) -> Result<Option<u64>, StatusError> {
-    let Some(asked) = call.query.resource_version()?.filter(|asked| *asked > 0) else { return Ok(None) };
+    let Some(asked) = call.query.resource_version()?.filter(|asked| *asked > 0) else {
+        return Ok(None);
+    };
     let current = api.store().revision();
     if is_continued {
         let why = "specifying resource version is not allowed when using continue";
@@ -221,10 +294,15 @@ fn exact_revision(
 }
 
 fn decode(token: &str) -> Result<Continue, StatusError> {
-    let decoded = URL_SAFE_NO_PAD.decode(token).map_err(|error| error.to_string());
-    let read = decoded.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    let decoded = URL_SAFE_NO_PAD
+        .decode(token)
+        .map_err(|error| error.to_string());
+    let read =
+        decoded.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
     read.map_err(|why| {
-        StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        StatusError::bad_request(format!(
+            "invalid continue token: continue key is not valid: {why}"
+        ))
     })
 }
 
@@ -236,7 +314,11 @@ pub(super) fn lists_untyped(api: &Api, kind: &Kind) -> bool {
 /// Returns the objects without their kinds, and without the braces that open them.
 fn untyped(kind: &Kind, items: Vec<Object>) -> Result<Vec<Bytes>, StatusError> {
     // the form in which all objects are stored
-    let head = format!("{{\"kind\":{},\"apiVersion\":{},", json!(kind.kind), json!(kind.api_version()));
+    let head = format!(
+        "{{\"kind\":{},\"apiVersion\":{},",
+        json!(kind.kind),
+        json!(kind.api_version())
+    );
     let without = |item: Object| {
         if item.json.starts_with(head.as_bytes()) {
             return Ok(item.json.slice(head.len()..));
@@ -267,7 +349,10 @@ fn raw_list(
         json!(kind),
         json!(api_version)
     );
-    let size: usize = items.iter().map(|item| item.as_ref().len() + opening.len() + 1).sum();
+    let size: usize = items
+        .iter()
+        .map(|item| item.as_ref().len() + opening.len() + 1)
+        .sum();
     let mut out = BytesMut::with_capacity(head.len() + size + 2);
     out.put_slice(head.as_bytes());
     for (index, item) in items.iter().enumerate() {

@@ -9,8 +9,13 @@ use crate::{
 };
 
 /// The metadata that only the server writes.
-const SERVERS: [&str; 5] =
-    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+const SERVERS: [&str; 5] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+];
 
 /// Returns `new` in place of `old`, written through the main resource or a subresource: each keeps what the other one writes, and both
 /// keep what only the server writes.
@@ -53,7 +58,8 @@ pub(super) fn merged(kind: &Kind, part: Option<Subresource>, old: &Value, mut ne
 /// Reports whether `…/status` also writes metadata: kubelets write labels and annotations with the status. For defined kinds, and
 /// definitions themselves, the API server takes the status alone.
 pub(super) fn status_has_metadata(kind: &Kind) -> bool {
-    kind.builtin.is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition)
+    kind.builtin
+        .is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition)
 }
 
 /// Returns the old object with the new one's status.
@@ -63,14 +69,21 @@ fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     if status_has_metadata(kind) {
         take_metadata(&mut merged, new);
     }
-    assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
+    assign(
+        metadata(&mut merged),
+        "managedFields",
+        new.pointer("/metadata/managedFields").cloned(),
+    );
     merged
 }
 
 /// Takes over the metadata that a subresource may write.
 fn take_metadata(merged: &mut Value, new: &Value) {
     for key in ["labels", "annotations", "finalizers"] {
-        let value = new.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned();
+        let value = new
+            .pointer("/metadata")
+            .and_then(|metadata| metadata.get(key))
+            .cloned();
         assign(metadata(merged), key, value);
     }
 }
@@ -80,16 +93,30 @@ fn part_merged(old: &Value, new: &Value, (half, field): (&str, &str)) -> Value {
     let mut merged = old.clone();
     let value = new.get(half).and_then(|half| half.get(field)).cloned();
     assign(child(as_map(&mut merged), half), field, value);
-    assign(metadata(&mut merged), "managedFields", new.pointer("/metadata/managedFields").cloned());
+    assign(
+        metadata(&mut merged),
+        "managedFields",
+        new.pointer("/metadata/managedFields").cloned(),
+    );
     merged
 }
 
 fn keep_servers_metadata(old: &Value, new: &mut Value) {
     let metadata = metadata(new);
     for key in SERVERS {
-        assign(metadata, key, old.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned());
+        assign(
+            metadata,
+            key,
+            old.pointer("/metadata")
+                .and_then(|metadata| metadata.get(key))
+                .cloned(),
+        );
     }
-    assign(metadata, "resourceVersion", old.pointer("/metadata/resourceVersion").cloned());
+    assign(
+        metadata,
+        "resourceVersion",
+        old.pointer("/metadata/resourceVersion").cloned(),
+    );
 }
 
 /// Returns the fields whose change increments the generation: all but the metadata, and the status where it is a subresource.

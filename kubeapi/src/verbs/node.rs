@@ -18,12 +18,15 @@ pub(super) fn admit(target: &Target, object: &mut Value) {
     if !target.kind.is(Builtin::Node) {
         return;
     }
-    let is_it =
-        |taint: &Value| text(taint, "/key") == Some(NOT_READY) && text(taint, "/effect") == Some(EFFECT);
+    let is_it = |taint: &Value| {
+        text(taint, "/key") == Some(NOT_READY) && text(taint, "/effect") == Some(EFFECT)
+    };
     if items(object, "/spec/taints").iter().any(is_it) {
         return;
     }
-    let taints = child(as_map(object), "spec").entry("taints").or_insert_with(|| json!([]));
+    let taints = child(as_map(object), "spec")
+        .entry("taints")
+        .or_insert_with(|| json!([]));
     if taints.is_null() {
         *taints = json!([]);
     }

@@ -33,19 +33,31 @@ pub(crate) fn check_create_options(query: &Query) -> Result<(), StatusError> {
 
 /// Returns 422 for causes, if there are any.
 pub(super) fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
-    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid("meta.k8s.io", kind, "", causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(StatusError::invalid("meta.k8s.io", kind, "", causes))
+    }
 }
 
 fn of_list(query: &Query) -> Vec<Cause> {
     const MATCH: &str = "resourceVersionMatch";
     let mut causes = Vec::new();
     if query.has("sendInitialEvents") {
-        causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        causes.push(Cause::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
     }
-    let Some(wanted) = query.get(MATCH) else { return causes };
+    let Some(wanted) = query.get(MATCH) else {
+        return causes;
+    };
     let version = query.get("resourceVersion");
     if query.has("continue") {
-        causes.push(Cause::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+        causes.push(Cause::forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
     }
     if version.is_none() {
         let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
@@ -57,7 +69,11 @@ fn of_list(query: &Query) -> Vec<Cause> {
             causes.push(Cause::forbidden(MATCH, why));
         }
         "Exact" | "NotOlderThan" => {}
-        other => causes.push(Cause::unsupported(MATCH, &json!(other), &["Exact", "NotOlderThan", ""])),
+        other => causes.push(Cause::unsupported(
+            MATCH,
+            &json!(other),
+            &["Exact", "NotOlderThan", ""],
+        )),
     }
     causes
 }
@@ -73,7 +89,8 @@ fn of_watch(query: &Query) -> Vec<Cause> {
     }
     let Some(wanted) = wanted else { return causes };
     if !wants_list {
-        let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        let why =
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
         causes.push(Cause::forbidden(MATCH, why));
     }
     if wanted != "NotOlderThan" {
@@ -84,27 +101,41 @@ fn of_watch(query: &Query) -> Vec<Cause> {
 
 fn of_write(query: &Query) -> Vec<Cause> {
     let mut causes: Vec<_> = dry_run(query).into_iter().collect();
-    if query.get("fieldManager").is_some_and(|manager| manager.len() > MANAGER_LENGTH) {
+    if query
+        .get("fieldManager")
+        .is_some_and(|manager| manager.len() > MANAGER_LENGTH)
+    {
         causes.push(Cause::too_long("fieldManager", MANAGER_LENGTH));
     }
     match query.get("fieldValidation") {
         None | Some("Ignore" | "Strict" | "Warn") => {}
         Some(other) => {
             let supported = ["", "Ignore", "Strict", "Warn"];
-            causes.push(Cause::unsupported("fieldValidation", &json!(other), &supported));
+            causes.push(Cause::unsupported(
+                "fieldValidation",
+                &json!(other),
+                &supported,
+            ));
         }
     }
     causes
 }
 
 fn of_patch(call: &Call) -> Vec<Cause> {
-    let is_apply = PatchKind::from_content_type(media_type(&call.headers)) == Some(PatchKind::Apply);
+    let is_apply =
+        PatchKind::from_content_type(media_type(&call.headers)) == Some(PatchKind::Apply);
     let mut causes = of_write(&call.query);
     if is_apply && call.query.get("fieldManager").is_none() {
-        causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        causes.push(Cause::required(
+            "fieldManager",
+            "is required for apply patch",
+        ));
     }
     if !is_apply && call.query.has("force") {
-        causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+        causes.push(Cause::forbidden(
+            "force",
+            "may not be specified for non-apply patch",
+        ));
     }
     causes
 }

@@ -46,7 +46,10 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
             check_applied(api, call, Some(current), &body)?;
         }
         let new = patched(call, kind, Some(current), &body)?;
-        let AdmittedObject { object, warnings: found } = admit(api, call, new)?;
+        let AdmittedObject {
+            object,
+            warnings: found,
+        } = admit(api, call, new)?;
         warnings = found;
         check_expected(call, &object, current)?;
         finish(api, call, current, object, !is_apply)
@@ -56,7 +59,12 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
 }
 
 /// Checks the limits of what is applied before the owners of its fields are determined.
-fn check_applied(api: &Api, call: &Call, current: Option<&Value>, body: &Value) -> Result<(), StatusError> {
+fn check_applied(
+    api: &Api,
+    call: &Call,
+    current: Option<&Value>,
+    body: &Value,
+) -> Result<(), StatusError> {
     if !api.is_full() {
         return Ok(());
     }
@@ -104,8 +112,10 @@ fn declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
         [fault] => fault.clone(),
         faults => format!("errors:\n  {}", faults.join("\n  ")),
     };
-    let (namespace, name) =
-        (text_or_empty(object, "/metadata/namespace"), text_or_empty(object, "/metadata/name"));
+    let (namespace, name) = (
+        text_or_empty(object, "/metadata/namespace"),
+        text_or_empty(object, "/metadata/name"),
+    );
     Err(StatusError::unexpected(format!(
         "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): {fault}",
         kind.api_version(),
@@ -143,7 +153,9 @@ fn check_repeated(call: &Call) -> Result<(), StatusError> {
         return Ok(());
     }
     let why = repeated.refused(&told);
-    Err(StatusError::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {why}")))
+    Err(StatusError::bad_request(format!(
+        "error strict decoding YAML: error converting YAML to JSON: {why}"
+    )))
 }
 
 fn patched(
@@ -153,6 +165,10 @@ fn patched(
     body: &Value,
 ) -> Result<Value, StatusError> {
     let now = now();
-    let options = ApplyOptions { force: call.query.flag("force"), ..writer(call, &now) };
-    patch::patch(kind, &target(&call.target.kind), current, body, &options).map_err(StatusError::from)
+    let options = ApplyOptions {
+        force: call.query.flag("force"),
+        ..writer(call, &now)
+    };
+    patch::patch(kind, &target(&call.target.kind), current, body, &options)
+        .map_err(StatusError::from)
 }

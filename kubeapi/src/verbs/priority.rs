@@ -22,22 +22,53 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
         "system-cluster-critical" => Some(json!({"value": 2_000_000_000})),
         name => {
             let found = named(api, name).await?;
-            let missing = || refused(target, &format!("no PriorityClass with name {name} was found"));
+            let missing = || {
+                refused(
+                    target,
+                    &format!("no PriorityClass with name {name} was found"),
+                )
+            };
             Some(found.ok_or_else(missing)?)
         }
     };
-    let priority = class.as_ref().and_then(|class| class.get("value")).cloned().unwrap_or_else(|| json!(0));
-    let own_name = class.as_ref().map(|class| text_or_empty(class, "/metadata/name").to_owned());
-    let policy = class.as_ref().map(|class| text_or_empty(class, "/preemptionPolicy")).unwrap_or_default();
-    let policy = if policy.is_empty() { "PreemptLowerPriority" } else { policy };
-    let Some(spec) = as_map(pod).get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+    let priority = class
+        .as_ref()
+        .and_then(|class| class.get("value"))
+        .cloned()
+        .unwrap_or_else(|| json!(0));
+    let own_name = class
+        .as_ref()
+        .map(|class| text_or_empty(class, "/metadata/name").to_owned());
+    let policy = class
+        .as_ref()
+        .map(|class| text_or_empty(class, "/preemptionPolicy"))
+        .unwrap_or_default();
+    let policy = if policy.is_empty() {
+        "PreemptLowerPriority"
+    } else {
+        policy
+    };
+    let Some(spec) = as_map(pod).get_mut("spec").and_then(Value::as_object_mut) else {
+        return Ok(());
+    };
     let computed = [
         ("priority", "integer value of priority", priority),
-        ("preemptionPolicy", "string value of PreemptionPolicy", policy.into()),
+        (
+            "preemptionPolicy",
+            "string value of PreemptionPolicy",
+            policy.into(),
+        ),
     ];
     for (field, what, value) in computed {
-        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        match spec.get(field).filter(|given| !given.is_null() && **given != value) {
+        let shown = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        match spec
+            .get(field)
+            .filter(|given| !given.is_null() && **given != value)
+        {
             Some(given) => {
                 return Err(refused(
                     target,
@@ -59,21 +90,46 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
 }
 
 async fn named(api: &Api, name: &str) -> Result<Option<Value>, StatusError> {
-    let Some(resource) = classes(api) else { return Ok(None) };
+    let Some(resource) = classes(api) else {
+        return Ok(None);
+    };
     let found = Store::get(&**api.store(), &Key::new(resource, "", name)).await?;
     Ok(found.map(|class| class.value()).transpose()?)
 }
 
 /// Returns the default class; of several the one with the lowest value.
 async fn default_class(api: &Api) -> Result<Option<Value>, StatusError> {
-    let Some(resource) = classes(api) else { return Ok(None) };
-    let all = api.store().list(&Scope { resource, namespace: None }, &Page::default()).await?;
+    let Some(resource) = classes(api) else {
+        return Ok(None);
+    };
+    let all = api
+        .store()
+        .list(
+            &Scope {
+                resource,
+                namespace: None,
+            },
+            &Page::default(),
+        )
+        .await?;
     let mut lowest: Option<Value> = None;
     for class in all.items {
         let class = class.value()?;
-        let value = |class: &Value| class.get("value").and_then(Value::as_i64).unwrap_or_default();
-        let is_default = class.get("globalDefault").and_then(Value::as_bool).unwrap_or(false);
-        if is_default && lowest.as_ref().is_none_or(|lowest| value(&class) < value(lowest)) {
+        let value = |class: &Value| {
+            class
+                .get("value")
+                .and_then(Value::as_i64)
+                .unwrap_or_default()
+        };
+        let is_default = class
+            .get("globalDefault")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        if is_default
+            && lowest
+                .as_ref()
+                .is_none_or(|lowest| value(&class) < value(lowest))
+        {
             lowest = Some(class);
         }
     }
@@ -81,7 +137,9 @@ async fn default_class(api: &Api) -> Result<Option<Value>, StatusError> {
 }
 
 fn classes(api: &Api) -> Option<crate::store::Resource> {
-    api.registry().of(Builtin::PriorityClass).map(|kind| kind.resource().clone())
+    api.registry()
+        .of(Builtin::PriorityClass)
+        .map(|kind| kind.resource().clone())
 }
 
 fn refused(target: &Target, why: &str) -> StatusError {

@@ -33,7 +33,11 @@ pub(super) fn of_mirror(pod: &Value) -> Option<&'static str> {
     if !items(pod, "/spec/imagePullSecrets").is_empty() {
         return Some(SECRETS);
     }
-    let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
+    let containers = [
+        "/spec/initContainers",
+        "/spec/containers",
+        "/spec/ephemeralContainers",
+    ];
     let containers = containers.into_iter().flat_map(|list| items(pod, list));
     containers
         .into_iter()
@@ -42,11 +46,17 @@ pub(super) fn of_mirror(pod: &Value) -> Option<&'static str> {
 }
 
 fn has(object: &Value, pointer: &str) -> bool {
-    object.pointer(pointer).is_some_and(|value| !value.is_null())
+    object
+        .pointer(pointer)
+        .is_some_and(|value| !value.is_null())
 }
 
 fn environment(container: &Value) -> Option<&'static str> {
-    let any = |list: &str, field: &str| items(container, list).iter().any(|source| has(source, field));
+    let any = |list: &str, field: &str| {
+        items(container, list)
+            .iter()
+            .any(|source| has(source, field))
+    };
     if any("/env", "/valueFrom/secretKeyRef") || any("/envFrom", "/secretRef") {
         return Some(SECRETS);
     }
@@ -55,7 +65,11 @@ fn environment(container: &Value) -> Option<&'static str> {
 }
 
 fn volume(volume: &Value) -> Option<&'static str> {
-    let projects = |field: &str| items(volume, "/projected/sources").iter().any(|source| has(source, field));
+    let projects = |field: &str| {
+        items(volume, "/projected/sources")
+            .iter()
+            .any(|source| has(source, field))
+    };
     if SECRET_VOLUMES.iter().any(|field| has(volume, field)) || projects("/secret") {
         Some(SECRETS)
     } else if has(volume, "/configMap") || projects("/configMap") {
@@ -79,30 +93,54 @@ mod tests {
     fn a_mirror_pod_names_nothing_of_the_api() {
         let container = |fields: Value| {
             let mut container = json!({"name": "c"});
-            container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            container
+                .as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
             json!({"containers": [container]})
         };
         let volume = |source: Value| json!({"volumes": [source]});
         let projected = |source: Value| volume(json!({"projected": {"sources": [source]}}));
         for (spec, expected) in [
-            (json!({"containers": [{"name": "c", "env": [{"name": "A", "value": "x"}]}]}), None),
+            (
+                json!({"containers": [{"name": "c", "env": [{"name": "A", "value": "x"}]}]}),
+                None,
+            ),
             (volume(json!({"hostPath": {"path": "/x"}})), None),
             (volume(json!({"emptyDir": {}})), None),
             (projected(json!({"downwardAPI": {}})), None),
-            (json!({"serviceAccountName": "a"}), Some("reference service accounts")),
-            (json!({"serviceAccount": "a"}), Some("reference service accounts")),
+            (
+                json!({"serviceAccountName": "a"}),
+                Some("reference service accounts"),
+            ),
+            (
+                json!({"serviceAccount": "a"}),
+                Some("reference service accounts"),
+            ),
             (json!({"imagePullSecrets": [{"name": "s"}]}), Some(SECRETS)),
-            (container(json!({"env": [{"valueFrom": {"secretKeyRef": {}}}]})), Some(SECRETS)),
-            (container(json!({"envFrom": [{"configMapRef": {}}]})), Some(CONFIG_MAPS)),
+            (
+                container(json!({"env": [{"valueFrom": {"secretKeyRef": {}}}]})),
+                Some(SECRETS),
+            ),
+            (
+                container(json!({"envFrom": [{"configMapRef": {}}]})),
+                Some(CONFIG_MAPS),
+            ),
             (volume(json!({"secret": {}})), Some(SECRETS)),
-            (volume(json!({"iscsi": {"secretRef": {"name": "s"}}})), Some(SECRETS)),
+            (
+                volume(json!({"iscsi": {"secretRef": {"name": "s"}}})),
+                Some(SECRETS),
+            ),
             (volume(json!({"configMap": {}})), Some(CONFIG_MAPS)),
             (projected(json!({"secret": {}})), Some(SECRETS)),
             (
                 projected(json!({"serviceAccountToken": {}})),
                 Some("use ServiceAccountToken volume projections"),
             ),
-            (volume(json!({"persistentVolumeClaim": {}})), Some("reference persistentvolumeclaims")),
+            (
+                volume(json!({"persistentVolumeClaim": {}})),
+                Some("reference persistentvolumeclaims"),
+            ),
         ] {
             assert_eq!(of_mirror(&json!({"spec": spec})), expected, "{spec}");
         }

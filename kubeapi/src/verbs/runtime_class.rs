@@ -17,13 +17,24 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
     let pod_name = text_or_empty(pod, "/metadata/name").to_owned();
     let refused = |why: String| Err(StatusError::forbidden(&target.kind, &pod_name, &why));
     let name = text_or_empty(pod, "/spec/runtimeClassName").to_owned();
-    let own = pod.pointer("/spec/overhead").and_then(Value::as_object).filter(|map| !map.is_empty()).cloned();
-    let class = if name.is_empty() { None } else { Some(find(api, &name).await?) };
+    let own = pod
+        .pointer("/spec/overhead")
+        .and_then(Value::as_object)
+        .filter(|map| !map.is_empty())
+        .cloned();
+    let class = if name.is_empty() {
+        None
+    } else {
+        Some(find(api, &name).await?)
+    };
     let class = match class {
         Some(None) => return refused(format!("pod rejected: RuntimeClass {name:?} not found")),
         class => class.flatten(),
     };
-    let overhead = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed")).cloned();
+    let overhead = class
+        .as_ref()
+        .and_then(|class| class.pointer("/overhead/podFixed"))
+        .cloned();
     match (own, overhead) {
         (Some(_), None) => {
             return refused(
@@ -38,7 +49,9 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
         (_, Some(overhead)) => drop(child(as_map(pod), "spec").insert("overhead".into(), overhead)),
         (None, None) => {}
     }
-    let Some(scheduling) = class.as_ref().and_then(|class| class.get("scheduling")) else { return Ok(()) };
+    let Some(scheduling) = class.as_ref().and_then(|class| class.get("scheduling")) else {
+        return Ok(());
+    };
     let spec = child(as_map(pod), "spec");
     if let Err(why) = select_nodes(spec, scheduling) {
         return refused(why);
@@ -79,7 +92,9 @@ fn tolerate(spec: &mut Map<String, Value>, scheduling: &Value) {
 }
 
 async fn find(api: &Api, name: &str) -> Result<Option<Value>, StatusError> {
-    let Some(kind) = api.registry().of(Builtin::RuntimeClass).cloned() else { return Ok(None) };
+    let Some(kind) = api.registry().of(Builtin::RuntimeClass).cloned() else {
+        return Ok(None);
+    };
     let found = Store::get(&**api.store(), &Key::new(kind.resource().clone(), "", name)).await?;
     Ok(found.map(|class| class.value()).transpose()?)
 }

@@ -24,20 +24,34 @@ use crate::{
 };
 
 /// Answers with the object's scale, after the change by the request.
-pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Response<Body>, StatusError> {
-    let paths = call.target.kind.scale().ok_or_else(StatusError::no_resource)?;
+pub(crate) async fn scale(
+    api: &Api,
+    call: &Call,
+    method: &Method,
+) -> Result<Response<Body>, StatusError> {
+    let paths = call
+        .target
+        .kind
+        .scale()
+        .ok_or_else(StatusError::no_resource)?;
     let mut warnings = Vec::new();
     let object = match *method {
         Method::GET => find(api, &call.target).await?.value()?,
         Method::PUT => {
-            let (scale, found) = decode_body(&request_type::SCALE, (&call.headers, &call.body), &call.query)?;
+            let (scale, found) = decode_body(
+                &request_type::SCALE,
+                (&call.headers, &call.body),
+                &call.query,
+            )?;
             check_name(call, &scale)?;
             warnings = found;
             changed(api, call, &paths, |_| Ok(scale.clone())).await?
         }
         _ => {
-            let kind = PatchKind::from_content_type(media_type(&call.headers))
-                .ok_or_else(|| StatusError::unsupported_patch(call.target.kind.defined.is_some()))?;
+            let kind =
+                PatchKind::from_content_type(media_type(&call.headers)).ok_or_else(|| {
+                    StatusError::unsupported_patch(call.target.kind.defined.is_some())
+                })?;
             // who applies a scale owns its one field, which a merge changes too
             let (kind, patch) = match kind {
                 PatchKind::Json => (kind, json(&call.body)?),
@@ -46,15 +60,23 @@ pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Res
             };
             changed(api, call, &paths, |scale| {
                 let options = super::write::writer(call, "");
-                let target =
-                    patch::Target { group: "autoscaling", version: "v1", kind: "Scale", schema: None };
+                let target = patch::Target {
+                    group: "autoscaling",
+                    version: "v1",
+                    kind: "Scale",
+                    schema: None,
+                };
                 Ok(patch::patch(kind, &target, Some(scale), &patch, &options)?)
             })
             .await?
         }
     };
     let answer = scale_of(&paths, &object);
-    Ok(body::answer(StatusCode::OK, Bytes::from(answer.to_string()), &warnings))
+    Ok(body::answer(
+        StatusCode::OK,
+        Bytes::from(answer.to_string()),
+        &warnings,
+    ))
 }
 
 /// Returns the object with the replicas of its scale after `change`.
@@ -67,7 +89,10 @@ async fn changed(
     modify(api, call, Change::Update, |current| {
         let scale = change(&scale_of(paths, current))?;
         check_expected(call, &scale, current)?;
-        let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
+        let replicas = scale
+            .pointer("/spec/replicas")
+            .cloned()
+            .unwrap_or_else(|| 0.into());
         check(call, &replicas)?;
         let mut new = current.clone();
         let mut at = as_map(&mut new);
@@ -94,9 +119,16 @@ fn check(call: &Call, replicas: &Value) -> Result<(), StatusError> {
             return Err(StatusError::bad_request(why));
         }
         Some(number) if number < 0 => "must be greater than or equal to 0",
-        Some(number) if i32::try_from(number).is_err() => "must be less than or equal to 2147483647",
+        Some(number) if i32::try_from(number).is_err() => {
+            "must be less than or equal to 2147483647"
+        }
         Some(_) => return Ok(()),
     };
     let causes = vec![Cause::invalid("spec.replicas", replicas, wrong)];
-    Err(StatusError::invalid("autoscaling", "Scale", &call.target.name, causes))
+    Err(StatusError::invalid(
+        "autoscaling",
+        "Scale",
+        &call.target.name,
+        causes,
+    ))
 }

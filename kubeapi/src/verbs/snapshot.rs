@@ -37,14 +37,26 @@ pub(super) async fn list(
         };
         if at > listing.revision {
             // a revision of another store
-            return Err(StoreError::Expired { asked: at, oldest: listing.revision });
+            return Err(StoreError::Expired {
+                asked: at,
+                oldest: listing.revision,
+            });
         }
-        let events = store.watch(scope.clone(), at)?.up_to(listing.revision).await?;
-        let end = listing.items.last().filter(|_| listing.remaining > 0).map(position);
+        let events = store
+            .watch(scope.clone(), at)?
+            .up_to(listing.revision)
+            .await?;
+        let end = listing
+            .items
+            .last()
+            .filter(|_| listing.remaining > 0)
+            .map(position);
         let earlier = undone(&page, listing, at, events);
         match end {
             // everything in this part came later
-            Some(end) if earlier.items.is_empty() && earlier.remaining > 0 => page.after = Some(end),
+            Some(end) if earlier.items.is_empty() && earlier.remaining > 0 => {
+                page.after = Some(end)
+            }
             _ => return Ok(Listing { damaged, ..earlier }),
         }
     }
@@ -53,15 +65,29 @@ pub(super) async fn list(
 /// Returns the page as it was before `events`.
 fn undone(page: &Page, listing: Listing, at: u64, events: Vec<Event>) -> Listing {
     let mut changes: BTreeMap<Position, Changed> = BTreeMap::new();
-    for Event { kind, object, previous } in events {
+    for Event {
+        kind,
+        object,
+        previous,
+    } in events
+    {
         let exists_now = kind != EventKind::Deleted;
-        let change = changes.entry(position(&object)).or_insert(Changed { then: previous, exists_now });
+        let change = changes.entry(position(&object)).or_insert(Changed {
+            then: previous,
+            exists_now,
+        });
         change.exists_now = exists_now;
     }
-    let end = listing.items.last().filter(|_| listing.remaining > 0).map(position);
+    let end = listing
+        .items
+        .last()
+        .filter(|_| listing.remaining > 0)
+        .map(position);
     let is_unchanged = |object: &Object| !changes.contains_key(&position(object));
     let unchanged = listing.items.into_iter().filter(is_unchanged);
-    let mut items: BTreeMap<_, _> = unchanged.map(|object| (position(&object), object)).collect();
+    let mut items: BTreeMap<_, _> = unchanged
+        .map(|object| (position(&object), object))
+        .collect();
     let start = page.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
     let within = (start, end.clone().map_or(Bound::Unbounded, Bound::Included));
     for (position, change) in changes.range(within) {
@@ -69,7 +95,10 @@ fn undone(page: &Page, listing: Listing, at: u64, events: Vec<Event>) -> Listing
     }
     let mut remaining = listing.remaining;
     if let Some(end) = end {
-        for change in changes.range((Bound::Excluded(end), Bound::Unbounded)).map(|(_, change)| change) {
+        for change in changes
+            .range((Bound::Excluded(end), Bound::Unbounded))
+            .map(|(_, change)| change)
+        {
             remaining = remaining.saturating_sub(usize::from(change.exists_now));
             remaining += usize::from(change.then.is_some());
         }
@@ -77,7 +106,12 @@ fn undone(page: &Page, listing: Listing, at: u64, events: Vec<Event>) -> Listing
     let limit = page.limit.unwrap_or(usize::MAX);
     let excess = items.len().saturating_sub(limit);
     let items = items.into_values().take(limit).collect();
-    Listing { items, revision: at, remaining: remaining + excess, damaged: listing.damaged }
+    Listing {
+        items,
+        revision: at,
+        remaining: remaining + excess,
+        damaged: listing.damaged,
+    }
 }
 
 fn position(object: &Object) -> Position {
@@ -96,23 +130,47 @@ mod tests {
     const NAMES: u64 = 12;
 
     fn scope(namespace: Option<&str>) -> Scope {
-        Scope { resource: Resource::new("", "configmaps"), namespace: namespace.map(str::to_owned) }
+        Scope {
+            resource: Resource::new("", "configmaps"),
+            namespace: namespace.map(str::to_owned),
+        }
     }
 
     /// Writes or deletes one of a few objects, as the number says.
     async fn change(store: &Arc<MemoryStore>, number: u64) {
         let namespace = if number.is_multiple_of(3) { "a" } else { "b" };
-        let key = Key::new(scope(None).resource, namespace, format!("n{:02}", number / 7 % NAMES));
-        let is_deletion = number.is_multiple_of(2) && Store::get(&**store, &key).await.unwrap().is_some();
-        let value = (!is_deletion).then(|| json!({"metadata": {"name": key.name}, "number": number}));
-        store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+        let key = Key::new(
+            scope(None).resource,
+            namespace,
+            format!("n{:02}", number / 7 % NAMES),
+        );
+        let is_deletion =
+            number.is_multiple_of(2) && Store::get(&**store, &key).await.unwrap().is_some();
+        let value =
+            (!is_deletion).then(|| json!({"metadata": {"name": key.name}, "number": number}));
+        store
+            .commit(vec![Write {
+                key,
+                expect: Expect::Anything,
+                value,
+            }])
+            .await
+            .unwrap();
     }
 
     /// All objects, read in pages of `limit` between which others write.
-    async fn paged(store: &Arc<MemoryStore>, scope: &Scope, limit: usize, random: &mut u64) -> Vec<Object> {
+    async fn paged(
+        store: &Arc<MemoryStore>,
+        scope: &Scope,
+        limit: usize,
+        random: &mut u64,
+    ) -> Vec<Object> {
         let (mut at, mut after, mut all) = (None, None, Vec::new());
         loop {
-            let page = Page { after, limit: Some(limit) };
+            let page = Page {
+                after,
+                limit: Some(limit),
+            };
             let listing = list(&**store, scope, &page, at).await.unwrap();
             at = Some(listing.revision);
             after = listing.items.last().map(position);
@@ -123,8 +181,9 @@ mod tests {
             }
             assert!(count > 0 && count <= limit);
             for _ in 0..*random % 9 {
-                *random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 change(store, *random >> 33).await;
             }
         }
@@ -143,9 +202,16 @@ mod tests {
                     let expected = store.list(&scope, &Page::default()).await.unwrap().items;
                     let found = paged(&store, &scope, limit, &mut random).await;
                     let brief = |objects: &[Object]| -> BTreeMap<_, _> {
-                        objects.iter().map(|object| (position(object), object.revision)).collect()
+                        objects
+                            .iter()
+                            .map(|object| (position(object), object.revision))
+                            .collect()
                     };
-                    assert_eq!(brief(&found), brief(&expected), "seed {seed}, pages of {limit}");
+                    assert_eq!(
+                        brief(&found),
+                        brief(&expected),
+                        "seed {seed}, pages of {limit}"
+                    );
                     assert_eq!(found.len(), expected.len(), "seed {seed}, pages of {limit}");
                 }
             }
@@ -158,20 +224,39 @@ mod tests {
         for number in [1, 8, 15, 22, 29] {
             change(&store, number).await;
         }
-        let first = list(&*store, &scope(None), &Page { after: None, limit: Some(2) }, None).await.unwrap();
+        let first = list(
+            &*store,
+            &scope(None),
+            &Page {
+                after: None,
+                limit: Some(2),
+            },
+            None,
+        )
+        .await
+        .unwrap();
         assert_eq!((first.items.len(), first.remaining), (2, 3));
         let at = Some(first.revision);
         for number in [36, 43, 50] {
             change(&store, number * 7 + 1).await;
         }
-        let page = Page { after: first.items.last().map(position), limit: Some(1) };
+        let page = Page {
+            after: first.items.last().map(position),
+            limit: Some(1),
+        };
         let second = list(&*store, &scope(None), &page, at).await.unwrap();
-        assert_eq!((second.items.len(), second.remaining, second.revision), (1, 2, first.revision));
+        assert_eq!(
+            (second.items.len(), second.remaining, second.revision),
+            (1, 2, first.revision)
+        );
     }
 
     #[tokio::test]
     async fn a_snapshot_of_unknown_changes_is_refused() {
-        let store = MemoryStore::with_log(LogLimits { events: 3, ..LogLimits::CLOUD });
+        let store = MemoryStore::with_log(LogLimits {
+            events: 3,
+            ..LogLimits::CLOUD
+        });
         for number in 0..10 {
             change(&store, number * 2 + 1).await;
         }
@@ -180,6 +265,10 @@ mod tests {
             let listed = list(&*store, &scope(None), &Page::default(), Some(at)).await;
             assert!(matches!(listed, Err(StoreError::Expired { .. })), "{at}");
         }
-        assert!(list(&*store, &scope(None), &Page::default(), Some(now - 1)).await.is_ok());
+        assert!(
+            list(&*store, &scope(None), &Page::default(), Some(now - 1))
+                .await
+                .is_ok()
+        );
     }
 }

@@ -12,13 +12,19 @@ use crate::{
 };
 
 /// The annotation of the class that claims without a class get, and its older form.
-const IS_DEFAULT: [&str; 2] =
-    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+const IS_DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
 /// The older form of a claim's field `storageClassName`.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Gives a new claim the default class, and new claims and volumes the finalizer that keeps them while they are used.
-pub(super) async fn admit(api: &Api, target: &Target, object: &mut Value) -> Result<(), StatusError> {
+pub(super) async fn admit(
+    api: &Api,
+    target: &Target,
+    object: &mut Value,
+) -> Result<(), StatusError> {
     let finalizer = match target.kind.builtin {
         Some(Builtin::PersistentVolumeClaim) => {
             set_default_class(api, object).await?;
@@ -27,8 +33,13 @@ pub(super) async fn admit(api: &Api, target: &Target, object: &mut Value) -> Res
         Some(Builtin::PersistentVolume) => "kubernetes.io/pv-protection",
         _ => return Ok(()),
     };
-    if !items(object, "/metadata/finalizers").iter().any(|own| own == finalizer) {
-        let finalizers = metadata(object).entry("finalizers").or_insert_with(|| json!([]));
+    if !items(object, "/metadata/finalizers")
+        .iter()
+        .any(|own| own == finalizer)
+    {
+        let finalizers = metadata(object)
+            .entry("finalizers")
+            .or_insert_with(|| json!([]));
         if finalizers.is_null() {
             *finalizers = json!([]);
         }
@@ -43,7 +54,11 @@ pub(super) async fn admit(api: &Api, target: &Target, object: &mut Value) -> Res
 async fn set_default_class(api: &Api, claim: &mut Value) -> Result<(), StatusError> {
     let annotations = claim.pointer("/metadata/annotations");
     let has_old = annotations.and_then(|all| all.get(OLD_CLASS)).is_some();
-    if has_old || claim.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null()) {
+    if has_old
+        || claim
+            .pointer("/spec/storageClassName")
+            .is_some_and(|class| !class.is_null())
+    {
         return Ok(());
     }
     if let Some(class) = default_class(api).await? {
@@ -55,15 +70,21 @@ async fn set_default_class(api: &Api, claim: &mut Value) -> Result<(), StatusErr
 /// Returns the name of the default class; of several the newest, and of these the first by name.
 async fn default_class(api: &Api) -> Result<Option<String>, StatusError> {
     let registry = api.registry();
-    let Some(kind) = registry.of(Builtin::StorageClass) else { return Ok(None) };
-    let all = Scope { resource: kind.resource().clone(), namespace: None };
+    let Some(kind) = registry.of(Builtin::StorageClass) else {
+        return Ok(None);
+    };
+    let all = Scope {
+        resource: kind.resource().clone(),
+        namespace: None,
+    };
     let mut newest: Option<(String, String)> = None;
     // in the order of their names
     for class in api.store().list(&all, &Page::default()).await?.items {
         let class = class.value()?;
         let annotations = class.pointer("/metadata/annotations");
         let is_default = |key: &&str| {
-            annotations.and_then(|all| text(all, &format!("/{}", key.replace('/', "~1")))) == Some("true")
+            annotations.and_then(|all| text(all, &format!("/{}", key.replace('/', "~1"))))
+                == Some("true")
         };
         let created = text_or_empty(&class, "/metadata/creationTimestamp").to_owned();
         let is_newer = newest.as_ref().is_none_or(|(newest, _)| created > *newest);

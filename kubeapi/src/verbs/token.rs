@@ -33,13 +33,19 @@ const DEFAULT_LIFETIME: i64 = 3600;
 pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let (namespace, name) = (&call.target.namespace, &call.target.name);
     let issuer = api.token_issuer().ok_or_else(|| {
-        StatusError::not_implemented("no issuer of service account tokens is configured; ask the cloud's API")
+        StatusError::not_implemented(
+            "no issuer of service account tokens is configured; ask the cloud's API",
+        )
     })?;
-    let (request, mut warnings) =
-        decode_body(&request_type::TOKEN_REQUEST, (&call.headers, &call.body), &call.query)?;
+    let (request, mut warnings) = decode_body(
+        &request_type::TOKEN_REQUEST,
+        (&call.headers, &call.body),
+        &call.query,
+    )?;
     let mut spec = with_audiences(request.get("spec").cloned().unwrap_or_else(|| json!({})));
-    let typed: TokenRequestSpec = serde_json::from_value(spec.clone())
-        .map_err(|error| StatusError::bad_request(format!("the body is not a TokenRequest: {error}")))?;
+    let typed: TokenRequestSpec = serde_json::from_value(spec.clone()).map_err(|error| {
+        StatusError::bad_request(format!("the body is not a TokenRequest: {error}"))
+    })?;
     let account = find(api, &call.target).await?.value()?;
     let uid = text_or_empty(&account, "/metadata/uid");
     check_subject(call, uid, &request)?;
@@ -71,7 +77,11 @@ pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         "metadata": {"name": name, "namespace": namespace, "creationTimestamp": now()},
         "spec": spec, "status": status,
     });
-    Ok(body::answer(StatusCode::CREATED, Bytes::from(answer.to_string()), &warnings))
+    Ok(body::answer(
+        StatusCode::CREATED,
+        Bytes::from(answer.to_string()),
+        &warnings,
+    ))
 }
 
 /// Checks what the request states about the account.
@@ -82,7 +92,11 @@ fn check_subject(call: &Call, uid: &str, request: &Value) -> Result<(), StatusEr
     for (field, own) in [("name", name), ("namespace", namespace)] {
         if !said(field).is_empty() && said(field) != own {
             let why = format!("must match the service account {field} if specified");
-            causes.push(Cause::invalid(format!("metadata.{field}"), &said(field).into(), &why));
+            causes.push(Cause::invalid(
+                format!("metadata.{field}"),
+                &said(field).into(),
+                &why,
+            ));
         }
     }
     if !causes.is_empty() {
@@ -117,8 +131,10 @@ fn lifetime(
     let asked = Duration::from_secs(seconds.unsigned_abs());
     match max.filter(|max| asked > *max) {
         Some(max) => {
-            let warning =
-                format!("requested expiration of {seconds} seconds shortened to {} seconds", max.as_secs());
+            let warning = format!(
+                "requested expiration of {seconds} seconds shortened to {} seconds",
+                max.as_secs()
+            );
             Ok((max, vec![warning]))
         }
         None => Ok((asked, Vec::new())),
@@ -129,53 +145,101 @@ fn lifetime(
 type Bound = (Option<BoundObject>, Option<(String, Option<String>)>);
 
 /// Reads the object that the token is bound to.
-async fn bound(api: &Api, call: &Call, reference: &BoundObjectReference) -> Result<Bound, StatusError> {
-    let (version, kind) =
-        (reference.api_version.as_deref().unwrap_or_default(), reference.kind.as_deref().unwrap_or_default());
+async fn bound(
+    api: &Api,
+    call: &Call,
+    reference: &BoundObjectReference,
+) -> Result<Bound, StatusError> {
+    let (version, kind) = (
+        reference.api_version.as_deref().unwrap_or_default(),
+        reference.kind.as_deref().unwrap_or_default(),
+    );
     let name = reference.name.as_deref().unwrap_or_default();
-    let known = BoundKind::ALL.into_iter().find(|known| known.kind() == kind && !version.contains('/'));
+    let known = BoundKind::ALL
+        .into_iter()
+        .find(|known| known.kind() == kind && !version.contains('/'));
     let Some(known) = known else {
-        let group = version.split_once('/').map_or_else(|| format!("/{version}"), |_| version.to_owned());
+        let group = version
+            .split_once('/')
+            .map_or_else(|| format!("/{version}"), |_| version.to_owned());
         let what = format!("cannot bind token to object of type {group}, Kind={kind}");
         return Err(StatusError::bad_request(what));
     };
-    let namespace = if known == BoundKind::Node { "" } else { call.target.namespace.as_str() };
+    let namespace = if known == BoundKind::Node {
+        ""
+    } else {
+        call.target.namespace.as_str()
+    };
     let found = stored(api, known.plural(), namespace, name).await?;
     let Some(object) = found else {
         let registry = api.registry();
         let kind = registry.find("", "v1", known.plural());
-        return Err(kind.map_or_else(StatusError::no_resource, |kind| StatusError::not_found(kind, name)));
+        return Err(kind.map_or_else(StatusError::no_resource, |kind| {
+            StatusError::not_found(kind, name)
+        }));
     };
     let account = call.target.name.as_str();
-    let runs_as = if is_mirror(&object) { "" } else { text_or_empty(&object, "/spec/serviceAccountName") };
+    let runs_as = if is_mirror(&object) {
+        ""
+    } else {
+        text_or_empty(&object, "/spec/serviceAccountName")
+    };
     if known == BoundKind::Pod && runs_as != account {
         return Err(StatusError::bad_request(format!(
             "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
         )));
     }
     let uid = text_or_empty(&object, "/metadata/uid");
-    if let Some(asked) = reference.uid.as_deref().filter(|asked| !asked.is_empty() && *asked != uid) {
+    if let Some(asked) = reference
+        .uid
+        .as_deref()
+        .filter(|asked| !asked.is_empty() && *asked != uid)
+    {
         let registry = api.registry();
-        let kind = registry.find("", "v1", known.plural()).ok_or_else(StatusError::no_resource)?;
+        let kind = registry
+            .find("", "v1", known.plural())
+            .ok_or_else(StatusError::no_resource)?;
         let why = format!(
             "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted \
              and then recreated"
         );
         return Err(StatusError::conflict(kind, name, &why));
     }
-    let on = if known == BoundKind::Pod { text_or_empty(&object, "/spec/nodeName") } else { "" };
+    let on = if known == BoundKind::Pod {
+        text_or_empty(&object, "/spec/nodeName")
+    } else {
+        ""
+    };
     let node = if on.is_empty() {
         None
     } else {
         let node = stored(api, "nodes", "", on).await?;
-        Some((on.to_owned(), node.map(|node| text_or_empty(&node, "/metadata/uid").to_owned())))
+        Some((
+            on.to_owned(),
+            node.map(|node| text_or_empty(&node, "/metadata/uid").to_owned()),
+        ))
     };
-    Ok((Some(BoundObject { kind: known, name: name.to_owned(), uid: uid.to_owned() }), node))
+    Ok((
+        Some(BoundObject {
+            kind: known,
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        }),
+        node,
+    ))
 }
 
-async fn stored(api: &Api, plural: &str, namespace: &str, name: &str) -> Result<Option<Value>, StatusError> {
+async fn stored(
+    api: &Api,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Value>, StatusError> {
     let key = Key::new(Resource::new("", plural), namespace, name);
-    Ok(Store::get(&**api.store(), &key).await?.map(|object| object.value()).transpose()?)
+    Ok(Store::get(&**api.store(), &key)
+        .await?
+        .map(|object| object.value())
+        .transpose()?)
 }
 
 /// Sets an absent list of audiences to an empty one, which means the API server's own.

@@ -30,7 +30,12 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     check_name(call, &object)?;
     let AdmittedObject { object, warnings } = admit(api, call, object)?;
     if kind.allows_create_on_update() && call.target.part.is_none() {
-        let new = || Ok(AdmittedObject { object: object.clone(), warnings: warnings.clone() });
+        let new = || {
+            Ok(AdmittedObject {
+                object: object.clone(),
+                warnings: warnings.clone(),
+            })
+        };
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
             return Ok(created);
         }
@@ -40,7 +45,10 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
             let mut object = object.clone();
             // nobody can compare it with that of the damaged object
             metadata(&mut object).shift_remove("resourceVersion");
-            Ok(AdmittedObject { object, warnings: warnings.clone() })
+            Ok(AdmittedObject {
+                object,
+                warnings: warnings.clone(),
+            })
         };
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
             return Ok(created);
@@ -51,7 +59,12 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
         if needs_version && text_or_empty(&object, "/metadata/resourceVersion").is_empty() {
             // the real server names the collection in place of the kind
             let causes = vec![Cause::unversioned()];
-            return Err(StatusError::invalid(&kind.group, &kind.plural, &call.target.name, causes));
+            return Err(StatusError::invalid(
+                &kind.group,
+                &kind.plural,
+                &call.target.name,
+                causes,
+            ));
         }
         check_expected(call, &object, current)?;
         finish(api, call, current, object.clone(), true)
@@ -81,21 +94,30 @@ pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), StatusError>
 }
 
 /// Checks the version and uid in the received object, if given.
-pub(super) fn check_expected(call: &Call, object: &Value, current: &Value) -> Result<(), StatusError> {
+pub(super) fn check_expected(
+    call: &Call,
+    object: &Value,
+    current: &Value,
+) -> Result<(), StatusError> {
     let (kind, name) = (&call.target.kind, &call.target.name);
     let differs = |field: &str| {
         let expected = text_or_empty(object, field);
         !expected.is_empty() && expected != text_or_empty(current, field)
     };
     if differs("/metadata/uid") {
-        let (expected, found) =
-            (text_or_empty(object, "/metadata/uid"), text_or_empty(current, "/metadata/uid"));
-        let why =
-            format!("Precondition failed: UID in precondition: {expected}, UID in object meta: {found}");
+        let (expected, found) = (
+            text_or_empty(object, "/metadata/uid"),
+            text_or_empty(current, "/metadata/uid"),
+        );
+        let why = format!(
+            "Precondition failed: UID in precondition: {expected}, UID in object meta: {found}"
+        );
         return Err(StatusError::conflict(kind, name, &why));
     }
     // "0" stands for any version
-    if differs("/metadata/resourceVersion") && text_or_empty(object, "/metadata/resourceVersion") != "0" {
+    if differs("/metadata/resourceVersion")
+        && text_or_empty(object, "/metadata/resourceVersion") != "0"
+    {
         return Err(StatusError::modified(kind, name));
     }
     Ok(())
@@ -127,7 +149,12 @@ pub(super) fn finish(
         }
         admission::observe(kind, &mut new);
         if track {
-            patch::track_update(&target(kind), Some(current), &mut new, &writer(call, &now()));
+            patch::track_update(
+                &target(kind),
+                Some(current),
+                &mut new,
+                &writer(call, &now()),
+            );
         }
     }
     Ok(Next::Replace(new))

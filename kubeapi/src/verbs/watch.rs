@@ -61,8 +61,10 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         selection,
         headed: false,
     };
-    let mut ready: VecDeque<Bytes> =
-        initial.iter().map(|object| lines.line("ADDED", object)).collect::<Result<_, _>>()?;
+    let mut ready: VecDeque<Bytes> = initial
+        .iter()
+        .map(|object| lines.line("ADDED", object))
+        .collect::<Result<_, _>>()?;
     if wants_list && bookmarks {
         ready.push_back(lines.bookmark(from, true));
     }
@@ -91,13 +93,22 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         lines,
         bookmarks: bookmarks.then_some(ticks),
         until: Instant::now() + timeout,
-        retired: call.target.kind.defined.as_ref().map(|defined| defined.retired.clone()).unwrap_or_default(),
+        retired: call
+            .target
+            .kind
+            .defined
+            .as_ref()
+            .map(|defined| defined.retired.clone())
+            .unwrap_or_default(),
         _counted: api.metrics().watcher(&call.target),
     };
-    Ok(body::stream(futures::stream::unfold(feed, |mut feed| async move {
-        let line = feed.next().await?;
-        Some((Ok::<_, BoxError>(line), feed))
-    })))
+    Ok(body::stream(futures::stream::unfold(
+        feed,
+        |mut feed| async move {
+            let line = feed.next().await?;
+            Some((Ok::<_, BoxError>(line), feed))
+        },
+    )))
 }
 
 /// Returns the watch's timeout, which kube-apiserver counts in nanoseconds of 64 bits: 0 means the server's own, and a negative number
@@ -107,7 +118,9 @@ fn timeout(asked: Option<i64>) -> Duration {
     match u64::try_from(nanoseconds) {
         Ok(0) => MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()),
         // more than a clock may be able to count is as good as a year
-        Ok(nanoseconds) => Duration::from_nanos(nanoseconds).min(Duration::from_secs(365 * 24 * 3600)),
+        Ok(nanoseconds) => {
+            Duration::from_nanos(nanoseconds).min(Duration::from_secs(365 * 24 * 3600))
+        }
         Err(_) => Duration::ZERO,
     }
 }
@@ -172,12 +185,18 @@ struct EventEncoder {
 impl EventEncoder {
     /// Encodes a change; `None` where neither of its states is selected.
     fn event(&mut self, event: Event) -> Result<Option<Bytes>, StatusError> {
-        let Event { kind, object, previous } = event;
+        let Event {
+            kind,
+            object,
+            previous,
+        } = event;
         let object = match kind == EventKind::Deleted && previous.is_none() {
             true => placed(&self.kind, object)?,
             false => served(&self.kind, object)?,
         };
-        let previous = previous.map(|previous| served(&self.kind, previous)).transpose()?;
+        let previous = previous
+            .map(|previous| served(&self.kind, previous))
+            .transpose()?;
         if self.selection.is_everything() {
             let type_ = match kind {
                 EventKind::Added => "ADDED",
@@ -187,11 +206,15 @@ impl EventEncoder {
             return self.line(type_, &object).map(Some);
         }
         let before = previous.as_ref().map(Object::value).transpose()?;
-        let was_selected = before.as_ref().is_some_and(|before| self.selection.matches(before));
+        let was_selected = before
+            .as_ref()
+            .is_some_and(|before| self.selection.matches(before));
         let is_selected = kind != EventKind::Deleted && self.selection.matches(&object.value()?);
         if before.is_none() && kind != EventKind::Added {
             // it was damaged, so that nobody knows whether the watcher has it
-            return self.line(if is_selected { "MODIFIED" } else { "DELETED" }, &object).map(Some);
+            return self
+                .line(if is_selected { "MODIFIED" } else { "DELETED" }, &object)
+                .map(Some);
         }
         match (was_selected, is_selected) {
             (false, false) => Ok(None),
@@ -200,8 +223,12 @@ impl EventEncoder {
             // what the watcher knew, at the revision at which it left
             (true, false) => {
                 let mut last = before.unwrap_or_default();
-                metadata(&mut last).insert("resourceVersion".into(), object.revision.to_string().into());
-                Ok(Some(written("DELETED", self.shaped(last).to_string().as_bytes())))
+                metadata(&mut last)
+                    .insert("resourceVersion".into(), object.revision.to_string().into());
+                Ok(Some(written(
+                    "DELETED",
+                    self.shaped(last).to_string().as_bytes(),
+                )))
             }
         }
     }
@@ -221,17 +248,28 @@ impl EventEncoder {
             Shape::Objects => object,
             Shape::Metadata => metadata_of(&object),
             Shape::Table => {
-                let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+                let version = object
+                    .pointer("/metadata/resourceVersion")
+                    .cloned()
+                    .unwrap_or_default();
                 let headed = std::mem::replace(&mut self.headed, true);
                 let list_metadata = json!({"resourceVersion": version});
-                table::table(&self.kind, &[object], list_metadata, self.include, !headed, Timestamp::now())
+                table::table(
+                    &self.kind,
+                    &[object],
+                    list_metadata,
+                    self.include,
+                    !headed,
+                    Timestamp::now(),
+                )
             }
         }
     }
 
     /// Encodes a bookmark. `ends_list`: all initial events were sent.
     fn bookmark(&mut self, revision: u64, ends_list: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata =
+            json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if ends_list {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
@@ -240,7 +278,14 @@ impl EventEncoder {
                 json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
             }
             Shape::Metadata => metadata_of(&json!({"metadata": metadata})),
-            Shape::Table => table::table(&self.kind, &[], metadata, self.include, false, Timestamp::now()),
+            Shape::Table => table::table(
+                &self.kind,
+                &[],
+                metadata,
+                self.include,
+                false,
+                Timestamp::now(),
+            ),
         };
         written("BOOKMARK", object.to_string().as_bytes())
     }

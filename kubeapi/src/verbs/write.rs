@@ -37,7 +37,11 @@ pub(super) struct AdmittedObject {
 }
 
 /// Checks a received object against its schema, and sets its type, name and namespace by the path.
-pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<AdmittedObject, StatusError> {
+pub(super) fn admit(
+    api: &Api,
+    call: &Call,
+    mut object: Value,
+) -> Result<AdmittedObject, StatusError> {
     let kind = &call.target.kind;
     let mut warnings = Vec::new();
     if api.is_full() {
@@ -98,7 +102,11 @@ pub(super) fn check_limits(
     new: &Value,
 ) -> Result<(), StatusError> {
     let causes = validate::limits(kind, old, new);
-    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(StatusError::invalid(&kind.group, &kind.kind, name, causes))
+    }
 }
 
 /// Checks that the namespace of a new object exists and is not terminating.
@@ -106,11 +114,19 @@ pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), St
     if !api.is_full() || !target.kind.namespaced {
         return Ok(());
     }
-    let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
+    let key = Key::new(
+        Resource::new("", "namespaces"),
+        "",
+        target.namespace.as_str(),
+    );
     let namespace = Store::get(&**api.store(), &key).await?;
     let namespace = namespace.ok_or_else(|| StatusError::no_namespace(&target.namespace))?;
     if namespace.is_deleting()? {
-        return Err(StatusError::namespace_terminating(&target.kind, &target.name, &target.namespace));
+        return Err(StatusError::namespace_terminating(
+            &target.kind,
+            &target.name,
+            &target.namespace,
+        ));
     }
     Ok(())
 }
@@ -127,13 +143,28 @@ pub(super) async fn store(
         object_size::check(value, before)?;
     }
     if !service_allocator::concerns(api, target) {
-        return commit(api, target, vec![Write { key: key(target), expect, value }]).await?;
+        return commit(
+            api,
+            target,
+            vec![Write {
+                key: key(target),
+                expect,
+                value,
+            }],
+        )
+        .await?;
     }
     let mut attempts = ATTEMPTS;
     loop {
         let mut value = value.clone();
         let claims = service_allocator::settle(api, target, before, value.as_mut()).await?;
-        let writes = std::iter::once(Write { key: key(target), expect, value }).chain(claims).collect();
+        let writes = std::iter::once(Write {
+            key: key(target),
+            expect,
+            value,
+        })
+        .chain(claims)
+        .collect();
         attempts -= 1;
         match commit(api, target, writes).await {
             Ok(written) => return written,
@@ -159,15 +190,18 @@ async fn commit(
         Err(error) => error,
     };
     let (in_claim, error) = match error {
-        StoreError::Exists(key) => {
-            (service_allocator::is_claim(&key), StatusError::already_exists(&target.kind, &target.name))
-        }
-        StoreError::Missing(key) => {
-            (service_allocator::is_claim(&key), StatusError::not_found(&target.kind, &target.name))
-        }
-        StoreError::Conflict { key, .. } => {
-            (service_allocator::is_claim(&key), StatusError::modified(&target.kind, &target.name))
-        }
+        StoreError::Exists(key) => (
+            service_allocator::is_claim(&key),
+            StatusError::already_exists(&target.kind, &target.name),
+        ),
+        StoreError::Missing(key) => (
+            service_allocator::is_claim(&key),
+            StatusError::not_found(&target.kind, &target.name),
+        ),
+        StoreError::Conflict { key, .. } => (
+            service_allocator::is_claim(&key),
+            StatusError::modified(&target.kind, &target.name),
+        ),
         error => (false, error.into()),
     };
     if in_claim { Err(error) } else { Ok(Err(error)) }
@@ -200,8 +234,16 @@ pub(super) async fn modify(
         let value = current.value()?;
         let next = match (change(&value)?, kind_of_change) {
             (Next::Replace(new), Change::Update) => {
-                let new = if api.is_full() { updated(api, call, &value, new).await? } else { new };
-                if is_over(&target.kind, &new) { Next::Remove } else { Next::Replace(new) }
+                let new = if api.is_full() {
+                    updated(api, call, &value, new).await?
+                } else {
+                    new
+                };
+                if is_over(&target.kind, &new) {
+                    Next::Remove
+                } else {
+                    Next::Replace(new)
+                }
             }
             (next, Change::Delete) => {
                 admission::review_deletion(api, call, target, &value).await?;
@@ -230,7 +272,14 @@ pub(super) async fn modify(
             None => None,
         };
         attempts -= 1;
-        match store(api, target, (Expect::Revision(current.revision), Some(&value)), next).await {
+        match store(
+            api,
+            target,
+            (Expect::Revision(current.revision), Some(&value)),
+            next,
+        )
+        .await
+        {
             Ok(object) => return Ok(Outcome::Stored(object)),
             Err(error) if error.is_conflict() && attempts > 0 => {}
             Err(error) => return Err(error),
@@ -245,7 +294,9 @@ async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Valu
     object_size::check(&new, Some(old))?;
     let causes = validate::update(kind, old, &new, call.target.part);
     let (new, warnings) = checks::check(kind, name, causes, (Some(old), new)).await?;
-    warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+    warnings
+        .into_iter()
+        .for_each(|warning| call.warnings.add(warning));
     access::check_escalation(api, call, Some(old), &new).await?;
     admission::review(api, call, &call.target, Some(old), &new).await?;
     Ok(new)
@@ -253,8 +304,10 @@ async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Valu
 
 /// Reports whether an object under deletion is to be removed: it has no finalizer, and a pod's grace period is 0.
 fn is_over(kind: &Kind, object: &Value) -> bool {
-    let grace =
-        object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+    let grace = object
+        .pointer("/metadata/deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
     is_deleting(object) && !is_awaited(kind, object) && grace == 0
 }
 
@@ -264,7 +317,12 @@ pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
         SchemaSource::Published { .. } => None,
         SchemaSource::Definition(schema) => Some(schema),
     };
-    patch::Target { group: &kind.group, version: &kind.version, kind: &kind.kind, schema }
+    patch::Target {
+        group: &kind.group,
+        version: &kind.version,
+        kind: &kind.kind,
+        schema,
+    }
 }
 
 /// Returns the writer, and the fields that this endpoint does not change.
@@ -276,5 +334,11 @@ pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
         _ if kind.status => &["status"],
         _ => &[],
     };
-    ApplyOptions { manager: call.manager(), force: false, now, subresource: call.target.part_name(), ignored }
+    ApplyOptions {
+        manager: call.manager(),
+        force: false,
+        now,
+        subresource: call.target.part_name(),
+        ignored,
+    }
 }

@@ -15,16 +15,25 @@ async fn only_masters_get_in() {
     let nobody = world.called_by(None);
     for path in ["/api", "/apis", "/api/v1/pods", "/openapi/v3", "/nowhere"] {
         let expected = refusal("Unauthorized", "Unauthorized");
-        nobody.expect(&format!("GET {path}"), Value::Null, 401, expected).await;
+        nobody
+            .expect(&format!("GET {path}"), Value::Null, 401, expected)
+            .await;
     }
     let node = world.called_by(Some(node()));
     let all = "cannot list resource \"pods\" in API group \"\" at the cluster scope";
     let one = "cannot get resource \"pods\" in API group \"\" in the namespace \"default\"";
-    let part = "cannot update resource \"pods/status\" in API group \"\" in the namespace \"default\"";
+    let part =
+        "cannot update resource \"pods/status\" in API group \"\" in the namespace \"default\"";
     let watch = "cannot watch resource \"widgets\" in API group \"example.com\" in the namespace \"default\"";
     let rows = [
-        ("GET /api/v1/pods".to_owned(), format!("pods is forbidden: User \"system:node:edge-1\" {all}")),
-        (format!("GET {PODS}/a"), format!("pods \"a\" is forbidden: User \"system:node:edge-1\" {one}")),
+        (
+            "GET /api/v1/pods".to_owned(),
+            format!("pods is forbidden: User \"system:node:edge-1\" {all}"),
+        ),
+        (
+            format!("GET {PODS}/a"),
+            format!("pods \"a\" is forbidden: User \"system:node:edge-1\" {one}"),
+        ),
         (
             format!("PUT {PODS}/a/status"),
             format!("pods \"a\" is forbidden: User \"system:node:edge-1\" {part}"),
@@ -39,7 +48,8 @@ async fn only_masters_get_in() {
         ),
     ];
     for (request, message) in rows {
-        node.expect(&request, Value::Null, 403, refusal("Forbidden", &message)).await;
+        node.expect(&request, Value::Null, 403, refusal("Forbidden", &message))
+            .await;
     }
 }
 
@@ -55,8 +65,16 @@ async fn some_paths_are_public() {
 #[tokio::test]
 async fn what_is_not_there_is_not_found() {
     let world = World::new().await;
-    let gone = || refusal("NotFound", "the server could not find the requested resource");
-    assert_eq!(world.send("GET /nowhere", Value::Null).await.body, "404 page not found\n");
+    let gone = || {
+        refusal(
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+    };
+    assert_eq!(
+        world.send("GET /nowhere", Value::Null).await.body,
+        "404 page not found\n"
+    );
     let paths = [
         "/api/v2",
         "/api/v1/absent",
@@ -74,7 +92,9 @@ async fn what_is_not_there_is_not_found() {
         "/openapi/v3/apis/absent/v1",
     ];
     for path in paths {
-        world.expect(&format!("GET {path}"), Value::Null, 404, gone()).await;
+        world
+            .expect(&format!("GET {path}"), Value::Null, 404, gone())
+            .await;
     }
     let missing = json!({
         "reason": "NotFound", "message": "pods \"a\" not found", "code": 404,
@@ -84,13 +104,35 @@ async fn what_is_not_there_is_not_found() {
         "message": "widgets.example.com \"a\" not found",
         "details": {"name": "a", "kind": "widgets", "group": "example.com"},
     });
-    world.expect(&format!("GET {PODS}/a"), Value::Null, 404, missing.clone()).await;
-    world.expect(&format!("DELETE {PODS}/a"), Value::Null, 404, missing.clone()).await;
-    world.expect(&format!("PUT {PODS}/a"), pod("a"), 404, missing.clone()).await;
-    world.expect(&format!("MERGE {PODS}/a"), json!({}), 404, missing).await;
+    world
+        .expect(&format!("GET {PODS}/a"), Value::Null, 404, missing.clone())
+        .await;
+    world
+        .expect(
+            &format!("DELETE {PODS}/a"),
+            Value::Null,
+            404,
+            missing.clone(),
+        )
+        .await;
+    world
+        .expect(&format!("PUT {PODS}/a"), pod("a"), 404, missing.clone())
+        .await;
+    world
+        .expect(&format!("MERGE {PODS}/a"), json!({}), 404, missing)
+        .await;
     let path = "/apis/example.com/v1/namespaces/default/widgets/a";
-    world.expect(&format!("GET {path}"), Value::Null, 404, missing_widget.clone()).await;
-    world.expect(&format!("PUT {path}"), widget("a", 1), 404, missing_widget).await;
+    world
+        .expect(
+            &format!("GET {path}"),
+            Value::Null,
+            404,
+            missing_widget.clone(),
+        )
+        .await;
+    world
+        .expect(&format!("PUT {path}"), widget("a", 1), 404, missing_widget)
+        .await;
 }
 
 #[tokio::test]
@@ -111,7 +153,14 @@ async fn methods_have_their_places() {
         "DELETE /version",
     ];
     for request in requests {
-        world.expect(request, Value::Null, 405, refusal("MethodNotAllowed", message)).await;
+        world
+            .expect(
+                request,
+                Value::Null,
+                405,
+                refusal("MethodNotAllowed", message),
+            )
+            .await;
     }
 }
 
@@ -119,17 +168,38 @@ async fn methods_have_their_places() {
 async fn bodies_have_limits_and_types() {
     let world = World::new().await;
     let create = format!("POST {MAPS}");
-    let large = format!("{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{\"a\":\"{}\"}}}}", "x".repeat(3 << 20));
-    let too_large = refusal("RequestEntityTooLarge", "Request entity too large: limit is 3145728");
+    let large = format!(
+        "{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{\"a\":\"{}\"}}}}",
+        "x".repeat(3 << 20)
+    );
+    let too_large = refusal(
+        "RequestEntityTooLarge",
+        "Request entity too large: limit is 3145728",
+    );
     let unsupported = json!({"reason": "UnsupportedMediaType"});
     let deep = "[".repeat(100_000);
     world
         .expect_all(vec![
             (&create, large.into(), 413, too_large),
-            (&format!("{create} content-type:application/cbor"), named("a"), 415, unsupported.clone()),
-            (&format!("{create} content-type:text/plain"), named("a"), 415, unsupported),
+            (
+                &format!("{create} content-type:application/cbor"),
+                named("a"),
+                415,
+                unsupported.clone(),
+            ),
+            (
+                &format!("{create} content-type:text/plain"),
+                named("a"),
+                415,
+                unsupported,
+            ),
             (&create, "{".into(), 400, json!({"reason": "BadRequest"})),
-            (&create, deep.clone().into(), 400, json!({"reason": "BadRequest"})),
+            (
+                &create,
+                deep.clone().into(),
+                400,
+                json!({"reason": "BadRequest"}),
+            ),
             (
                 &format!("{create} content-type:application/yaml"),
                 deep.into(),
@@ -138,7 +208,12 @@ async fn bodies_have_limits_and_types() {
             ),
             (&create, json!([]), 400, json!({"reason": "BadRequest"})),
             (&create, Value::Null, 400, json!({"reason": "BadRequest"})),
-            (&format!("{create} content-type:application/json;charset=utf-8"), named("a"), 201, json!({})),
+            (
+                &format!("{create} content-type:application/json;charset=utf-8"),
+                named("a"),
+                201,
+                json!({}),
+            ),
             (
                 &format!("{create} content-type:application/yaml"),
                 "kind: ConfigMap\nmetadata: {name: b}\ndata:\n  a: 'yes'\n".into(),
@@ -148,7 +223,17 @@ async fn bodies_have_limits_and_types() {
         ])
         .await;
     let unacceptable = format!("GET {MAPS}/a accept:application/vnd.kubernetes.protobuf");
-    world.expect(&unacceptable, Value::Null, 406, json!({"reason": "NotAcceptable"})).await;
-    let either = format!("GET {MAPS}/a accept:application/vnd.kubernetes.protobuf,application/json");
-    world.expect(&either, Value::Null, 200, json!({"kind": "ConfigMap"})).await;
+    world
+        .expect(
+            &unacceptable,
+            Value::Null,
+            406,
+            json!({"reason": "NotAcceptable"}),
+        )
+        .await;
+    let either =
+        format!("GET {MAPS}/a accept:application/vnd.kubernetes.protobuf,application/json");
+    world
+        .expect(&either, Value::Null, 200, json!({"kind": "ConfigMap"}))
+        .await;
 }

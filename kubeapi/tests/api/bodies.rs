@@ -19,7 +19,13 @@ fn place(
     body: Value,
     code: u16,
 ) -> Place {
-    Place { request, kind, api_version, body, code }
+    Place {
+        request,
+        kind,
+        api_version,
+        body,
+        code,
+    }
 }
 
 /// One place for each type that no collection stores, and two for those that one does.
@@ -30,7 +36,12 @@ fn places() -> Vec<Place> {
     let subject = || json!({"spec": {"user": "a", "resourceAttributes": resource()}});
     let local = json!({"spec": {"user": "a", "resourceAttributes": {"namespace": "default", "verb": "get", "resource": "pods"}}});
     vec![
-        place("POST /api/v1/namespaces/default/configmaps", ("ConfigMap", "v1"), named("x"), 201),
+        place(
+            "POST /api/v1/namespaces/default/configmaps",
+            ("ConfigMap", "v1"),
+            named("x"),
+            201,
+        ),
         place(
             "PUT /api/v1/namespaces/default/configmaps/m",
             ("ConfigMap", "v1"),
@@ -91,8 +102,18 @@ fn places() -> Vec<Place> {
             json!({"metadata": {"name": "p"}, "target": {"name": "n"}}),
             201,
         ),
-        place("POST /api/v1/namespaces/default/pods/p/eviction", ("Eviction", "policy/v1"), named("p"), 201),
-        place("DELETE /api/v1/namespaces/default/configmaps/m", ("DeleteOptions", "v1"), json!({}), 200),
+        place(
+            "POST /api/v1/namespaces/default/pods/p/eviction",
+            ("Eviction", "policy/v1"),
+            named("p"),
+            201,
+        ),
+        place(
+            "DELETE /api/v1/namespaces/default/configmaps/m",
+            ("DeleteOptions", "v1"),
+            json!({}),
+            200,
+        ),
     ]
 }
 
@@ -100,20 +121,31 @@ async fn world() -> World {
     let world = World::new().await;
     world.create(MAPS, named("m")).await;
     world.create(PODS, pod("p")).await;
-    world.create("/api/v1/namespaces/default/serviceaccounts", named("s")).await;
+    world
+        .create("/api/v1/namespaces/default/serviceaccounts", named("s"))
+        .await;
     let labels = json!({"app": "d"});
     let template = json!({"metadata": {"labels": labels}, "spec": pod("x")["spec"]});
     let deployment = json!({
         "metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": labels}, "template": template},
     });
-    world.create("/apis/apps/v1/namespaces/default/deployments", deployment).await;
+    world
+        .create("/apis/apps/v1/namespaces/default/deployments", deployment)
+        .await;
     world
 }
 
 #[tokio::test]
 async fn bodies_of_another_type_are_refused() {
     let world = world().await;
-    for Place { request, kind, api_version, body, code } in places() {
+    for Place {
+        request,
+        kind,
+        api_version,
+        body,
+        code,
+    } in places()
+    {
         let typed = |version: &str, kind: &str| {
             let mut body = body.clone();
             body["apiVersion"] = json!(version);
@@ -124,16 +156,32 @@ async fn bodies_of_another_type_are_refused() {
         let unknown = format!(
             "Nosuch in version \"v1\" cannot be handled as a {kind}: no kind \"Nosuch\" is registered for version \"{api_version}\""
         );
-        world.expect(request, typed(api_version, "Nosuch"), 400, unreadable(&unknown)).await;
+        world
+            .expect(
+                request,
+                typed(api_version, "Nosuch"),
+                400,
+                unreadable(&unknown),
+            )
+            .await;
         let another = "Pod in version \"v1\" cannot be handled as a";
         let answer = world.send(request, typed("v1", "Pod")).await;
         assert_eq!(answer.code, 400, "{request}: {}", answer.body);
-        assert!(answer.body["message"].as_str().unwrap().starts_with(another), "{}", answer.body);
+        assert!(
+            answer.body["message"]
+                .as_str()
+                .unwrap()
+                .starts_with(another),
+            "{}",
+            answer.body
+        );
         if kind != "DeleteOptions" {
             let version = format!(
                 "{kind} in version \"v9\" cannot be handled as a {kind}: no kind \"{kind}\" is registered for version \"v9\""
             );
-            world.expect(request, typed("v9", kind), 400, unreadable(&version)).await;
+            world
+                .expect(request, typed("v9", kind), 400, unreadable(&version))
+                .await;
         }
         let mut open = typed(api_version, kind);
         open["nosuch"] = json!(1);
@@ -141,11 +189,16 @@ async fn bodies_of_another_type_are_refused() {
             "{kind} in version \"v1\" cannot be handled as a {kind}: strict decoding error: unknown field \"nosuch\""
         );
         let strictly = format!("{request}?fieldValidation=Strict");
-        world.expect(&strictly, open.clone(), 400, unreadable(&strict)).await;
+        world
+            .expect(&strictly, open.clone(), 400, unreadable(&strict))
+            .await;
         for (text, shown) in [
             ("{", "{"),
             ("[1]", "5b315d"),
-            ("{\"kind\":\"aaaaaaaaaaaaaaaaaaaaaaaa", "{\"kind\":\"aaaaaaaaaaaaaaaaaaaaa ..."),
+            (
+                "{\"kind\":\"aaaaaaaaaaaaaaaaaaaaaaaa",
+                "{\"kind\":\"aaaaaaaaaaaaaaaaaaaaa ...",
+            ),
         ] {
             let answer = world.send(request, text.into()).await;
             let message = answer.body["message"].as_str().unwrap().to_owned();
@@ -153,14 +206,20 @@ async fn bodies_of_another_type_are_refused() {
                 "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
             );
             assert_eq!(answer.code, 400, "{request}: {text}");
-            assert!(message.starts_with(&begins) && message.ends_with(&format!(" ({shown})")), "{message}");
+            assert!(
+                message.starts_with(&begins) && message.ends_with(&format!(" ({shown})")),
+                "{message}"
+            );
         }
         // what is wrong only by a field is taken with a warning
         let answer = world.send(&format!("{request}?dryRun=All"), open).await;
         assert_eq!(answer.code, code, "{request}: {}", answer.body);
         let warnings = answer.headers.get_all("warning");
         assert!(
-            warnings.iter().any(|warning| warning.to_str().unwrap().contains("unknown field \\\"nosuch\\\"")),
+            warnings.iter().any(|warning| warning
+                .to_str()
+                .unwrap()
+                .contains("unknown field \\\"nosuch\\\"")),
             "{request}: {warnings:?}"
         );
     }
@@ -169,14 +228,37 @@ async fn bodies_of_another_type_are_refused() {
 #[tokio::test]
 async fn bodies_without_a_type_are_of_that_of_the_path() {
     let world = world().await;
-    for Place { request, body, code, .. } in places() {
-        world.expect(&format!("{request}?dryRun=All"), body, code, json!({})).await;
+    for Place {
+        request,
+        body,
+        code,
+        ..
+    } in places()
+    {
+        world
+            .expect(&format!("{request}?dryRun=All"), body, code, json!({}))
+            .await;
     }
     // an older version of an eviction has the same fields, and options are part of every group
-    let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}});
-    world.expect(&format!("POST {PODS}/p/eviction?dryRun=All"), eviction, 201, json!({})).await;
+    let eviction =
+        json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}});
+    world
+        .expect(
+            &format!("POST {PODS}/p/eviction?dryRun=All"),
+            eviction,
+            201,
+            json!({}),
+        )
+        .await;
     let options = json!({"apiVersion": "apps/v1", "kind": "DeleteOptions"});
-    world.expect(&format!("DELETE {MAPS}/m?dryRun=All"), options, 200, json!({})).await;
+    world
+        .expect(
+            &format!("DELETE {MAPS}/m?dryRun=All"),
+            options,
+            200,
+            json!({}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -189,10 +271,25 @@ async fn the_kind_of_a_defined_object_is_that_of_its_definition() {
         object
     };
     let request = format!("POST {WIDGETS}");
-    let kind = "Widget.example.com \"w\" is invalid: kind: Invalid value: \"Gadget\": must be Widget";
-    world.expect(&request, typed("Gadget", "example.com/v1"), 422, refusal("Invalid", kind)).await;
+    let kind =
+        "Widget.example.com \"w\" is invalid: kind: Invalid value: \"Gadget\": must be Widget";
+    world
+        .expect(
+            &request,
+            typed("Gadget", "example.com/v1"),
+            422,
+            refusal("Invalid", kind),
+        )
+        .await;
     let version = "the API version in the data (example.com/v2) does not match the expected API version (example.com/v1)";
-    world.expect(&request, typed("Widget", "example.com/v2"), 400, refusal("BadRequest", version)).await;
+    world
+        .expect(
+            &request,
+            typed("Widget", "example.com/v2"),
+            400,
+            refusal("BadRequest", version),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -201,9 +298,15 @@ async fn access_reviews_are_checked_as_the_api_server_does() {
     let path = "POST /apis/authorization.k8s.io/v1";
     let one = "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
     let user = "spec.user: Invalid value: \"\": at least one of user or group must be specified";
-    let invalid = |why: &str| refusal("Invalid", &format!(".authorization.k8s.io \"\" is invalid: {why}"));
+    let invalid = |why: &str| {
+        refusal(
+            "Invalid",
+            &format!(".authorization.k8s.io \"\" is invalid: {why}"),
+        )
+    };
     let local = format!("{path}/namespaces/default/localsubjectaccessreviews");
-    let of_path = json!({"spec": {"user": "a", "nonResourceAttributes": {"path": "/", "verb": "get"}}});
+    let of_path =
+        json!({"spec": {"user": "a", "nonResourceAttributes": {"path": "/", "verb": "get"}}});
     world
         .expect_all(vec![
             (&format!("{path}/subjectaccessreviews"), json!({}), 422, invalid(&format!("[{one}, {user}]"))),
@@ -254,9 +357,23 @@ async fn access_reviews_are_checked_as_the_api_server_does() {
 async fn a_dry_run_takes_a_resource_version() {
     let world = World::new().await;
     let versioned = json!({"metadata": {"name": "a", "resourceVersion": "7"}});
-    world.expect(&format!("POST {MAPS}?dryRun=All"), versioned.clone(), 201, json!({})).await;
+    world
+        .expect(
+            &format!("POST {MAPS}?dryRun=All"),
+            versioned.clone(),
+            201,
+            json!({}),
+        )
+        .await;
     let why = "resourceVersion should not be set on objects to be created";
-    world.expect(&format!("POST {MAPS}"), versioned, 400, refusal("BadRequest", why)).await;
+    world
+        .expect(
+            &format!("POST {MAPS}"),
+            versioned,
+            400,
+            refusal("BadRequest", why),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -265,17 +382,30 @@ async fn an_apply_of_another_type_is_refused() {
     let request = format!("APPLY {MAPS}/a?fieldManager=t");
     for (body, found) in [
         (json!({}), "/, Kind="),
-        (json!({"apiVersion": "v1", "kind": "Secret"}), "/v1, Kind=Secret"),
-        (json!({"apiVersion": "apps/v1", "kind": "ConfigMap"}), "apps/v1, Kind=ConfigMap"),
+        (
+            json!({"apiVersion": "v1", "kind": "Secret"}),
+            "/v1, Kind=Secret",
+        ),
+        (
+            json!({"apiVersion": "apps/v1", "kind": "ConfigMap"}),
+            "apps/v1, Kind=ConfigMap",
+        ),
     ] {
         let why = format!("invalid object type: {found}");
-        world.expect(&request, body, 400, refusal("BadRequest", &why)).await;
+        world
+            .expect(&request, body, 400, refusal("BadRequest", &why))
+            .await;
     }
 }
 
 #[tokio::test]
 async fn a_name_with_an_escaped_slash_is_a_path() {
     let world = World::new().await;
-    let gone = refusal("NotFound", "the server could not find the requested resource");
-    world.expect(&format!("GET {MAPS}/a%2Fb"), Value::Null, 404, gone).await;
+    let gone = refusal(
+        "NotFound",
+        "the server could not find the requested resource",
+    );
+    world
+        .expect(&format!("GET {MAPS}/a%2Fb"), Value::Null, 404, gone)
+        .await;
 }

@@ -16,12 +16,27 @@ async fn the_server_has_its_say() {
     });
     let made = world.create(WIDGETS, claimed).await;
     let metadata = &made["metadata"];
-    assert_eq!((&made["kind"], &made["apiVersion"]), (&json!("Widget"), &json!("example.com/v1")));
-    assert_eq!((&metadata["namespace"], &metadata["generation"]), (&json!("default"), &json!(1)));
+    assert_eq!(
+        (&made["kind"], &made["apiVersion"]),
+        (&json!("Widget"), &json!("example.com/v1"))
+    );
+    assert_eq!(
+        (&metadata["namespace"], &metadata["generation"]),
+        (&json!("default"), &json!(1))
+    );
     assert_eq!(version(&made), world.api.store().revision());
     assert_eq!(metadata["uid"].as_str().unwrap().len(), 36);
-    assert!(!metadata["creationTimestamp"].as_str().unwrap().starts_with("1999"));
-    for absent in ["/status", "/metadata/deletionTimestamp", "/metadata/deletionGracePeriodSeconds"] {
+    assert!(
+        !metadata["creationTimestamp"]
+            .as_str()
+            .unwrap()
+            .starts_with("1999")
+    );
+    for absent in [
+        "/status",
+        "/metadata/deletionTimestamp",
+        "/metadata/deletionGracePeriodSeconds",
+    ] {
         assert_eq!(made.pointer(absent), None, "{absent}");
     }
     assert_eq!(metadata["managedFields"][0]["operation"], "Update");
@@ -42,14 +57,25 @@ async fn pods_are_defaulted() {
         },
         "status": {"phase": "Pending", "qosClass": "Guaranteed"},
     });
-    world.expect(&format!("POST {PODS}"), limited, 201, expected).await;
+    world
+        .expect(&format!("POST {PODS}"), limited, 201, expected)
+        .await;
     let mut begun = pod("b");
     begun["status"] = json!({"phase": "Running"});
     let expected = json!({"status": {"phase": "Pending", "qosClass": "BestEffort"}});
-    world.expect(&format!("POST {PODS}"), begun, 201, expected).await;
+    world
+        .expect(&format!("POST {PODS}"), begun, 201, expected)
+        .await;
     // kubelets register their nodes with a status
     let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "2"}}});
-    world.expect("POST /api/v1/nodes", node, 201, json!({"status": {"allocatable": {"cpu": "2"}}})).await;
+    world
+        .expect(
+            "POST /api/v1/nodes",
+            node,
+            201,
+            json!({"status": {"allocatable": {"cpu": "2"}}}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -58,29 +84,57 @@ async fn names_can_be_generated() {
     let object = json!({"metadata": {"generateName": "job-"}});
     for _ in 0..2 {
         let made = world.create(MAPS, object.clone()).await;
-        let suffix = made["metadata"]["name"].as_str().unwrap().strip_prefix("job-").unwrap();
+        let suffix = made["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("job-")
+            .unwrap();
         assert!(
-            suffix.len() == 5 && suffix.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte))
+            suffix.len() == 5
+                && suffix
+                    .bytes()
+                    .all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte))
         );
         assert_eq!(made["metadata"]["generateName"], "job-");
     }
     let long = json!({"metadata": {"generateName": "x".repeat(80)}});
-    assert_eq!(world.create(MAPS, long).await["metadata"]["name"].as_str().unwrap().len(), 63);
+    assert_eq!(
+        world.create(MAPS, long).await["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .len(),
+        63
+    );
     // a name of one's own goes before
     let both = json!({"metadata": {"generateName": "job-", "name": "mine"}});
-    world.expect(&format!("POST {MAPS}"), both, 201, named("mine")).await;
+    world
+        .expect(&format!("POST {MAPS}"), both, 201, named("mine"))
+        .await;
 }
 
 #[tokio::test]
 async fn what_is_made_of_a_name_is_made_of_the_generated_one() {
     let world = World::new().await;
-    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     let job = json!({"metadata": {"generateName": "pi-"}, "spec": {"template": template}});
-    let made = world.create("/apis/batch/v1/namespaces/default/jobs", job).await;
+    let made = world
+        .create("/apis/batch/v1/namespaces/default/jobs", job)
+        .await;
     let label = &made["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"];
-    assert!(made["metadata"]["name"].as_str().unwrap().starts_with("pi-"));
+    assert!(
+        made["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("pi-")
+    );
     assert_eq!(*label, made["metadata"]["name"]);
-    let namespace = world.create("/api/v1/namespaces", json!({"metadata": {"generateName": "team-"}})).await;
+    let namespace = world
+        .create(
+            "/api/v1/namespaces",
+            json!({"metadata": {"generateName": "team-"}}),
+        )
+        .await;
     let label = &namespace["metadata"]["labels"]["kubernetes.io/metadata.name"];
     assert_eq!(*label, namespace["metadata"]["name"]);
 }
@@ -92,7 +146,14 @@ async fn what_cannot_be_created_is_refused() {
     let held = json!({"metadata": {"name": "ending", "finalizers": ["x/y"]}});
     world.create("/api/v1/namespaces", held).await;
     let terminating = json!({"status": {"phase": "Terminating"}});
-    world.expect("DELETE /api/v1/namespaces/ending", Value::Null, 200, terminating).await;
+    world
+        .expect(
+            "DELETE /api/v1/namespaces/ending",
+            Value::Null,
+            200,
+            terminating,
+        )
+        .await;
 
     let create = format!("POST {MAPS}");
     let ending = "unable to create new content in namespace ending because it is being terminated";
@@ -106,8 +167,7 @@ async fn what_cannot_be_created_is_refused() {
         "reason": "NotFound", "message": "namespaces \"absent\" not found",
         "details": {"name": "absent", "kind": "namespaces"},
     });
-    let no_name =
-        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
+    let no_name = "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
     let versioned = json!({"metadata": {"name": "a", "resourceVersion": "1"}});
     world
         .expect_all(vec![
@@ -166,35 +226,66 @@ async fn what_cannot_be_created_is_refused() {
 #[tokio::test]
 async fn unknown_fields_are_told_of() {
     let world = World::new().await;
-    let typo = |name: &str| json!({"metadata": {"name": name}, "spec": {"size": 1, "colour": "red"}});
+    let typo =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"size": 1, "colour": "red"}});
     let create = format!("POST {WIDGETS}");
     let strict = json!({
         "reason": "BadRequest",
         "message": "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"spec.colour\"",
     });
-    world.expect(&format!("{create}?fieldValidation=Strict"), typo("a"), 400, strict).await;
-    for (name, query, warnings) in
-        [("a", "?fieldValidation=Warn", 1), ("b", "", 1), ("c", "?fieldValidation=Ignore", 0)]
-    {
+    world
+        .expect(
+            &format!("{create}?fieldValidation=Strict"),
+            typo("a"),
+            400,
+            strict,
+        )
+        .await;
+    for (name, query, warnings) in [
+        ("a", "?fieldValidation=Warn", 1),
+        ("b", "", 1),
+        ("c", "?fieldValidation=Ignore", 0),
+    ] {
         let answer = world.send(&format!("{create}{query}"), typo(name)).await;
-        assert_eq!((answer.code.as_u16(), &answer.body["spec"]), (201, &json!({"size": 1})));
+        assert_eq!(
+            (answer.code.as_u16(), &answer.body["spec"]),
+            (201, &json!({"size": 1}))
+        );
         let found: Vec<_> = answer.headers.get_all("warning").iter().collect();
         assert_eq!(found.len(), warnings, "{query}");
-        assert!(found.iter().all(|warning| *warning == "299 - \"unknown field \\\"spec.colour\\\"\""));
+        assert!(
+            found
+                .iter()
+                .all(|warning| *warning == "299 - \"unknown field \\\"spec.colour\\\"\"")
+        );
     }
     let patch = format!("MERGE {WIDGETS}/a?fieldValidation=Strict");
-    world.expect(&patch, json!({"spec": {"colour": "red"}}), 400, json!({"reason": "BadRequest"})).await;
+    world
+        .expect(
+            &patch,
+            json!({"spec": {"colour": "red"}}),
+            400,
+            json!({"reason": "BadRequest"}),
+        )
+        .await;
 }
 
 #[tokio::test]
 async fn a_dry_run_leaves_nothing() {
     let world = World::new().await;
-    let made = world.expect(&format!("POST {PODS}?dryRun=All"), pod("a"), 201, json!({})).await;
+    let made = world
+        .expect(&format!("POST {PODS}?dryRun=All"), pod("a"), 201, json!({}))
+        .await;
     assert_eq!(
-        (&made["status"]["phase"], &made["metadata"]["resourceVersion"]),
+        (
+            &made["status"]["phase"],
+            &made["metadata"]["resourceVersion"]
+        ),
         (&json!("Pending"), &Value::Null)
     );
-    world.expect(&format!("GET {PODS}/a"), Value::Null, 404, json!({})).await;
+    world
+        .expect(&format!("GET {PODS}/a"), Value::Null, 404, json!({}))
+        .await;
     let made = world.create(MAPS, named("b")).await;
     let before = world.api.store().revision();
     world
@@ -217,12 +308,33 @@ async fn a_dry_run_leaves_nothing() {
                 201,
                 named("c"),
             ),
-            (&format!("DELETE {MAPS}/b?dryRun=All"), Value::Null, 200, json!({"status": "Success"})),
-            (&format!("DELETE {MAPS}/b"), json!({"dryRun": ["All"]}), 200, json!({"status": "Success"})),
-            (&format!("DELETE {MAPS}?dryRun=All"), Value::Null, 200, json!({"items": [named("b")]})),
+            (
+                &format!("DELETE {MAPS}/b?dryRun=All"),
+                Value::Null,
+                200,
+                json!({"status": "Success"}),
+            ),
+            (
+                &format!("DELETE {MAPS}/b"),
+                json!({"dryRun": ["All"]}),
+                200,
+                json!({"status": "Success"}),
+            ),
+            (
+                &format!("DELETE {MAPS}?dryRun=All"),
+                Value::Null,
+                200,
+                json!({"items": [named("b")]}),
+            ),
         ])
         .await;
-    assert_eq!((world.api.store().revision(), world.get(&format!("{MAPS}/b")).await), (before, made));
+    assert_eq!(
+        (
+            world.api.store().revision(),
+            world.get(&format!("{MAPS}/b")).await
+        ),
+        (before, made)
+    );
 }
 
 #[tokio::test]
@@ -240,25 +352,56 @@ async fn a_pod_has_the_priority_of_its_class() {
     assert_eq!(plain["spec"]["priority"], 0);
     let class = json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"});
     world.create(CLASSES, class).await;
-    let high = world.create(PODS, with("high", json!({"priorityClassName": "high"}))).await;
+    let high = world
+        .create(PODS, with("high", json!({"priorityClassName": "high"})))
+        .await;
     assert_eq!(
         (&high["spec"]["priority"], &high["spec"]["preemptionPolicy"]),
         (&json!(1000), &json!("Never"))
     );
-    let critical =
-        world.create(PODS, with("critical", json!({"priorityClassName": "system-node-critical"}))).await;
+    let critical = world
+        .create(
+            PODS,
+            with(
+                "critical",
+                json!({"priorityClassName": "system-node-critical"}),
+            ),
+        )
+        .await;
     assert_eq!(critical["spec"]["priority"], 2_000_001_000);
     let why = "pods \"lost\" is forbidden: no PriorityClass with name none was found";
     let lost = with("lost", json!({"priorityClassName": "none"}));
-    world.expect(&format!("POST {PODS}"), lost, 403, refusal("Forbidden", why)).await;
+    world
+        .expect(
+            &format!("POST {PODS}"),
+            lost,
+            403,
+            refusal("Forbidden", why),
+        )
+        .await;
     let why = "pods \"wrong\" is forbidden: the integer value of priority (5) must not be provided in pod spec; priority \
                admission controller computed 1000 from the given PriorityClass name";
     let wrong = with("wrong", json!({"priorityClassName": "high", "priority": 5}));
-    world.expect(&format!("POST {PODS}"), wrong, 403, refusal("Forbidden", why)).await;
-    world.create(CLASSES, json!({"metadata": {"name": "usual"}, "value": 7, "globalDefault": true})).await;
+    world
+        .expect(
+            &format!("POST {PODS}"),
+            wrong,
+            403,
+            refusal("Forbidden", why),
+        )
+        .await;
+    world
+        .create(
+            CLASSES,
+            json!({"metadata": {"name": "usual"}, "value": 7, "globalDefault": true}),
+        )
+        .await;
     let usual = world.create(PODS, pod("usual")).await;
     assert_eq!(
-        (&usual["spec"]["priority"], &usual["spec"]["priorityClassName"]),
+        (
+            &usual["spec"]["priority"],
+            &usual["spec"]["priorityClassName"]
+        ),
         (&json!(7), &json!("usual"))
     );
 }

@@ -40,9 +40,13 @@ fn car(name: &str, wheels: i64) -> Value {
 #[tokio::test]
 async fn a_definition_is_served_from_its_write_on() {
     let world = World::new().await;
-    world.expect(&format!("GET {CARS}"), Value::Null, 404, json!({})).await;
+    world
+        .expect(&format!("GET {CARS}"), Value::Null, 404, json!({}))
+        .await;
     let begun = json!({"status": {"storedVersions": ["v1"]}, "spec": {"names": {"listKind": "CarList", "singular": "car"}}});
-    world.expect(&format!("POST {CRDS}"), cars(), 201, begun).await;
+    world
+        .expect(&format!("POST {CRDS}"), cars(), 201, begun)
+        .await;
     let accepted = json!({"status": {
         "acceptedNames": {"kind": "Car", "plural": "cars", "listKind": "CarList", "singular": "car", "shortNames": ["cr"], "categories": ["all"]},
         "conditions": [
@@ -50,19 +54,41 @@ async fn a_definition_is_served_from_its_write_on() {
             {"type": "Established", "status": "True", "reason": "InitialNamesAccepted"},
         ],
     }});
-    world.expect(&format!("GET {CRDS}/cars.example.org"), Value::Null, 200, accepted).await;
+    world
+        .expect(
+            &format!("GET {CRDS}/cars.example.org"),
+            Value::Null,
+            200,
+            accepted,
+        )
+        .await;
     let full = json!({"kind": "Car", "apiVersion": "example.org/v1", "spec": {"color": "red", "engine": {"fuel": "none"}}});
-    world.expect(&format!("POST {CARS}"), car("a", 4), 201, full).await;
+    world
+        .expect(&format!("POST {CARS}"), car("a", 4), 201, full)
+        .await;
     let resources = world.get("/apis/example.org/v1").await;
-    let listed: Vec<_> =
-        resources["resources"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let listed: Vec<_> = resources["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
     assert_eq!(listed, ["cars", "cars/scale", "cars/status"]);
     let groups = world.get("/apis").await;
-    assert!(groups["groups"].as_array().unwrap().iter().any(|group| group["name"] == "example.org"));
+    assert!(
+        groups["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|group| group["name"] == "example.org")
+    );
     let document = world.get("/openapi/v3/apis/example.org/v1").await;
     assert!(document["components"]["schemas"]["org.example.v1.Car"].is_object());
     let table = world
-        .send(&format!("GET {CARS} accept:application/json;as=Table;v=v1;g=meta.k8s.io"), Value::Null)
+        .send(
+            &format!("GET {CARS} accept:application/json;as=Table;v=v1;g=meta.k8s.io"),
+            Value::Null,
+        )
         .await;
     assert_eq!(table.body["columnDefinitions"][1]["name"], "Wheels");
     assert_eq!(table.body["rows"][0]["cells"], json!(["a", 4]));
@@ -73,7 +99,12 @@ async fn objects_are_held_against_their_definition() {
     let world = World::new().await;
     world.create(CRDS, cars()).await;
     let post = format!("POST {CARS}");
-    let invalid = |causes: &str| refusal("Invalid", &format!("Car.example.org \"a\" is invalid: {causes}"));
+    let invalid = |causes: &str| {
+        refusal(
+            "Invalid",
+            &format!("Car.example.org \"a\" is invalid: {causes}"),
+        )
+    };
     let with = |spec: Value| json!({"metadata": {"name": "a"}, "spec": spec});
     let unknown = "Car in version \"v1\" cannot be handled as a Car: strict decoding error: unknown field \"spec.seats\"";
     world
@@ -159,7 +190,8 @@ async fn bad_definitions_are_refused() {
     };
     let post = format!("POST {CRDS}");
     let message = |causes: &str| {
-        let prefix = "CustomResourceDefinition.apiextensions.k8s.io \"cars.example.org\" is invalid: ";
+        let prefix =
+            "CustomResourceDefinition.apiextensions.k8s.io \"cars.example.org\" is invalid: ";
         refusal("Invalid", &format!("{prefix}{causes}"))
     };
     let immutable = "spec.scope: Invalid value: \"Cluster\": field is immutable";
@@ -197,14 +229,25 @@ async fn rules_are_enforced() {
     let answer = world.send(&format!("POST {CRDS}"), definition).await;
     assert_eq!(answer.code, 201, "{}", answer.body);
     assert!(!answer.headers.contains_key("warning"));
-    let why =
-        "Car.example.org \"a\" is invalid: spec: Invalid value: \"object\": failed rule: self.wheels > 3";
+    let why = "Car.example.org \"a\" is invalid: spec: Invalid value: \"object\": failed rule: self.wheels > 3";
     world
-        .expect(&format!("POST {CARS}"), car("a", 3), 422, json!({"message": why, "reason": "Invalid"}))
+        .expect(
+            &format!("POST {CARS}"),
+            car("a", 3),
+            422,
+            json!({"message": why, "reason": "Invalid"}),
+        )
         .await;
     world.create(CARS, car("a", 4)).await;
     let change = json!({"spec": {"wheels": 3}});
-    world.expect(&format!("MERGE {CARS}/a"), change, 422, json!({"message": why})).await;
+    world
+        .expect(
+            &format!("MERGE {CARS}/a"),
+            change,
+            422,
+            json!({"message": why}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -220,11 +263,20 @@ async fn what_was_stored_before_a_default_is_answered_with_it() {
     assert_eq!(stored["spec"], json!({"wheels": 4}));
     let mut definition = world.get(&format!("{CRDS}/cars.example.org")).await;
     *definition.pointer_mut(spec).unwrap() = defaults;
-    world.expect(&format!("PUT {CRDS}/cars.example.org"), definition, 200, json!({})).await;
+    world
+        .expect(
+            &format!("PUT {CRDS}/cars.example.org"),
+            definition,
+            200,
+            json!({}),
+        )
+        .await;
     let full = json!({"wheels": 4, "color": "red", "engine": {"fuel": "none"}});
     assert_eq!(world.get(&format!("{CARS}/a")).await["spec"], full);
     assert_eq!(world.get(CARS).await["items"][0]["spec"], full);
-    let mut watch = world.watch(&format!("{CARS}?watch=1&resourceVersion=0")).await;
+    let mut watch = world
+        .watch(&format!("{CARS}?watch=1&resourceVersion=0"))
+        .await;
     let seen = watch.next().await.unwrap();
     assert_eq!(
         (&seen["object"]["spec"], version(&seen["object"])),
@@ -233,7 +285,9 @@ async fn what_was_stored_before_a_default_is_answered_with_it() {
     );
     let labelled = json!({"spec": full, "metadata": {"labels": {"a": "b"}}});
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    world.expect(&format!("MERGE {CARS}/a"), label, 200, labelled).await;
+    world
+        .expect(&format!("MERGE {CARS}/a"), label, 200, labelled)
+        .await;
 }
 
 #[tokio::test]
@@ -252,11 +306,22 @@ async fn names_go_to_who_came_first() {
     let refused = json!({"status": {"conditions": [
         {"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict"}, {"type": "Established", "status": "False", "reason": "NotAccepted"},
     ]}});
-    world.expect(&format!("GET {path}"), Value::Null, 200, refused).await;
+    world
+        .expect(&format!("GET {path}"), Value::Null, 200, refused)
+        .await;
     let wagons = "/apis/example.org/v1/namespaces/default/wagons";
-    world.expect(&format!("GET {wagons}"), Value::Null, 404, json!({})).await;
+    world
+        .expect(&format!("GET {wagons}"), Value::Null, 404, json!({}))
+        .await;
     // when the first one goes, the name is free
-    world.expect(&format!("DELETE {CRDS}/cars.example.org"), Value::Null, 200, json!({})).await;
+    world
+        .expect(
+            &format!("DELETE {CRDS}/cars.example.org"),
+            Value::Null,
+            200,
+            json!({}),
+        )
+        .await;
     assert_eq!(names(&world.get(wagons).await), [""; 0]);
 }
 
@@ -268,20 +333,38 @@ async fn a_definition_goes_with_its_objects() {
     let mut held = car("held", 4);
     held["metadata"]["finalizers"] = json!(["x/y"]);
     world.create(CARS, held).await;
-    let mut watch = world.watch(&format!("{CARS}?watch=1&resourceVersion=0")).await;
+    let mut watch = world
+        .watch(&format!("{CARS}?watch=1&resourceVersion=0"))
+        .await;
     assert_eq!(watch.ready(), ["ADDED a", "ADDED held"]);
     let path = format!("{CRDS}/cars.example.org");
     let begun = json!({"metadata": {"finalizers": ["customresourcecleanup.apiextensions.k8s.io"]}});
-    let terminating = json!({"status": {"conditions": [{}, {}, {"type": "Terminating", "status": "True"}]}});
+    let terminating =
+        json!({"status": {"conditions": [{}, {}, {"type": "Terminating", "status": "True"}]}});
     let no_more = "create not allowed while custom resource definition is terminating";
     world
         .expect_all(vec![
             (&format!("DELETE {path}"), Value::Null, 200, begun),
             (&format!("GET {path}"), Value::Null, 200, terminating),
             (&format!("GET {CARS}/a"), Value::Null, 404, json!({})),
-            (&format!("POST {CARS}"), car("b", 4), 405, refusal("MethodNotAllowed", no_more)),
-            (&format!("MERGE {CARS}/held"), json!({"metadata": {"finalizers": null}}), 200, json!({})),
-            (&format!("GET {path}"), Value::Null, 404, json!({"reason": "NotFound"})),
+            (
+                &format!("POST {CARS}"),
+                car("b", 4),
+                405,
+                refusal("MethodNotAllowed", no_more),
+            ),
+            (
+                &format!("MERGE {CARS}/held"),
+                json!({"metadata": {"finalizers": null}}),
+                200,
+                json!({}),
+            ),
+            (
+                &format!("GET {path}"),
+                Value::Null,
+                404,
+                json!({"reason": "NotFound"}),
+            ),
             (&format!("GET {CARS}"), Value::Null, 404, json!({})),
         ])
         .await;
@@ -304,33 +387,62 @@ async fn versions_share_their_objects() {
     let mut beta = definition["spec"]["versions"][0].clone();
     beta["name"] = json!("v1beta1");
     beta["storage"] = json!(false);
-    definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(beta);
     world.create(CRDS, definition).await;
     world.create(CARS, car("a", 4)).await;
     let old = CARS.replace("/v1/", "/v1beta1/");
-    let in_version = |version: &str| json!({"apiVersion": format!("example.org/{version}"), "kind": "Car"});
+    let in_version =
+        |version: &str| json!({"apiVersion": format!("example.org/{version}"), "kind": "Car"});
     let list = json!({"apiVersion": "example.org/v1beta1", "items": [in_version("v1beta1")]});
     world
         .expect_all(vec![
             (&format!("GET {CARS}/a"), Value::Null, 200, in_version("v1")),
-            (&format!("GET {old}/a"), Value::Null, 200, in_version("v1beta1")),
+            (
+                &format!("GET {old}/a"),
+                Value::Null,
+                200,
+                in_version("v1beta1"),
+            ),
             (&format!("GET {old}"), Value::Null, 200, list),
-            (&format!("MERGE {old}/a"), json!({"spec": {"wheels": 5}}), 200, in_version("v1beta1")),
+            (
+                &format!("MERGE {old}/a"),
+                json!({"spec": {"wheels": 5}}),
+                200,
+                in_version("v1beta1"),
+            ),
             (&format!("GET {CARS}/a"), Value::Null, 200, in_version("v1")),
         ])
         .await;
-    let mut watch = world.watch(&format!("{old}?watch=1&resourceVersion=0")).await;
-    assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], "example.org/v1beta1");
+    let mut watch = world
+        .watch(&format!("{old}?watch=1&resourceVersion=0"))
+        .await;
+    assert_eq!(
+        watch.next().await.unwrap()["object"]["apiVersion"],
+        "example.org/v1beta1"
+    );
     // a version in which objects may be stored cannot go
     let path = format!("{CRDS}/cars.example.org");
     let mut definition = world.get(&path).await;
-    definition["spec"]["versions"].as_array_mut().unwrap().remove(0);
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .remove(0);
     definition["spec"]["versions"][0]["storage"] = json!(true);
     let missing = "CustomResourceDefinition.apiextensions.k8s.io \"cars.example.org\" is invalid: \
                    status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was previously a storage version, and must \
                    remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from \
                    status.storedVersions";
-    world.expect(&format!("PUT {path}"), definition, 422, refusal("Invalid", missing)).await;
+    world
+        .expect(
+            &format!("PUT {path}"),
+            definition,
+            422,
+            refusal("Invalid", missing),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -340,17 +452,24 @@ async fn objects_keep_the_fields_that_the_storage_version_and_the_asked_one_know
     let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     definition.pointer_mut(fields).unwrap()["old"] = json!({"type": "string"});
     let mut beta = definition["spec"]["versions"][0].clone();
-    let beta_fields = beta.pointer_mut("/schema/openAPIV3Schema/properties/spec/properties").unwrap();
+    let beta_fields = beta
+        .pointer_mut("/schema/openAPIV3Schema/properties/spec/properties")
+        .unwrap();
     beta_fields.as_object_mut().unwrap().remove("old");
     beta_fields["new"] = json!({"type": "string"});
     beta["name"] = json!("v2");
     beta["storage"] = json!(false);
-    definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(beta);
     world.create(CRDS, definition).await;
     let v2 = CARS.replace("/v1/", "/v2/");
     let with = |name: &str, fields: [&str; 2]| {
         let mut car = car(name, 4);
-        fields.iter().for_each(|field| car["spec"][*field] = json!("x"));
+        fields
+            .iter()
+            .for_each(|field| car["spec"][*field] = json!("x"));
         car
     };
     let seen = |old: Value, new: Value| json!({"spec": {"old": old, "new": new, "wheels": 4}});
@@ -358,16 +477,56 @@ async fn objects_keep_the_fields_that_the_storage_version_and_the_asked_one_know
     world
         .expect_all(vec![
             // v1, the storage version, has never heard of `new`
-            (&format!("POST {CARS}"), with("a", ["old", "new"]), 201, seen(x.clone(), none.clone())),
-            (&format!("GET {CARS}/a"), Value::Null, 200, seen(x.clone(), none.clone())),
-            (&format!("GET {v2}/a"), Value::Null, 200, seen(none.clone(), none.clone())),
+            (
+                &format!("POST {CARS}"),
+                with("a", ["old", "new"]),
+                201,
+                seen(x.clone(), none.clone()),
+            ),
+            (
+                &format!("GET {CARS}/a"),
+                Value::Null,
+                200,
+                seen(x.clone(), none.clone()),
+            ),
+            (
+                &format!("GET {v2}/a"),
+                Value::Null,
+                200,
+                seen(none.clone(), none.clone()),
+            ),
             // and so it is not stored, although v2 has it
-            (&format!("POST {v2}"), with("b", ["old", "new"]), 201, seen(none.clone(), none.clone())),
-            (&format!("GET {v2}/b"), Value::Null, 200, seen(none.clone(), none.clone())),
-            (&format!("GET {CARS}/b"), Value::Null, 200, seen(none.clone(), none.clone())),
+            (
+                &format!("POST {v2}"),
+                with("b", ["old", "new"]),
+                201,
+                seen(none.clone(), none.clone()),
+            ),
+            (
+                &format!("GET {v2}/b"),
+                Value::Null,
+                200,
+                seen(none.clone(), none.clone()),
+            ),
+            (
+                &format!("GET {CARS}/b"),
+                Value::Null,
+                200,
+                seen(none.clone(), none.clone()),
+            ),
             // an update in the version without it removes it
-            (&format!("MERGE {v2}/a"), json!({"metadata": {"labels": {"a": "b"}}}), 200, json!({})),
-            (&format!("GET {CARS}/a"), Value::Null, 200, seen(none.clone(), none)),
+            (
+                &format!("MERGE {v2}/a"),
+                json!({"metadata": {"labels": {"a": "b"}}}),
+                200,
+                json!({}),
+            ),
+            (
+                &format!("GET {CARS}/a"),
+                Value::Null,
+                200,
+                seen(none.clone(), none),
+            ),
         ])
         .await;
 }
@@ -387,7 +546,11 @@ async fn values_have_the_formats_of_their_definition() {
         ("isbn10", "0321751043", "978-0321751041"),
         ("isbn13", "978-0321751041", "0321751043"),
         ("uuid", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "x"),
-        ("uuid3", "bcd02e22-68f0-3046-a512-327cca9def8f", "025b0d74-00a2-4048-bf57-227c5111bb34"),
+        (
+            "uuid3",
+            "bcd02e22-68f0-3046-a512-327cca9def8f",
+            "025b0d74-00a2-4048-bf57-227c5111bb34",
+        ),
         ("uuid4", "025b0d74-00a2-4048-bf57-227c5111bb34", "x"),
         ("uuid5", "886313e1-3b8a-5372-9b90-0c9aee199e5d", "x"),
         ("k8s-short-name", "a-b", "A"),
@@ -404,38 +567,75 @@ async fn values_have_the_formats_of_their_definition() {
         ("datetime", "0001-01-01T00:00:00Z", "10000-01-01T00:00:00Z"),
     ];
     let world = World::new().await;
-    let fields = rows.map(|(format, ..)| (format.to_owned(), json!({"type": "string", "format": format})));
+    let fields = rows.map(|(format, ..)| {
+        (
+            format.to_owned(),
+            json!({"type": "string", "format": format}),
+        )
+    });
     let mut definition = cars();
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
-    definition.pointer_mut(spec).unwrap().as_object_mut().unwrap().extend(fields);
+    definition
+        .pointer_mut(spec)
+        .unwrap()
+        .as_object_mut()
+        .unwrap()
+        .extend(fields);
     definition.pointer_mut(spec).unwrap()["other"] = json!({"type": "string", "format": "fancy"});
     let answer = world.send(&format!("POST {CRDS}"), definition).await;
     assert_eq!(answer.code, 201, "{}", answer.body);
-    assert_eq!(answer.headers["warning"], "299 - \"unrecognized format \\\"fancy\\\"\"");
+    assert_eq!(
+        answer.headers["warning"],
+        "299 - \"unrecognized format \\\"fancy\\\"\""
+    );
     for (format, good, bad) in rows {
-        let with = |value: &str| json!({"metadata": {"name": "a"}, "spec": {"wheels": 4, format: value}});
+        let with =
+            |value: &str| json!({"metadata": {"name": "a"}, "spec": {"wheels": 4, format: value}});
         let why = format!(
             "Car.example.org \"a\" is invalid: spec.{format}: Invalid value: {bad:?}: spec.{format} in body must be of type {format}: {bad:?}"
         );
-        world.expect(&format!("POST {CARS}?dryRun=All"), with(bad), 422, refusal("Invalid", &why)).await;
-        world.expect(&format!("POST {CARS}?dryRun=All"), with(good), 201, json!({})).await;
+        world
+            .expect(
+                &format!("POST {CARS}?dryRun=All"),
+                with(bad),
+                422,
+                refusal("Invalid", &why),
+            )
+            .await;
+        world
+            .expect(
+                &format!("POST {CARS}?dryRun=All"),
+                with(good),
+                201,
+                json!({}),
+            )
+            .await;
     }
 }
 
 #[tokio::test]
 async fn what_the_api_was_built_with_is_stored_and_stays() {
     let world = World::new().await;
-    assert_eq!(names(&world.get(CRDS).await), ["gadgets.example.com", "widgets.example.com"]);
+    assert_eq!(
+        names(&world.get(CRDS).await),
+        ["gadgets.example.com", "widgets.example.com"]
+    );
     world.create(CRDS, cars()).await;
     world.create(CARS, car("a", 4)).await;
     world.create(WIDGETS, named("w")).await;
     // another process on the same store
-    let api = kubeapi::Api::builder(world.api.store().clone()).registry(super::world::registry()).build();
+    let api = kubeapi::Api::builder(world.api.store().clone())
+        .registry(super::world::registry())
+        .build();
     let revision = world.api.store().revision();
     let again = World::around(api);
     assert_eq!(names(&again.get(CARS).await), ["a"]);
     assert_eq!(names(&again.get(WIDGETS).await), ["w"]);
-    assert_eq!(again.api.store().revision(), revision, "nothing was written anew");
+    assert_eq!(
+        again.api.store().revision(),
+        revision,
+        "nothing was written anew"
+    );
 }
 
 #[tokio::test]

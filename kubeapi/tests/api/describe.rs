@@ -13,7 +13,13 @@ async fn health_is_told_in_one_word_or_more() {
     for which in ["healthz", "livez", "readyz"] {
         assert_eq!(world.get(&format!("/{which}")).await, json!("ok"));
         let verbose = world.get(&format!("/{which}?verbose")).await;
-        assert!(verbose.as_str().unwrap().ends_with(&format!("{which} check passed\n")), "{verbose}");
+        assert!(
+            verbose
+                .as_str()
+                .unwrap()
+                .ends_with(&format!("{which} check passed\n")),
+            "{verbose}"
+        );
     }
 }
 
@@ -23,7 +29,9 @@ async fn requests_watchers_and_objects_are_counted() {
     for name in ["a", "b"] {
         world.create(MAPS, named(name)).await;
     }
-    world.expect(&format!("GET {MAPS}/absent"), Value::Null, 404, json!({})).await;
+    world
+        .expect(&format!("GET {MAPS}/absent"), Value::Null, 404, json!({}))
+        .await;
     let watch = world.watch(&format!("{MAPS}?watch=1")).await;
     let metrics = world.get("/metrics").await;
     let lines: Vec<_> = metrics.as_str().unwrap().lines().collect();
@@ -42,11 +50,17 @@ async fn requests_watchers_and_objects_are_counted() {
     drop(watch);
     let metrics = world.get("/metrics").await;
     let lines: Vec<_> = metrics.as_str().unwrap().lines().collect();
-    let watches: Vec<_> =
-        lines.iter().filter(|line| line.starts_with("apiserver_longrunning_requests{")).collect();
-    assert!(watches.len() == 1 && watches[0].ends_with(" 0"), "{watches:?}");
+    let watches: Vec<_> = lines
+        .iter()
+        .filter(|line| line.starts_with("apiserver_longrunning_requests{"))
+        .collect();
+    assert!(
+        watches.len() == 1 && watches[0].ends_with(" 0"),
+        "{watches:?}"
+    );
     // how long a watch goes on is no duration of a request
-    let is_of_a_watch = |line: &&str| line.contains("duration_seconds_count") && line.contains("WATCH");
+    let is_of_a_watch =
+        |line: &&str| line.contains("duration_seconds_count") && line.contains("WATCH");
     assert_eq!(lines.iter().copied().find(is_of_a_watch), None);
 }
 
@@ -58,7 +72,11 @@ async fn older_clients_find_their_document() {
     let definitions = document["definitions"].as_object().unwrap();
     let kinds: Vec<_> = definitions
         .values()
-        .filter_map(|schema| schema.pointer("/x-kubernetes-group-version-kind/0/kind")?.as_str())
+        .filter_map(|schema| {
+            schema
+                .pointer("/x-kubernetes-group-version-kind/0/kind")?
+                .as_str()
+        })
         .collect();
     for kind in ["Pod", "Deployment", "Widget", "CustomResourceDefinition"] {
         assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
@@ -66,10 +84,17 @@ async fn older_clients_find_their_document() {
     let text = document.to_string();
     assert!(!text.contains("#/components/"));
     // without schemas: kubectl then leaves the items of a `List` to the server
-    let protobuf = "GET /openapi/v2 accept:application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let protobuf =
+        "GET /openapi/v2 accept:application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let (headers, bytes) = world.bytes(protobuf).await;
-    assert_eq!(headers["content-type"], "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
-    assert_eq!(bytes, "\n\u{3}2.0\u{12}\u{1f}\n\nKubernetes\u{12}\u{11}v1.33.0+outriggerB\0");
+    assert_eq!(
+        headers["content-type"],
+        "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    );
+    assert_eq!(
+        bytes,
+        "\n\u{3}2.0\u{12}\u{1f}\n\nKubernetes\u{12}\u{11}v1.33.0+outriggerB\0"
+    );
 }
 
 /// A store whose disk is full.
@@ -138,10 +163,17 @@ async fn readiness_names_the_check_that_fails() {
         let answer = world.send(request, Value::Null).await;
         assert_eq!((answer.code.as_u16(), answer.body.as_str()), (code, Some(text.as_str())), "{request}");
     }
-    world.expect("GET /readyz/other", Value::Null, 404, json!({})).await;
-    world.expect("GET /livez/store", Value::Null, 404, json!({})).await;
+    world
+        .expect("GET /readyz/other", Value::Null, 404, json!({}))
+        .await;
+    world
+        .expect("GET /livez/store", Value::Null, 404, json!({}))
+        .await;
     store.1.store(false, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(world.get("/readyz?verbose").await, json!("[+]ping ok\n[+]store ok\nreadyz check passed\n"));
+    assert_eq!(
+        world.get("/readyz?verbose").await,
+        json!("[+]ping ok\n[+]store ok\nreadyz check passed\n")
+    );
 }
 
 #[tokio::test]
@@ -162,8 +194,14 @@ async fn documents_are_told_once_to_whoever_keeps_them() {
         let first = world.send(&format!("GET {path}"), Value::Null).await;
         let tag = first.headers["etag"].to_str().unwrap().to_owned();
         assert_eq!(first.headers["vary"], "Accept", "{path}");
-        let again = world.send(&format!("GET {path} if-none-match:{tag}"), Value::Null).await;
-        assert_eq!((again.code.as_u16(), again.body), (304, json!("")), "{path}");
+        let again = world
+            .send(&format!("GET {path} if-none-match:{tag}"), Value::Null)
+            .await;
+        assert_eq!(
+            (again.code.as_u16(), again.body),
+            (304, json!("")),
+            "{path}"
+        );
         assert!(tag.starts_with('"') && again.headers["etag"] == tag.as_str());
     }
     // another definition is another document
@@ -179,6 +217,10 @@ async fn documents_are_told_once_to_whoever_keeps_them() {
     let path = "DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
     assert!(world.send(path, Value::Null).await.code.is_success());
     for (request, before) in all.iter().zip(before) {
-        assert_ne!(world.send(request, Value::Null).await.headers["etag"], before, "{request}");
+        assert_ne!(
+            world.send(request, Value::Null).await.headers["etag"],
+            before,
+            "{request}"
+        );
     }
 }

@@ -11,8 +11,13 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// The collections of roles and bindings.
 fn collections() -> [String; 4] {
-    ["clusterroles", "namespaces/default/roles", "clusterrolebindings", "namespaces/default/rolebindings"]
-        .map(|path| format!("{RBAC}/{path}"))
+    [
+        "clusterroles",
+        "namespaces/default/roles",
+        "clusterrolebindings",
+        "namespaces/default/rolebindings",
+    ]
+    .map(|path| format!("{RBAC}/{path}"))
 }
 
 fn everything() -> Value {
@@ -41,14 +46,33 @@ fn object(path: &str, name: &str, is_large: bool) -> Value {
 /// A world in which ann may write roles and bindings and read pods, and each collection has the objects `large` and `small`.
 async fn world() -> World {
     let world = World::strict().await;
-    let kinds = ["roles", "clusterroles", "rolebindings", "clusterrolebindings"];
+    let kinds = [
+        "roles",
+        "clusterroles",
+        "rolebindings",
+        "clusterrolebindings",
+    ];
     let verbs = ["get", "create", "update", "patch", "delete"];
-    let writer = json!([rule(&["rbac.authorization.k8s.io"], &kinds, &verbs), little()[0]]);
+    let writer = json!([
+        rule(&["rbac.authorization.k8s.io"], &kinds, &verbs),
+        little()[0]
+    ]);
     let [roles, _, bindings, _] = collections();
-    for (name, rules) in [("writer", writer), ("all", everything()), ("little", little())] {
-        world.create(&roles, json!({"metadata": {"name": name}, "rules": rules})).await;
+    for (name, rules) in [
+        ("writer", writer),
+        ("all", everything()),
+        ("little", little()),
+    ] {
+        world
+            .create(&roles, json!({"metadata": {"name": name}, "rules": rules}))
+            .await;
     }
-    world.create(&bindings, binding("writer", ("ClusterRole", "writer"), user("User", "ann"))).await;
+    world
+        .create(
+            &bindings,
+            binding("writer", ("ClusterRole", "writer"), user("User", "ann")),
+        )
+        .await;
     for path in collections() {
         for (name, is_large) in [("large", true), ("small", false)] {
             world.create(&path, object(&path, name, is_large)).await;
@@ -83,20 +107,37 @@ async fn label_and_content_of_roles_and_bindings_are_written_only_by_who_has_the
             let mut applied = typed(&path, object(&path, name, is_large));
             applied["metadata"]["labels"] = json!({"x": "y"});
             let patch = json!({"metadata": {"labels": labels}});
-            let operations = json!([{"op": "add", "path": "/metadata/annotations", "value": {"c": "d"}}]);
+            let operations =
+                json!([{"op": "add", "path": "/metadata/annotations", "value": {"c": "d"}}]);
             let new = |own: &str| object(&path, &format!("{name}-{own}"), is_large);
             let rows = [
                 (format!("PUT {path}/{name}?dryRun=All"), labelled, 200),
                 (format!("PUT {path}/{name}"), annotated, 200),
                 (format!("MERGE {path}/{name}"), patch.clone(), 200),
-                (format!("MERGE {path}/{name}?dryRun=All"), json!({"metadata": {"labels": {"e": "f"}}}), 200),
-                (format!("STRATEGIC {path}/{name}"), json!({"metadata": {"annotations": {"g": "h"}}}), 200),
+                (
+                    format!("MERGE {path}/{name}?dryRun=All"),
+                    json!({"metadata": {"labels": {"e": "f"}}}),
+                    200,
+                ),
+                (
+                    format!("STRATEGIC {path}/{name}"),
+                    json!({"metadata": {"annotations": {"g": "h"}}}),
+                    200,
+                ),
                 (format!("JSON {path}/{name}"), operations, 200),
-                (format!("APPLY {path}/{name}?fieldManager=a&force=true"), applied, 200),
+                (
+                    format!("APPLY {path}/{name}?fieldManager=a&force=true"),
+                    applied,
+                    200,
+                ),
                 (format!("POST {path}"), new("posted"), 201),
                 (format!("POST {path}?dryRun=All"), new("dry"), 201),
                 (format!("PUT {path}/{name}-put"), new("put"), 201),
-                (format!("APPLY {path}/{name}-applied?fieldManager=a"), typed(&path, new("applied")), 201),
+                (
+                    format!("APPLY {path}/{name}-applied?fieldManager=a"),
+                    typed(&path, new("applied")),
+                    201,
+                ),
             ];
             for (request, body, code) in rows {
                 let code = if is_large { 403 } else { code };
@@ -107,7 +148,8 @@ async fn label_and_content_of_roles_and_bindings_are_written_only_by_who_has_the
             let freed = json!({"metadata": {"finalizers": ["example.com/a"], "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "u"},
             ]}});
-            ann.expect(&format!("MERGE {path}/{name}"), freed, 200, json!({})).await;
+            ann.expect(&format!("MERGE {path}/{name}"), freed, 200, json!({}))
+                .await;
             ann.expect(
                 &format!("MERGE {path}/{name}"),
                 json!({"metadata": {"finalizers": null}}),
@@ -115,11 +157,24 @@ async fn label_and_content_of_roles_and_bindings_are_written_only_by_who_has_the
                 json!({}),
             )
             .await;
-            ann.expect(&format!("DELETE {path}/{name}"), Value::Null, 200, json!({})).await;
+            ann.expect(
+                &format!("DELETE {path}/{name}"),
+                Value::Null,
+                200,
+                json!({}),
+            )
+            .await;
         }
     }
     let view = world.get(&format!("{RBAC}/clusterroles/view")).await["rules"].clone();
-    assert!(!view.as_array().unwrap().iter().any(|rule| rule["verbs"] == json!(["*"])), "{view}");
+    assert!(
+        !view
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|rule| rule["verbs"] == json!(["*"])),
+        "{view}"
+    );
 }
 
 #[tokio::test]
@@ -128,16 +183,17 @@ async fn aggregation_rule_is_written_only_by_who_has_everything() {
     let ann = world.called_by(person("ann", &[]));
     let roles = format!("{RBAC}/clusterroles");
     let aggregation = json!({"clusterRoleSelectors": [{"matchLabels": {"sum": "true"}}]});
-    let summed =
-        |name: &str| json!({"metadata": {"name": name}, "rules": [], "aggregationRule": aggregation});
+    let summed = |name: &str| json!({"metadata": {"name": name}, "rules": [], "aggregationRule": aggregation});
     world.create(&roles, summed("sum")).await;
     let why = "must have cluster-admin privileges to use the aggregationRule";
     let refused = |name: &str| {
-        let message = format!("clusterroles.rbac.authorization.k8s.io {name:?} is forbidden: {why}");
+        let message =
+            format!("clusterroles.rbac.authorization.k8s.io {name:?} is forbidden: {why}");
         refusal("Forbidden", &message)
     };
     let without = json!({"aggregationRule": null});
-    ann.expect(&format!("POST {roles}"), summed("new"), 403, refused("new")).await;
+    ann.expect(&format!("POST {roles}"), summed("new"), 403, refused("new"))
+        .await;
     ann.expect(
         &format!("MERGE {roles}/small"),
         json!({"aggregationRule": aggregation}),
@@ -145,9 +201,16 @@ async fn aggregation_rule_is_written_only_by_who_has_everything() {
         refused("small"),
     )
     .await;
-    ann.expect(&format!("MERGE {roles}/sum"), without.clone(), 403, refused("sum")).await;
+    ann.expect(
+        &format!("MERGE {roles}/sum"),
+        without.clone(),
+        403,
+        refused("sum"),
+    )
+    .await;
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    ann.expect(&format!("MERGE {roles}/sum"), label, 403, refused("sum")).await;
+    ann.expect(&format!("MERGE {roles}/sum"), label, 403, refused("sum"))
+        .await;
     world
         .create(
             &format!("{RBAC}/clusterrolebindings"),
@@ -155,20 +218,29 @@ async fn aggregation_rule_is_written_only_by_who_has_everything() {
         )
         .await;
     ann.create(&roles, summed("new")).await;
-    ann.expect(&format!("MERGE {roles}/sum"), without, 200, json!({})).await;
+    ann.expect(&format!("MERGE {roles}/sum"), without, 200, json!({}))
+        .await;
 }
 
 #[tokio::test]
 async fn rules_with_too_many_permissions_to_compare_are_refused() {
     let world = world().await;
     let ann = world.called_by(person("ann", &[]));
-    let names =
-        |letter: &str| -> Vec<String> { (0..1000).map(|number| format!("{letter}{number}")).collect() };
+    let names = |letter: &str| -> Vec<String> {
+        (0..1000)
+            .map(|number| format!("{letter}{number}"))
+            .collect()
+    };
     let rules = json!([{"apiGroups": names("g"), "resources": names("r"), "resourceNames": names("n"), "verbs": names("v")}]);
     let role = json!({"metadata": {"name": "many"}, "rules": rules});
-    let answer = ann.send(&format!("POST {RBAC}/clusterroles"), role.clone()).await;
+    let answer = ann
+        .send(&format!("POST {RBAC}/clusterroles"), role.clone())
+        .await;
     assert_eq!(answer.code, 403, "{}", answer.body);
     let message = answer.body["message"].as_str().unwrap();
-    assert!(message.ends_with("more than 100000 single permissions; use fewer, or \"*\""), "{message}");
+    assert!(
+        message.ends_with("more than 100000 single permissions; use fewer, or \"*\""),
+        "{message}"
+    );
     world.create(&format!("{RBAC}/clusterroles"), role).await;
 }

@@ -54,7 +54,11 @@ struct Known(BTreeMap<&'static str, String>);
 
 impl Known {
     fn learn(&mut self, answer: &Value) {
-        let told = [("$UID", "uid"), ("$VERSION", "resourceVersion"), ("$CONTINUE", "continue")];
+        let told = [
+            ("$UID", "uid"),
+            ("$VERSION", "resourceVersion"),
+            ("$CONTINUE", "continue"),
+        ];
         for (name, field) in told {
             if let Some(value) = answer["metadata"][field].as_str() {
                 self.0.insert(name, value.to_owned());
@@ -63,16 +67,19 @@ impl Known {
     }
 
     fn insert(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+        self.0.iter().fold(text.to_owned(), |text, (name, value)| {
+            text.replace(name, value)
+        })
     }
 
     fn insert_all(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.insert(text).into(),
             Value::Array(list) => list.iter().map(|value| self.insert_all(value)).collect(),
-            Value::Object(map) => {
-                map.iter().map(|(key, value)| (key.clone(), self.insert_all(value))).collect()
-            }
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, value)| (key.clone(), self.insert_all(value)))
+                .collect(),
             other => other.clone(),
         }
     }
@@ -82,7 +89,10 @@ async fn world(rbac: bool) -> World {
     if !rbac {
         return World::new().await;
     }
-    let api = Api::builder(MemoryStore::new()).token_issuer(Arc::new(Issuer)).rbac(true).build();
+    let api = Api::builder(MemoryStore::new())
+        .token_issuer(Arc::new(Issuer))
+        .rbac(true)
+        .build();
     let world = World::around(api);
     for name in ["default", "other"] {
         world.create("/api/v1/namespaces", named(name)).await;
@@ -92,23 +102,33 @@ async fn world(rbac: bool) -> World {
 
 /// What the answer to a row says otherwise; `None` where it is as expected.
 async fn differs(world: &World, row: &Row, known: &mut Known) -> Option<String> {
-    let answer = world.send(&known.insert(&row.request), known.insert_all(&row.body)).await;
+    let answer = world
+        .send(&known.insert(&row.request), known.insert_all(&row.body))
+        .await;
     let expected = known.insert_all(&row.answer);
     known.learn(&answer.body);
     if answer.code != row.code {
         return Some(format!("code {}, not {}", answer.code.as_u16(), row.code));
     }
     let headers = row.headers.iter().find_map(|(name, wanted)| {
-        let found = answer.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        let found = answer
+            .headers
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned());
         (&found != wanted).then(|| format!("header {name} is {found:?}, not {wanted:?}"))
     });
-    headers.or_else(|| lacks(&answer.body, &expected, "")).map(|what| format!("{what}\n    {}", answer.body))
+    headers
+        .or_else(|| lacks(&answer.body, &expected, ""))
+        .map(|what| format!("{what}\n    {}", answer.body))
 }
 
 #[tokio::test]
 async fn every_exchange_is_answered_as_by_the_real_server() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/exchanges");
-    let mut files: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort_unstable();
     let (mut count, mut wrong) = (0, Vec::new());
     for file in files {
@@ -123,10 +143,22 @@ async fn every_exchange_is_answered_as_by_the_real_server() {
             let row = Row::read(cells);
             count += 1;
             if let Some(what) = differs(&world, &row, &mut known).await {
-                wrong.push(format!("{name}, row {}: {}: {what}", index + 1, row.request));
+                wrong.push(format!(
+                    "{name}, row {}: {}: {what}",
+                    index + 1,
+                    row.request
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {count} exchanges differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(count >= AT_LEAST, "only {count} exchanges stand in the table");
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} exchanges differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(
+        count >= AT_LEAST,
+        "only {count} exchanges stand in the table"
+    );
 }

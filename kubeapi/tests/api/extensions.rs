@@ -7,7 +7,8 @@ use super::world::{World, named};
 
 /// Path of the collection, kind, and an object's fields beside its metadata.
 fn kinds() -> Vec<(&'static str, &'static str, Value)> {
-    let claim = json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}});
+    let claim =
+        json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}});
     vec![
         (
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
@@ -57,7 +58,11 @@ fn kinds() -> Vec<(&'static str, &'static str, Value)> {
             "ResourceSlice",
             json!({"spec": {"driver": "gpu", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}}),
         ),
-        ("/apis/resource.k8s.io/v1/deviceclasses", "DeviceClass", json!({"spec": {}})),
+        (
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            "DeviceClass",
+            json!({"spec": {}}),
+        ),
         (
             "/apis/storage.k8s.io/v1/volumeattributesclasses",
             "VolumeAttributesClass",
@@ -86,12 +91,22 @@ async fn each_is_listed_watched_and_stored() {
     let world = World::new().await;
     for (path, kind, fields) in kinds() {
         let list = world.get(path).await;
-        assert_eq!((&list["kind"], &list["items"]), (&json!(format!("{kind}List")), &json!([])), "{path}");
+        assert_eq!(
+            (&list["kind"], &list["items"]),
+            (&json!(format!("{kind}List")), &json!([])),
+            "{path}"
+        );
         let mut object = fields.clone();
         let name = if kind == "APIService" { "v1.g" } else { "a" };
         object["metadata"] = json!({"name": name});
-        let made =
-            world.expect(&format!("POST {path}?fieldValidation=Strict"), object.clone(), 201, fields).await;
+        let made = world
+            .expect(
+                &format!("POST {path}?fieldValidation=Strict"),
+                object.clone(),
+                201,
+                fields,
+            )
+            .await;
         assert_eq!(made["kind"], kind, "{path}");
         assert_eq!(world.get(&format!("{path}/{name}")).await, made);
         object["nonsense"] = json!(1);
@@ -99,13 +114,27 @@ async fn each_is_listed_watched_and_stored() {
             "{kind} in version \"v1\" cannot be handled as a {kind}: strict decoding error: unknown field \"nonsense\""
         )});
         object["metadata"]["name"] = json!("b");
-        world.expect(&format!("POST {path}?fieldValidation=Strict"), object, 400, unknown).await;
+        world
+            .expect(
+                &format!("POST {path}?fieldValidation=Strict"),
+                object,
+                400,
+                unknown,
+            )
+            .await;
         assert_eq!(
             world.watch(&format!("{path}?watch=1")).await.ready(),
             [format!("ADDED {name}")],
             "{path}"
         );
-        world.expect(&format!("DELETE {path}/{name}"), Value::Null, 200, json!({})).await;
+        world
+            .expect(
+                &format!("DELETE {path}/{name}"),
+                Value::Null,
+                200,
+                json!({}),
+            )
+            .await;
     }
 }
 
@@ -114,15 +143,16 @@ async fn a_strategic_patch_finds_a_webhook_by_its_name() {
     let world = World::new().await;
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     let webhook = |name: &str| json!({"name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://a"}});
-    let object =
-        json!({"metadata": {"name": "a"}, "webhooks": [webhook("a.example.com"), webhook("b.example.com")]});
+    let object = json!({"metadata": {"name": "a"}, "webhooks": [webhook("a.example.com"), webhook("b.example.com")]});
     world.create(path, object).await;
     let patch = json!({"webhooks": [{"name": "b.example.com", "failurePolicy": "Ignore"}]});
     let expected = json!({"webhooks": [
         {"name": "a.example.com", "failurePolicy": "Fail", "sideEffects": "None"},
         {"name": "b.example.com", "failurePolicy": "Ignore", "sideEffects": "None"},
     ]});
-    world.expect(&format!("STRATEGIC {path}/a"), patch, 200, expected).await;
+    world
+        .expect(&format!("STRATEGIC {path}/a"), patch, 200, expected)
+        .await;
 }
 
 #[tokio::test]
@@ -138,15 +168,26 @@ async fn autoscalers_are_the_same_objects_in_both_versions() {
         "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70},
     });
     let shown = json!({"apiVersion": "autoscaling/v1", "spec": {"minReplicas": 1, "targetCPUUtilizationPercentage": 70}});
-    world.expect(&format!("POST {one}"), old, 201, shown.clone()).await;
+    world
+        .expect(&format!("POST {one}"), old, 201, shown.clone())
+        .await;
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}});
     let new = json!({"apiVersion": "autoscaling/v2", "spec": {"metrics": [metric], "targetCPUUtilizationPercentage": null}});
-    world.expect(&format!("GET {two}/a"), Value::Null, 200, new).await;
-    world.expect(&format!("GET {one}/a"), Value::Null, 200, shown).await;
+    world
+        .expect(&format!("GET {two}/a"), Value::Null, 200, new)
+        .await;
+    world
+        .expect(&format!("GET {one}/a"), Value::Null, 200, shown)
+        .await;
     let changed = json!({"spec": {"targetCPUUtilizationPercentage": 50}});
-    world.expect(&format!("MERGE {one}/a"), changed.clone(), 200, changed).await;
+    world
+        .expect(&format!("MERGE {one}/a"), changed.clone(), 200, changed)
+        .await;
     let list = world.get(two).await;
-    assert_eq!(list["items"][0]["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
+    assert_eq!(
+        list["items"][0]["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"],
+        50
+    );
     let groups = world.get("/apis/autoscaling").await;
     let versions: Vec<_> = groups["versions"]
         .as_array()
@@ -159,35 +200,68 @@ async fn autoscalers_are_the_same_objects_in_both_versions() {
 
 #[tokio::test]
 async fn what_nothing_acts_on_is_said_to_be_only_stored() {
-    let kinds = [("networking.k8s.io", "NetworkPolicy"), ("example.com", "Widget")];
-    let api = Api::builder(MemoryStore::new()).registry(super::world::registry()).stored_only(kinds).build();
+    let kinds = [
+        ("networking.k8s.io", "NetworkPolicy"),
+        ("example.com", "Widget"),
+    ];
+    let api = Api::builder(MemoryStore::new())
+        .registry(super::world::registry())
+        .stored_only(kinds)
+        .build();
     let world = World::around(api);
     world.create("/api/v1/namespaces", named("default")).await;
     let policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
     let policy = json!({"metadata": {"name": "a"}, "spec": {"podSelector": {}}});
     let warning = "299 - \"networkpolicies in networking.k8s.io/v1 is only stored: nothing in this cluster acts on it\"";
-    let applied =
-        json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "b"}});
+    let applied = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "b"}});
     for (request, body, told) in [
         (format!("POST {policies}"), policy.clone(), Some(warning)),
         (format!("GET {policies}/a"), Value::Null, None),
-        (format!("MERGE {policies}/a"), json!({"metadata": {"labels": {"a": "b"}}}), Some(warning)),
-        (format!("APPLY {policies}/b?fieldManager=me"), applied, Some(warning)),
+        (
+            format!("MERGE {policies}/a"),
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            Some(warning),
+        ),
+        (
+            format!("APPLY {policies}/b?fieldManager=me"),
+            applied,
+            Some(warning),
+        ),
         (
             "POST /apis/example.com/v1/namespaces/default/widgets".into(),
             super::world::widget("w", 1),
-            Some("299 - \"widgets in example.com/v1 is only stored: nothing in this cluster acts on it\""),
+            Some(
+                "299 - \"widgets in example.com/v1 is only stored: nothing in this cluster acts on it\"",
+            ),
         ),
-        ("POST /api/v1/namespaces/default/configmaps".into(), named("c"), None),
+        (
+            "POST /api/v1/namespaces/default/configmaps".into(),
+            named("c"),
+            None,
+        ),
         (format!("DELETE {policies}/a"), Value::Null, None),
     ] {
         let answer = world.send(&request, body).await;
         assert!(answer.code.is_success(), "{request}: {answer:?}");
-        let found = answer.headers.get("warning").map(|value| value.to_str().unwrap());
+        let found = answer
+            .headers
+            .get("warning")
+            .map(|value| value.to_str().unwrap());
         assert_eq!(found, told, "{request}");
     }
     // an API that nobody told of such kinds says nothing
-    let quiet = World::around(Api::builder(MemoryStore::new()).registry(Registry::builtin()).build());
+    let quiet = World::around(
+        Api::builder(MemoryStore::new())
+            .registry(Registry::builtin())
+            .build(),
+    );
     quiet.create("/api/v1/namespaces", named("default")).await;
-    assert_eq!(quiet.send(&format!("POST {policies}"), policy).await.headers.get("warning"), None);
+    assert_eq!(
+        quiet
+            .send(&format!("POST {policies}"), policy)
+            .await
+            .headers
+            .get("warning"),
+        None
+    );
 }

@@ -18,19 +18,32 @@ fn info(user: &str, groups: &[&str]) -> Value {
 #[tokio::test]
 async fn impersonated_user_has_the_groups_and_attributes_that_kubernetes_gives_it() {
     let world = World::strict().await;
-    let accounts = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
+    let accounts = [
+        "system:serviceaccounts",
+        "system:serviceaccounts:default",
+        "system:authenticated",
+    ];
     let robot = "system:serviceaccount:default:robot";
     let mut all = info("ann", &["system:authenticated"]);
     all["uid"] = json!("42");
     all["extra"] = json!({"example.com/scopes": ["view", "edit"], "b%zz": ["c"]});
     for (headers, expected) in [
-        ("impersonate-user:ann", info("ann", &["system:authenticated"])),
-        ("impersonate-user:ann impersonate-group:staff", info("ann", &["staff", "system:authenticated"])),
+        (
+            "impersonate-user:ann",
+            info("ann", &["system:authenticated"]),
+        ),
+        (
+            "impersonate-user:ann impersonate-group:staff",
+            info("ann", &["staff", "system:authenticated"]),
+        ),
         (
             "impersonate-user:ann impersonate-group:staff impersonate-group:system:authenticated",
             info("ann", &["staff", "system:authenticated"]),
         ),
-        ("impersonate-user:system:serviceaccount:default:robot", info(robot, &accounts)),
+        (
+            "impersonate-user:system:serviceaccount:default:robot",
+            info(robot, &accounts),
+        ),
         (
             "impersonate-user:system:serviceaccount:default:robot impersonate-group:staff",
             info(robot, &["staff", "system:authenticated"]),
@@ -46,16 +59,33 @@ async fn impersonated_user_has_the_groups_and_attributes_that_kubernetes_gives_i
             all,
         ),
     ] {
-        let answer = world.send(&format!("{WHO_AM_I} {headers}"), json!({})).await;
+        let answer = world
+            .send(&format!("{WHO_AM_I} {headers}"), json!({}))
+            .await;
         assert_eq!(answer.code, 201, "{headers}: {}", answer.body);
         assert_eq!(answer.body["status"]["userInfo"], expected, "{headers}");
     }
-    world.expect(&format!("GET {PODS} impersonate-user:ann"), Value::Null, 403, json!({"code": 403})).await;
+    world
+        .expect(
+            &format!("GET {PODS} impersonate-user:ann"),
+            Value::Null,
+            403,
+            json!({"code": 403}),
+        )
+        .await;
     // nobody has no right to ask who it is
-    let anonymous = world.send(&format!("{WHO_AM_I} impersonate-user:system:anonymous"), json!({})).await;
+    let anonymous = world
+        .send(
+            &format!("{WHO_AM_I} impersonate-user:system:anonymous"),
+            json!({}),
+        )
+        .await;
     assert_eq!(anonymous.code, 403);
     assert!(
-        anonymous.body["message"].as_str().unwrap().contains("User \"system:anonymous\" cannot create"),
+        anonymous.body["message"]
+            .as_str()
+            .unwrap()
+            .contains("User \"system:anonymous\" cannot create"),
         "{}",
         anonymous.body
     );
@@ -68,7 +98,9 @@ async fn impersonated_user_has_the_groups_and_attributes_that_kubernetes_gives_i
         "impersonate-user:ann impersonate-role:admin",
         "impersonate-user:ann impersonate-extra-:view",
     ] {
-        let answer = world.send(&format!("{WHO_AM_I} {headers}"), json!({})).await;
+        let answer = world
+            .send(&format!("{WHO_AM_I} {headers}"), json!({}))
+            .await;
         assert_eq!(answer.code, 400, "{headers}: {}", answer.body);
     }
 }
@@ -91,9 +123,16 @@ async fn impersonation_needs_the_verb_on_each_user_group_uid_and_extra_value() {
     world.create(&format!("{RBAC}/clusterroles"), role).await;
     let subject = user("User", "gate");
     let bindings = format!("{RBAC}/clusterrolebindings");
-    world.create(&bindings, binding("acts", ("ClusterRole", "acts"), subject.clone())).await;
+    world
+        .create(
+            &bindings,
+            binding("acts", ("ClusterRole", "acts"), subject.clone()),
+        )
+        .await;
     let own = format!("{RBAC}/namespaces/default/rolebindings");
-    world.create(&own, binding("edits", ("ClusterRole", "edit"), subject)).await;
+    world
+        .create(&own, binding("edits", ("ClusterRole", "edit"), subject))
+        .await;
     let gate = world.called_by(person("gate", &[]));
     for headers in [
         "impersonate-user:ann",
@@ -105,12 +144,22 @@ async fn impersonation_needs_the_verb_on_each_user_group_uid_and_extra_value() {
         assert_eq!(answer.code, 201, "{headers}: {}", answer.body);
     }
     let cannot = |resource: &str, group: &str, place: &str| {
-        format!("User \"gate\" cannot impersonate resource {resource:?} in API group {group:?} {place}")
+        format!(
+            "User \"gate\" cannot impersonate resource {resource:?} in API group {group:?} {place}"
+        )
     };
     let (cluster, other) = ("at the cluster scope", "in the namespace \"other\"");
     for (headers, what, refused) in [
-        ("impersonate-user:eve", "users \"eve\"", cannot("users", "", cluster)),
-        ("impersonate-user:ann impersonate-group:admins", "groups \"admins\"", cannot("groups", "", cluster)),
+        (
+            "impersonate-user:eve",
+            "users \"eve\"",
+            cannot("users", "", cluster),
+        ),
+        (
+            "impersonate-user:ann impersonate-group:admins",
+            "groups \"admins\"",
+            cannot("groups", "", cluster),
+        ),
         (
             "impersonate-user:ann impersonate-group:system:masters",
             "groups \"system:masters\"",
@@ -133,19 +182,43 @@ async fn impersonation_needs_the_verb_on_each_user_group_uid_and_extra_value() {
         ),
     ] {
         let expected = refusal("Forbidden", &format!("{what} is forbidden: {refused}"));
-        gate.expect(&format!("{WHO_AM_I} {headers}"), json!({}), 403, expected).await;
+        gate.expect(&format!("{WHO_AM_I} {headers}"), json!({}), 403, expected)
+            .await;
     }
     // the rights of the caller itself are gone while it acts as another
-    gate.expect(&format!("GET {PODS}"), Value::Null, 200, json!({})).await;
-    gate.expect(&format!("GET {PODS} impersonate-user:ann"), Value::Null, 403, json!({})).await;
+    gate.expect(&format!("GET {PODS}"), Value::Null, 200, json!({}))
+        .await;
+    gate.expect(
+        &format!("GET {PODS} impersonate-user:ann"),
+        Value::Null,
+        403,
+        json!({}),
+    )
+    .await;
     let node = world.called_by(person("system:node:e", &["system:nodes"]));
-    node.expect(&format!("{WHO_AM_I} impersonate-user:ann"), json!({}), 403, json!({})).await;
+    node.expect(
+        &format!("{WHO_AM_I} impersonate-user:ann"),
+        json!({}),
+        403,
+        json!({}),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn without_rbac_masters_alone_may_impersonate() {
     let world = World::new().await;
     let ann = format!("{WHO_AM_I} impersonate-user:ann");
-    world.expect(&ann, json!({}), 201, json!({"status": {"userInfo": {"username": "ann"}}})).await;
-    world.called_by(person("eve", &[])).expect(&ann, json!({}), 403, json!({"reason": "Forbidden"})).await;
+    world
+        .expect(
+            &ann,
+            json!({}),
+            201,
+            json!({"status": {"userInfo": {"username": "ann"}}}),
+        )
+        .await;
+    world
+        .called_by(person("eve", &[]))
+        .expect(&ann, json!({}), 403, json!({"reason": "Forbidden"}))
+        .await;
 }

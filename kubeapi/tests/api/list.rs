@@ -6,11 +6,19 @@ use flate2::read::GzDecoder;
 use kubeapi::store::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
-use super::world::{MAPS, WIDGETS, World, labelled, named, names, pod_on, refusal, version, widget};
+use super::world::{
+    MAPS, WIDGETS, World, labelled, named, names, pod_on, refusal, version, widget,
+};
 
 async fn five() -> World {
     let world = World::new().await;
-    for (name, app) in [("a", "web"), ("b", "db"), ("c", "web"), ("d", "db"), ("e", "web")] {
+    for (name, app) in [
+        ("a", "web"),
+        ("b", "db"),
+        ("c", "web"),
+        ("d", "db"),
+        ("e", "web"),
+    ] {
         world.create(MAPS, labelled(name, app)).await;
     }
     world
@@ -20,31 +28,64 @@ async fn five() -> World {
 async fn pages_follow_each_other() {
     let world = five().await;
     let whole = world.get(MAPS).await;
-    assert_eq!((names(&whole), &whole["kind"]), (vec!["a", "b", "c", "d", "e"], &json!("ConfigMapList")));
+    assert_eq!(
+        (names(&whole), &whole["kind"]),
+        (vec!["a", "b", "c", "d", "e"], &json!("ConfigMapList"))
+    );
     assert!(whole["metadata"].get("continue").is_none());
 
     let first = world.get(&format!("{MAPS}?limit=2")).await;
-    assert_eq!((names(&first), &first["metadata"]["remainingItemCount"]), (vec!["a", "b"], &json!(3)));
+    assert_eq!(
+        (names(&first), &first["metadata"]["remainingItemCount"]),
+        (vec!["a", "b"], &json!(3))
+    );
     // whatever is written meanwhile, all pages show the revision of the first
-    world.expect(&format!("DELETE {MAPS}/c"), Value::Null, 200, json!({})).await;
+    world
+        .expect(&format!("DELETE {MAPS}/c"), Value::Null, 200, json!({}))
+        .await;
     world.create(MAPS, named("bb")).await;
     world.create(MAPS, named("f")).await;
-    world.expect(&format!("MERGE {MAPS}/d"), json!({"data": {"new": "1"}}), 200, json!({})).await;
+    world
+        .expect(
+            &format!("MERGE {MAPS}/d"),
+            json!({"data": {"new": "1"}}),
+            200,
+            json!({}),
+        )
+        .await;
     let token = first["metadata"]["continue"].as_str().unwrap();
     let second = world.get(&format!("{MAPS}?limit=2&continue={token}")).await;
-    assert_eq!((names(&second), version(&second)), (vec!["c", "d"], version(&first)));
     assert_eq!(
-        (second["items"][1].get("data"), &second["metadata"]["remainingItemCount"]),
+        (names(&second), version(&second)),
+        (vec!["c", "d"], version(&first))
+    );
+    assert_eq!(
+        (
+            second["items"][1].get("data"),
+            &second["metadata"]["remainingItemCount"]
+        ),
         (None, &json!(1))
     );
     let token = second["metadata"]["continue"].as_str().unwrap();
     let third = world.get(&format!("{MAPS}?limit=2&continue={token}")).await;
-    assert_eq!((names(&third), version(&third)), (vec!["e"], version(&first)));
+    assert_eq!(
+        (names(&third), version(&third)),
+        (vec!["e"], version(&first))
+    );
     assert!(third["metadata"].get("continue").is_none());
     // an exact revision is shown as it was, also by a page that names any
     for query in ["resourceVersionMatch=Exact", "limit=100"] {
-        let old = world.get(&format!("{MAPS}?resourceVersion={}&{query}", version(&first))).await;
-        assert_eq!((names(&old), version(&old)), (vec!["a", "b", "c", "d", "e"], version(&first)), "{query}");
+        let old = world
+            .get(&format!(
+                "{MAPS}?resourceVersion={}&{query}",
+                version(&first)
+            ))
+            .await;
+        assert_eq!(
+            (names(&old), version(&old)),
+            (vec!["a", "b", "c", "d", "e"], version(&first)),
+            "{query}"
+        );
     }
 }
 
@@ -52,7 +93,14 @@ async fn pages_follow_each_other() {
 async fn items_of_lists_carry_no_kind_where_kubernetes_types_do_not() {
     let world = five().await;
     world.create(WIDGETS, widget("w", 1)).await;
-    let deleted = world.expect(&format!("DELETE {MAPS}?limit=1"), Value::Null, 200, json!({})).await;
+    let deleted = world
+        .expect(
+            &format!("DELETE {MAPS}?limit=1"),
+            Value::Null,
+            200,
+            json!({}),
+        )
+        .await;
     for (list, kind) in [
         (world.get("/api/v1/namespaces").await, Value::Null),
         (deleted, Value::Null),
@@ -72,30 +120,60 @@ async fn items_of_lists_carry_no_kind_where_kubernetes_types_do_not() {
 #[tokio::test]
 async fn pages_are_filled_with_what_is_selected() {
     let world = five().await;
-    let first = world.get(&format!("{MAPS}?limit=2&labelSelector=app%3Dweb")).await;
+    let first = world
+        .get(&format!("{MAPS}?limit=2&labelSelector=app%3Dweb"))
+        .await;
     assert_eq!(names(&first), ["a", "c"]);
     assert!(first["metadata"].get("remainingItemCount").is_none());
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let second = world.get(&format!("{MAPS}?limit=2&labelSelector=app%3Dweb&continue={token}")).await;
+    let second = world
+        .get(&format!(
+            "{MAPS}?limit=2&labelSelector=app%3Dweb&continue={token}"
+        ))
+        .await;
     assert_eq!(names(&second), ["e"]);
 }
 
 #[tokio::test]
 async fn selectors_select() {
     let world = five().await;
-    world.create("/api/v1/namespaces/other/configmaps", labelled("a", "web")).await;
-    world.create("/api/v1/namespaces/default/pods", pod_on("p", "edge-1")).await;
-    world.create("/api/v1/namespaces/default/pods", pod_on("q", "edge-2")).await;
+    world
+        .create("/api/v1/namespaces/other/configmaps", labelled("a", "web"))
+        .await;
+    world
+        .create("/api/v1/namespaces/default/pods", pod_on("p", "edge-1"))
+        .await;
+    world
+        .create("/api/v1/namespaces/default/pods", pod_on("q", "edge-2"))
+        .await;
     let rows: [(&str, &[&str]); 9] = [
-        ("/api/v1/configmaps?labelSelector=app=web", &["a", "c", "e", "a"]),
-        ("/api/v1/configmaps?labelSelector=app+in+(db,x)", &["b", "d"]),
+        (
+            "/api/v1/configmaps?labelSelector=app=web",
+            &["a", "c", "e", "a"],
+        ),
+        (
+            "/api/v1/configmaps?labelSelector=app+in+(db,x)",
+            &["b", "d"],
+        ),
         ("/api/v1/configmaps?labelSelector=!app", &[]),
-        ("/api/v1/configmaps?fieldSelector=metadata.name%3Da", &["a", "a"]),
-        ("/api/v1/configmaps?fieldSelector=metadata.namespace=other", &["a"]),
+        (
+            "/api/v1/configmaps?fieldSelector=metadata.name%3Da",
+            &["a", "a"],
+        ),
+        (
+            "/api/v1/configmaps?fieldSelector=metadata.namespace=other",
+            &["a"],
+        ),
         ("/api/v1/namespaces/absent/configmaps", &[]),
         ("/api/v1/pods?fieldSelector=spec.nodeName=edge-1", &["p"]),
-        ("/api/v1/pods?fieldSelector=spec.nodeName!=edge-1,status.phase=Pending", &["q"]),
-        ("/api/v1/configmaps?resourceVersion=0&limit=0&labelSelector=app=db", &["b", "d"]),
+        (
+            "/api/v1/pods?fieldSelector=spec.nodeName!=edge-1,status.phase=Pending",
+            &["q"],
+        ),
+        (
+            "/api/v1/configmaps?resourceVersion=0&limit=0&labelSelector=app=db",
+            &["b", "d"],
+        ),
     ];
     for (path, expected) in rows {
         assert_eq!(names(&world.get(path).await), expected, "{path}");
@@ -108,15 +186,26 @@ async fn what_cannot_be_listed_is_refused() {
     let page = world.get(&format!("{MAPS}?limit=1")).await;
     let token = page["metadata"]["continue"].as_str().unwrap();
     let revision = world.api.store().revision();
-    let options =
-        |cause: &str| refusal("Invalid", &format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}"));
+    let options = |cause: &str| {
+        refusal(
+            "Invalid",
+            &format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}"),
+        )
+    };
     let field = "resourceVersionMatch";
     let rows = [
-        ("continue=garbage".to_owned(), 400, json!({"reason": "BadRequest"})),
+        (
+            "continue=garbage".to_owned(),
+            400,
+            json!({"reason": "BadRequest"}),
+        ),
         (
             "limit=many".to_owned(),
             400,
-            refusal("BadRequest", "strconv.ParseInt: parsing \"many\": invalid syntax"),
+            refusal(
+                "BadRequest",
+                "strconv.ParseInt: parsing \"many\": invalid syntax",
+            ),
         ),
         (
             "resourceVersion=abc".to_owned(),
@@ -129,22 +218,32 @@ async fn what_cannot_be_listed_is_refused() {
         (
             "resourceVersion=999999".to_owned(),
             504,
-            refusal("Timeout", &format!("Timeout: Too large resource version: 999999, current: {revision}")),
+            refusal(
+                "Timeout",
+                &format!("Timeout: Too large resource version: 999999, current: {revision}"),
+            ),
         ),
         (
             format!("continue={token}&resourceVersion={revision}"),
             400,
-            refusal("BadRequest", "specifying resource version is not allowed when using continue"),
+            refusal(
+                "BadRequest",
+                "specifying resource version is not allowed when using continue",
+            ),
         ),
         (
             "resourceVersionMatch=Exact".to_owned(),
             422,
-            options(&format!("{field}: Forbidden: {field} is forbidden unless resourceVersion is provided")),
+            options(&format!(
+                "{field}: Forbidden: {field} is forbidden unless resourceVersion is provided"
+            )),
         ),
         (
             "resourceVersionMatch=Exact&resourceVersion=0".to_owned(),
             422,
-            options(&format!("{field}: Forbidden: {field} \"exact\" is forbidden for resourceVersion \"0\"")),
+            options(&format!(
+                "{field}: Forbidden: {field} \"exact\" is forbidden for resourceVersion \"0\""
+            )),
         ),
         (
             "resourceVersionMatch=Newest&resourceVersion=1".to_owned(),
@@ -158,7 +257,11 @@ async fn what_cannot_be_listed_is_refused() {
             422,
             options("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
         ),
-        ("labelSelector=a==b=c".to_owned(), 400, json!({"reason": "BadRequest"})),
+        (
+            "labelSelector=a==b=c".to_owned(),
+            400,
+            json!({"reason": "BadRequest"}),
+        ),
         (
             "fieldSelector=spec.x=1".to_owned(),
             400,
@@ -169,7 +272,9 @@ async fn what_cannot_be_listed_is_refused() {
         ),
     ];
     for (query, code, expected) in rows {
-        world.expect(&format!("GET {MAPS}?{query}"), Value::Null, code, expected).await;
+        world
+            .expect(&format!("GET {MAPS}?{query}"), Value::Null, code, expected)
+            .await;
     }
     for query in [
         format!("resourceVersion={revision}&resourceVersionMatch=Exact"),
@@ -225,7 +330,10 @@ async fn lists_take_the_shape_asked_for() {
 
 #[tokio::test]
 async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
-    let log = LogLimits { events: 3, ..LogLimits::CLOUD };
+    let log = LogLimits {
+        events: 3,
+        ..LogLimits::CLOUD
+    };
     let world = World::over(MemoryStore::with_log(log)).await;
     for name in ["a", "b"] {
         world.create(MAPS, named(name)).await;
@@ -238,18 +346,36 @@ async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
     for name in ["c", "d", "e", "f"] {
         world.create(MAPS, named(name)).await;
     }
-    let expired =
-        world.expect(&page(token), Value::Null, 410, json!({"reason": "Expired", "code": 410})).await;
+    let expired = world
+        .expect(
+            &page(token),
+            Value::Null,
+            410,
+            json!({"reason": "Expired", "code": 410}),
+        )
+        .await;
     let message = expired["message"].as_str().unwrap();
-    assert!(
-        message
-            .starts_with("The provided continue parameter is too old to display a consistent list result.")
+    assert!(message.starts_with(
+        "The provided continue parameter is too old to display a consistent list result."
+    ));
+    let exact = format!(
+        "GET {MAPS}?resourceVersionMatch=Exact&resourceVersion={}",
+        version(&first)
     );
-    let exact = format!("GET {MAPS}?resourceVersionMatch=Exact&resourceVersion={}", version(&first));
     let why = "The resourceVersion for the provided list is too old.";
-    world.expect(&exact, Value::Null, 410, refusal("Expired", why)).await;
-    let current = json!({"metadata": {"resourceVersion": world.api.store().revision().to_string()}});
-    let rest = world.expect(&page(&expired["metadata"]["continue"]), Value::Null, 200, current).await;
+    world
+        .expect(&exact, Value::Null, 410, refusal("Expired", why))
+        .await;
+    let current =
+        json!({"metadata": {"resourceVersion": world.api.store().revision().to_string()}});
+    let rest = world
+        .expect(
+            &page(&expired["metadata"]["continue"]),
+            Value::Null,
+            200,
+            current,
+        )
+        .await;
     assert_eq!(names(&rest), ["b"]);
 }
 
@@ -261,14 +387,22 @@ async fn large_answers_are_compressed_for_those_who_take_it() {
     world.create(MAPS, named("small")).await;
     let rows = [
         (format!("GET {MAPS} accept-encoding:gzip"), true),
-        (format!("GET {MAPS}/large accept-encoding:deflate,gzip"), true),
+        (
+            format!("GET {MAPS}/large accept-encoding:deflate,gzip"),
+            true,
+        ),
         (format!("GET {MAPS}/small accept-encoding:gzip"), false),
         (format!("GET {MAPS}"), false),
-        (format!("GET {MAPS}?watch=1&timeoutSeconds=1 accept-encoding:gzip"), false),
+        (
+            format!("GET {MAPS}?watch=1&timeoutSeconds=1 accept-encoding:gzip"),
+            false,
+        ),
     ];
     for (request, compressed) in rows {
         let (headers, bytes) = world.bytes(&request).await;
-        let encoding = headers.get("content-encoding").map(|value| value.to_str().unwrap());
+        let encoding = headers
+            .get("content-encoding")
+            .map(|value| value.to_str().unwrap());
         assert_eq!(encoding, compressed.then_some("gzip"), "{request}");
         assert_eq!(headers.get("vary").is_some(), compressed, "{request}");
         if compressed {

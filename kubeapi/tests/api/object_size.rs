@@ -18,8 +18,13 @@ const WIDGETS: &str = super::world::WIDGETS;
 /// Whether a message says how large the object is, and how large it may be.
 fn names_size_and_limit(answer: &Value) -> bool {
     let message = answer["message"].as_str().unwrap_or_default();
-    let Some((start, end)) = message.split_once(" bytes; the limit is ") else { return false };
-    let size = start.rsplit(' ').next().and_then(|size| size.parse::<usize>().ok());
+    let Some((start, end)) = message.split_once(" bytes; the limit is ") else {
+        return false;
+    };
+    let size = start
+        .rsplit(' ')
+        .next()
+        .and_then(|size| size.parse::<usize>().ok());
     start.starts_with("Request entity too large: the encoded object, with its defaults, has ")
         && (size.is_some_and(|size| size > LIMIT) || start.ends_with("more than 1572864"))
         && end == "1572864 bytes"
@@ -79,7 +84,9 @@ fn many(value: Value) -> Value {
 #[tokio::test]
 async fn too_large_object_is_refused_by_every_write() {
     let world = world().await;
-    let containers: Vec<_> = (0..45_000).map(|n| json!({"name": format!("c{n:x}"), "image": "b"})).collect();
+    let containers: Vec<_> = (0..45_000)
+        .map(|n| json!({"name": format!("c{n:x}"), "image": "b"}))
+        .collect();
     let mut large_pod = pod("large");
     large_pod["metadata"]["annotations"] = json!({});
     large_pod["spec"]["containers"] = json!(containers);
@@ -97,16 +104,40 @@ async fn too_large_object_is_refused_by_every_write() {
         .collect();
     let rows = [
         (format!("POST {PODS}"), large_pod),
-        (format!("POST {BOMBS}"), bomb(json!({"list": many(json!({}))}))),
+        (
+            format!("POST {BOMBS}"),
+            bomb(json!({"list": many(json!({}))})),
+        ),
         (format!("POST {BOMBS}"), bomb(json!({"map": map}))),
-        (format!("POST {BOMBS}"), bomb(json!({"nulls": many(json!({"a": null}))}))),
-        (format!("POST {BOMBS}"), bomb(json!({"nested": many(json!({}))}))),
-        (format!("POST {BOMBS}"), bomb(json!({"free": {"a": text(LIMIT)}}))),
-        (format!("POST {BOMBS}?dryRun=All"), bomb(json!({"free": {"a": text(LIMIT)}}))),
+        (
+            format!("POST {BOMBS}"),
+            bomb(json!({"nulls": many(json!({"a": null}))})),
+        ),
+        (
+            format!("POST {BOMBS}"),
+            bomb(json!({"nested": many(json!({}))})),
+        ),
+        (
+            format!("POST {BOMBS}"),
+            bomb(json!({"free": {"a": text(LIMIT)}})),
+        ),
+        (
+            format!("POST {BOMBS}?dryRun=All"),
+            bomb(json!({"free": {"a": text(LIMIT)}})),
+        ),
         (format!("PUT {BOMBS}/there"), replaced),
-        (format!("MERGE {BOMBS}/there"), json!({"spec": grown["spec"]})),
-        (format!("MERGE {BOMBS}/there?dryRun=All"), json!({"spec": grown["spec"]})),
-        (format!("MERGE {BOMBS}/there"), json!({"spec": {"list": many(json!({}))}})),
+        (
+            format!("MERGE {BOMBS}/there"),
+            json!({"spec": grown["spec"]}),
+        ),
+        (
+            format!("MERGE {BOMBS}/there?dryRun=All"),
+            json!({"spec": grown["spec"]}),
+        ),
+        (
+            format!("MERGE {BOMBS}/there"),
+            json!({"spec": {"list": many(json!({}))}}),
+        ),
         (format!("JSON {BOMBS}/there"), json!(copies)),
         (format!("APPLY {BOMBS}/applied?fieldManager=a"), applied),
         (format!("APPLY {BOMBS}/there?fieldManager=a&force=true"), {
@@ -115,14 +146,20 @@ async fn too_large_object_is_refused_by_every_write() {
             grown
         }),
         (format!("PUT {WIDGETS}/there/status"), large_status.clone()),
-        (format!("MERGE {WIDGETS}/there/status"), json!({"status": large_status["status"]})),
+        (
+            format!("MERGE {WIDGETS}/there/status"),
+            json!({"status": large_status["status"]}),
+        ),
         (
             format!("STRATEGIC {PODS}/there"),
             json!({"metadata": {"labels": {"a": "b"}}, "status": {"message": ""}}),
         ),
     ];
     let (last, rows) = rows.split_last().unwrap();
-    let before = [world.get(&format!("{BOMBS}/there")).await, world.get(&format!("{WIDGETS}/there")).await];
+    let before = [
+        world.get(&format!("{BOMBS}/there")).await,
+        world.get(&format!("{WIDGETS}/there")).await,
+    ];
     for (request, body) in rows {
         assert!(body.to_string().len() < 3 << 20, "{request}");
         let begun = Instant::now();
@@ -140,7 +177,10 @@ async fn too_large_object_is_refused_by_every_write() {
         // hours and gigabytes, if defaults were filled in before they are counted
         assert!(took < Duration::from_secs(120), "{request}: {took:?}");
     }
-    let after = [world.get(&format!("{BOMBS}/there")).await, world.get(&format!("{WIDGETS}/there")).await];
+    let after = [
+        world.get(&format!("{BOMBS}/there")).await,
+        world.get(&format!("{WIDGETS}/there")).await,
+    ];
     assert_eq!(before, after);
     // an ordinary write is stored
     world.expect(&last.0, last.1.clone(), 200, json!({})).await;
@@ -154,20 +194,44 @@ async fn object_just_below_the_limit_is_stored_and_deleted() {
     large["metadata"]["finalizers"] = json!(["example.com/wait"]);
     let stored = world.create(BOMBS, large.clone()).await;
     let room = LIMIT - stored.to_string().len() - 20;
-    world.expect(&format!("DELETE {BOMBS}/fits"), json!({}), 200, json!({})).await;
     world
-        .expect(&format!("MERGE {BOMBS}/fits"), json!({"metadata": {"finalizers": null}}), 200, json!({}))
+        .expect(&format!("DELETE {BOMBS}/fits"), json!({}), 200, json!({}))
+        .await;
+    world
+        .expect(
+            &format!("MERGE {BOMBS}/fits"),
+            json!({"metadata": {"finalizers": null}}),
+            200,
+            json!({}),
+        )
         .await;
     large["spec"]["free"]["a"] = json!(text(room));
     world.create(BOMBS, large).await;
     // the time of the deletion needs more than is left
-    world.expect(&format!("DELETE {BOMBS}/fits"), json!({}), 200, json!({})).await;
-    let deleting = world.get(&format!("{BOMBS}/fits")).await;
-    assert!(deleting.to_string().len() > LIMIT, "{}", deleting.to_string().len());
     world
-        .expect(&format!("MERGE {BOMBS}/fits"), json!({"metadata": {"finalizers": null}}), 200, json!({}))
+        .expect(&format!("DELETE {BOMBS}/fits"), json!({}), 200, json!({}))
         .await;
-    assert_eq!(world.send(&format!("GET {BOMBS}/fits"), Value::Null).await.code, 404);
+    let deleting = world.get(&format!("{BOMBS}/fits")).await;
+    assert!(
+        deleting.to_string().len() > LIMIT,
+        "{}",
+        deleting.to_string().len()
+    );
+    world
+        .expect(
+            &format!("MERGE {BOMBS}/fits"),
+            json!({"metadata": {"finalizers": null}}),
+            200,
+            json!({}),
+        )
+        .await;
+    assert_eq!(
+        world
+            .send(&format!("GET {BOMBS}/fits"), Value::Null)
+            .await
+            .code,
+        404
+    );
     let data = json!({"metadata": {"name": "max"}, "data": {"a": text(1024 * 1024)}});
     world.create(MAPS, data).await;
 }
@@ -181,7 +245,8 @@ fn writes(path: &str, mut large: Value, mut there: Value, part: &str) -> Rows {
     let patch = json!({part: large[part]});
     let operation = json!([{"op": "add", "path": format!("/{part}"), "value": large[part]}]);
     large["metadata"]["name"] = json!("new");
-    let mut applied = json!({"apiVersion": there["apiVersion"], "kind": there["kind"], part: large[part]});
+    let mut applied =
+        json!({"apiVersion": there["apiVersion"], "kind": there["kind"], part: large[part]});
     applied["metadata"] = json!({"name": "there"});
     let mut created = applied.clone();
     created["metadata"] = json!({"name": "new"});
@@ -192,7 +257,10 @@ fn writes(path: &str, mut large: Value, mut there: Value, part: &str) -> Rows {
         (format!("MERGE {path}/there"), patch.clone()),
         (format!("STRATEGIC {path}/there"), patch),
         (format!("JSON {path}/there"), operation),
-        (format!("APPLY {path}/there?fieldManager=a&force=true"), applied),
+        (
+            format!("APPLY {path}/there?fieldManager=a&force=true"),
+            applied,
+        ),
         (format!("APPLY {path}/new?fieldManager=a"), created),
     ]
 }
@@ -201,16 +269,30 @@ fn writes(path: &str, mut large: Value, mut there: Value, part: &str) -> Rows {
 async fn too_much_data_is_invalid_at_every_write_whether_it_could_be_stored_or_not() {
     let world = world().await;
     let secrets = "/api/v1/namespaces/default/secrets";
-    for (path, fields, field) in [(MAPS, ["data", "binaryData"], ""), (secrets, ["data", "data"], "data")] {
+    for (path, fields, field) in [
+        (MAPS, ["data", "binaryData"], ""),
+        (secrets, ["data", "data"], "data"),
+    ] {
         let there = world.create(path, named("there")).await;
         for part in fields {
             // the first could be stored
             for (bytes, most) in [(1024 * 1024 + 4, 1), (2 * 1024 * 1024, usize::MAX)] {
-                let value = text(if part == "data" && path == MAPS { bytes } else { bytes / 3 * 4 });
+                let value = text(if part == "data" && path == MAPS {
+                    bytes
+                } else {
+                    bytes / 3 * 4
+                });
                 let large = json!({"metadata": {}, part: {"a": value}});
-                for (request, body) in writes(path, large, there.clone(), part).into_iter().take(most) {
+                for (request, body) in writes(path, large, there.clone(), part)
+                    .into_iter()
+                    .take(most)
+                {
                     let answer = world.send(&request, body).await;
-                    let shown = format!("{request}: {} {:.300}", answer.code, answer.body.to_string());
+                    let shown = format!(
+                        "{request}: {} {:.300}",
+                        answer.code,
+                        answer.body.to_string()
+                    );
                     assert_eq!(answer.code, 422, "{shown}");
                     let causes = json!([{
                         "reason": "FieldValueTooLong", "field": field,
@@ -227,8 +309,11 @@ async fn too_much_data_is_invalid_at_every_write_whether_it_could_be_stored_or_n
 async fn more_items_than_allowed_are_invalid_before_anything_is_done_for_each_of_them() {
     let world = world().await;
     let there = world.get(&format!("{PODS}/there")).await;
-    let named_items =
-        |count: usize| -> Value { (0..count).map(|n| json!({"name": format!("c{n:x}")})).collect() };
+    let named_items = |count: usize| -> Value {
+        (0..count)
+            .map(|n| json!({"name": format!("c{n:x}")}))
+            .collect()
+    };
     let spec = |field: &str, count: usize| {
         let mut spec = there["spec"].clone();
         spec[field] = named_items(count);
@@ -242,20 +327,38 @@ async fn more_items_than_allowed_are_invalid_before_anything_is_done_for_each_of
     let job = |pod: Value| json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": pod["spec"]}}});
     let mut rows: Rows = vec![
         ("POST /api/v1/namespaces/default/services".into(), service),
-        ("POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices".into(), slice),
-        ("POST /apis/batch/v1/namespaces/default/jobs".into(), job(spec("containers", 5_000))),
+        (
+            "POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices".into(),
+            slice,
+        ),
+        (
+            "POST /apis/batch/v1/namespaces/default/jobs".into(),
+            job(spec("containers", 5_000)),
+        ),
         (
             format!("STRATEGIC {PODS}/there/ephemeralcontainers"),
             json!({"spec": {"ephemeralContainers": named_items(5_000)}}),
         ),
     ];
-    for (field, count) in [("containers", 5_000), ("initContainers", 5_000), ("volumes", 5_000)] {
+    for (field, count) in [
+        ("containers", 5_000),
+        ("initContainers", 5_000),
+        ("volumes", 5_000),
+    ] {
         rows.extend(writes(PODS, spec(field, count), there.clone(), "spec"));
     }
     for (request, body) in rows {
         let answer = world.send(&request, body).await;
         let causes = &answer.body["details"]["causes"];
-        assert_eq!(answer.code, 422, "{request}: {:.300}", answer.body.to_string());
-        assert_eq!(causes[0]["reason"], "FieldValueTooMany", "{request}: {causes:.300}");
+        assert_eq!(
+            answer.code,
+            422,
+            "{request}: {:.300}",
+            answer.body.to_string()
+        );
+        assert_eq!(
+            causes[0]["reason"], "FieldValueTooMany",
+            "{request}: {causes:.300}"
+        );
     }
 }

@@ -13,11 +13,20 @@ async fn unknown_fields_and_namespaces_are_taken() {
         "spec": {"newerField": {"deep": null}, "containers": []},
         "status": {"phase": "Running", "other": 1},
     });
-    let made = world.expect(&format!("POST {PODS}"), object.clone(), 201, object).await;
-    assert_eq!(made["spec"], json!({"newerField": {"deep": null}, "containers": []}));
+    let made = world
+        .expect(&format!("POST {PODS}"), object.clone(), 201, object)
+        .await;
+    assert_eq!(
+        made["spec"],
+        json!({"newerField": {"deep": null}, "containers": []})
+    );
     assert_eq!(made["metadata"].get("managedFields"), None);
     let bare = world.create(PODS, named("b")).await;
-    assert_eq!(bare["metadata"].get("uid"), None, "that is for the API server to give");
+    assert_eq!(
+        bare["metadata"].get("uid"),
+        None,
+        "that is for the API server to give"
+    );
     assert_eq!(bare.get("spec"), None);
 }
 
@@ -55,7 +64,12 @@ async fn writes_keep_their_meaning() {
                 200,
                 json!({"metadata": {"deletionGracePeriodSeconds": 30}}),
             ),
-            (&format!("DELETE {path}?gracePeriodSeconds=0"), Value::Null, 200, named("a")),
+            (
+                &format!("DELETE {path}?gracePeriodSeconds=0"),
+                Value::Null,
+                200,
+                named("a"),
+            ),
             (&format!("GET {path}"), Value::Null, 404, json!({})),
         ])
         .await;

@@ -10,19 +10,43 @@ async fn a_watch_goes_on_from_a_revision() {
     let world = World::new().await;
     let first = world.create(MAPS, named("a")).await;
     world.create(MAPS, named("b")).await;
-    world.create("/api/v1/namespaces/other/configmaps", named("c")).await;
+    world
+        .create("/api/v1/namespaces/other/configmaps", named("c"))
+        .await;
     world.create(PODS, pod("p")).await;
-    let mut lines = world.watch(&format!("{MAPS}?watch=true&resourceVersion={}", version(&first))).await;
+    let mut lines = world
+        .watch(&format!(
+            "{MAPS}?watch=true&resourceVersion={}",
+            version(&first)
+        ))
+        .await;
     assert_eq!(lines.ready(), ["ADDED b"]);
-    world.expect(&format!("MERGE {MAPS}/a"), json!({"data": {"k": "v"}}), 200, json!({})).await;
+    world
+        .expect(
+            &format!("MERGE {MAPS}/a"),
+            json!({"data": {"k": "v"}}),
+            200,
+            json!({}),
+        )
+        .await;
     let line = lines.next().await.unwrap();
-    assert_eq!((&line["type"], &line["object"]["data"]["k"]), (&json!("MODIFIED"), &json!("v")));
-    world.expect(&format!("DELETE {MAPS}/a"), Value::Null, 200, json!({})).await;
+    assert_eq!(
+        (&line["type"], &line["object"]["data"]["k"]),
+        (&json!("MODIFIED"), &json!("v"))
+    );
+    world
+        .expect(&format!("DELETE {MAPS}/a"), Value::Null, 200, json!({}))
+        .await;
     let line = lines.next().await.unwrap();
-    assert_eq!((&line["type"], &line["object"]["data"]["k"]), (&json!("DELETED"), &json!("v")));
+    assert_eq!(
+        (&line["type"], &line["object"]["data"]["k"]),
+        (&json!("DELETED"), &json!("v"))
+    );
     assert_eq!(version(&line["object"]), world.api.store().revision());
     // a write that changes nothing is none
-    world.expect(&format!("MERGE {MAPS}/b"), json!({}), 200, json!({})).await;
+    world
+        .expect(&format!("MERGE {MAPS}/b"), json!({}), 200, json!({}))
+        .await;
     assert_eq!(lines.ready(), [""; 0]);
 }
 
@@ -35,7 +59,9 @@ async fn a_watch_without_revision_begins_with_what_is_there() {
         assert_eq!(lines.ready(), ["ADDED a"], "{query}");
     }
     let mut everywhere = world.watch("/api/v1/configmaps?watch=1").await;
-    world.create("/api/v1/namespaces/other/configmaps", named("b")).await;
+    world
+        .create("/api/v1/namespaces/other/configmaps", named("b"))
+        .await;
     assert_eq!(everywhere.ready(), ["ADDED a", "ADDED b"]);
 }
 
@@ -44,12 +70,20 @@ async fn a_list_can_be_watched() {
     let world = World::new().await;
     world.create(MAPS, named("a")).await;
     let path = format!("{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
-    let mut lines = world.watch(&format!("{path}&allowWatchBookmarks=true")).await;
+    let mut lines = world
+        .watch(&format!("{path}&allowWatchBookmarks=true"))
+        .await;
     assert_eq!(lines.next().await.unwrap()["type"], "ADDED");
     let line = lines.next().await.unwrap();
     let object = &line["object"];
-    assert_eq!((&line["type"], &object["kind"]), (&json!("BOOKMARK"), &json!("ConfigMap")));
-    assert_eq!(object["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+    assert_eq!(
+        (&line["type"], &object["kind"]),
+        (&json!("BOOKMARK"), &json!("ConfigMap"))
+    );
+    assert_eq!(
+        object["metadata"]["annotations"],
+        json!({"k8s.io/initial-events-end": "true"})
+    );
     assert_eq!(version(object), world.api.store().revision());
     world.create(MAPS, named("b")).await;
     assert_eq!(lines.ready(), ["ADDED b"]);
@@ -66,7 +100,9 @@ async fn what_leaves_the_selection_is_deleted() {
     let world = World::new().await;
     world.create(MAPS, labelled("a", "web")).await;
     world.create(MAPS, labelled("b", "db")).await;
-    let mut lines = world.watch(&format!("{MAPS}?watch=1&labelSelector=app=web")).await;
+    let mut lines = world
+        .watch(&format!("{MAPS}?watch=1&labelSelector=app=web"))
+        .await;
     assert_eq!(lines.ready(), ["ADDED a"]);
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}, "data": {"app": app}});
     let a = format!("MERGE {MAPS}/a");
@@ -78,20 +114,32 @@ async fn what_leaves_the_selection_is_deleted() {
         (&json!("DELETED"), &json!("web"))
     );
     assert_eq!(version(&line["object"]), version(&left));
-    world.expect(&a, json!({"data": {"x": "y"}}), 200, json!({})).await;
+    world
+        .expect(&a, json!({"data": {"x": "y"}}), 200, json!({}))
+        .await;
     assert_eq!(lines.ready(), [""; 0]);
     world.expect(&a, label("web"), 200, json!({})).await;
-    world.expect(&format!("MERGE {MAPS}/b"), label("x"), 200, json!({})).await;
-    world.expect(&a, json!({"data": {"x": "z"}}), 200, json!({})).await;
-    world.expect(&format!("DELETE {MAPS}/b"), Value::Null, 200, json!({})).await;
-    world.expect(&format!("DELETE {MAPS}/a"), Value::Null, 200, json!({})).await;
+    world
+        .expect(&format!("MERGE {MAPS}/b"), label("x"), 200, json!({}))
+        .await;
+    world
+        .expect(&a, json!({"data": {"x": "z"}}), 200, json!({}))
+        .await;
+    world
+        .expect(&format!("DELETE {MAPS}/b"), Value::Null, 200, json!({}))
+        .await;
+    world
+        .expect(&format!("DELETE {MAPS}/a"), Value::Null, 200, json!({}))
+        .await;
     assert_eq!(lines.ready(), ["ADDED a", "MODIFIED a", "DELETED a"]);
 }
 
 #[tokio::test]
 async fn a_node_sees_a_pod_when_it_is_bound() {
     let world = World::new().await;
-    let mut lines = world.watch("/api/v1/pods?watch=1&fieldSelector=spec.nodeName=edge-1").await;
+    let mut lines = world
+        .watch("/api/v1/pods?watch=1&fieldSelector=spec.nodeName=edge-1")
+        .await;
     world.create(PODS, pod("p")).await;
     assert_eq!(lines.ready(), [""; 0]);
     world
@@ -107,7 +155,10 @@ async fn a_node_sees_a_pod_when_it_is_bound() {
 
 #[tokio::test]
 async fn who_asks_for_too_old_a_revision_must_list_again() {
-    let limits = LogLimits { events: 2, ..LogLimits::CLOUD };
+    let limits = LogLimits {
+        events: 2,
+        ..LogLimits::CLOUD
+    };
     let world = World::over(MemoryStore::with_log(limits)).await;
     let start = world.api.store().revision();
     let mut slow = world.watch(&format!("{MAPS}?watch=1")).await;
@@ -118,7 +169,9 @@ async fn who_asks_for_too_old_a_revision_must_list_again() {
     assert_eq!(slow.next().await.unwrap()["object"]["code"], 410);
     assert_eq!(slow.next().await, None);
     for revision in [start, 999_999] {
-        let mut lines = world.watch(&format!("{MAPS}?watch=1&resourceVersion={revision}")).await;
+        let mut lines = world
+            .watch(&format!("{MAPS}?watch=1&resourceVersion={revision}"))
+            .await;
         let expected = json!({"kind": "Status", "reason": "Expired", "code": 410});
         let line = lines.next().await.unwrap();
         assert_eq!(line["type"], "ERROR");
@@ -132,10 +185,14 @@ async fn who_asks_for_too_old_a_revision_must_list_again() {
 #[tokio::test]
 async fn a_watch_ends_when_its_time_is_over() {
     let world = World::new().await;
-    let mut lines = world.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1")).await;
+    let mut lines = world
+        .watch(&format!("{MAPS}?watch=1&timeoutSeconds=1"))
+        .await;
     assert_eq!(lines.next().await, None);
     // 0 means the server's own
-    let mut lines = world.watch(&format!("{MAPS}?watch=1&timeoutSeconds=0")).await;
+    let mut lines = world
+        .watch(&format!("{MAPS}?watch=1&timeoutSeconds=0"))
+        .await;
     world.create(MAPS, named("a")).await;
     assert_eq!(lines.ready(), ["ADDED a"]);
 }
@@ -151,10 +208,16 @@ async fn watches_take_the_shape_asked_for() {
     assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
     assert_eq!(first["object"]["rows"][0]["cells"][0], "a");
     assert_eq!(
-        (&second["object"]["columnDefinitions"], &second["object"]["kind"]),
+        (
+            &second["object"]["columnDefinitions"],
+            &second["object"]["kind"]
+        ),
         (&Value::Null, &json!("Table"))
     );
-    assert_eq!(second["object"]["rows"][0]["object"]["metadata"]["name"], "b");
+    assert_eq!(
+        second["object"]["rows"][0]["object"]["metadata"]["name"],
+        "b"
+    );
     let metadata = "accept:application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     let mut lines = world.watch(&format!("{MAPS}?watch=1 {metadata}")).await;
     let first = lines.next().await.unwrap();
@@ -169,8 +232,12 @@ async fn what_cannot_be_watched_is_refused() {
     let world = World::new().await;
     let revision = world.api.store().revision();
     let field = "resourceVersionMatch";
-    let options =
-        |cause: &str| refusal("Invalid", &format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}"));
+    let options = |cause: &str| {
+        refusal(
+            "Invalid",
+            &format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}"),
+        )
+    };
     let rows = [
         (
             "sendInitialEvents=true",
@@ -189,14 +256,24 @@ async fn what_cannot_be_watched_is_refused() {
         (
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999",
             504,
-            refusal("Timeout", &format!("Timeout: Too large resource version: 999999, current: {revision}")),
+            refusal(
+                "Timeout",
+                &format!("Timeout: Too large resource version: 999999, current: {revision}"),
+            ),
         ),
         ("resourceVersion=x", 400, json!({"reason": "BadRequest"})),
         ("timeoutSeconds=x", 400, json!({"reason": "BadRequest"})),
         ("labelSelector=)", 400, json!({"reason": "BadRequest"})),
     ];
     for (query, code, expected) in rows {
-        world.expect(&format!("GET {MAPS}?watch=1&{query}"), Value::Null, code, expected).await;
+        world
+            .expect(
+                &format!("GET {MAPS}?watch=1&{query}"),
+                Value::Null,
+                code,
+                expected,
+            )
+            .await;
     }
 }
 
@@ -218,7 +295,9 @@ async fn watch_ends_after_the_timeout_that_kube_apiserver_counts() {
         ("", 1800..=3600),
     ] {
         let begun = tokio::time::Instant::now();
-        let mut lines = world.watch(&format!("{MAPS}?watch=1&timeoutSeconds={asked}")).await;
+        let mut lines = world
+            .watch(&format!("{MAPS}?watch=1&timeoutSeconds={asked}"))
+            .await;
         assert_eq!(lines.next().await.unwrap()["type"], "ADDED", "{asked}");
         assert_eq!(lines.next().await, None, "{asked}");
         let took = begun.elapsed().as_secs();
@@ -230,7 +309,10 @@ async fn watch_ends_after_the_timeout_that_kube_apiserver_counts() {
         ("1s", "invalid syntax"),
         ("9223372036854775808", "value out of range"),
     ] {
-        let refused = refusal("BadRequest", &format!("strconv.ParseInt: parsing {asked:?}: {why}"));
+        let refused = refusal(
+            "BadRequest",
+            &format!("strconv.ParseInt: parsing {asked:?}: {why}"),
+        );
         let request = format!("GET {MAPS}?watch=1&timeoutSeconds={asked}");
         world.expect(&request, Value::Null, 400, refused).await;
     }

@@ -19,7 +19,8 @@ fn stateful_set(name: &str, volume: &str) -> Value {
 }
 
 fn cron_job(schedule: &str) -> Value {
-    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"},
         "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}})
 }
@@ -30,10 +31,14 @@ async fn claim_templates_are_volumes_of_a_stateful_set() {
     let create = format!("POST {SETS}");
     let applied = format!("APPLY {SETS}/b?fieldManager=m");
     let absent = |name: &str| {
-        let field =
-            |list: &str| format!("spec.template.spec.{list}[0].volumeMounts[0].name: Not found: \"other\"");
+        let field = |list: &str| {
+            format!("spec.template.spec.{list}[0].volumeMounts[0].name: Not found: \"other\"")
+        };
         let (main, init) = (field("containers"), field("initContainers"));
-        refusal("Invalid", &format!("StatefulSet.apps {name:?} is invalid: [{main}, {init}]"))
+        refusal(
+            "Invalid",
+            &format!("StatefulSet.apps {name:?} is invalid: [{main}, {init}]"),
+        )
     };
     let mut other_image = stateful_set("a", "data");
     other_image["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
@@ -44,15 +49,45 @@ async fn claim_templates_are_volumes_of_a_stateful_set() {
         "spec.template.spec.initContainers[0].volumeMounts[0].name: Not found: \"data\"]")});
     world
         .expect_all(vec![
-            (&format!("{create}?dryRun=All"), stateful_set("a", "data"), 201, json!({})),
+            (
+                &format!("{create}?dryRun=All"),
+                stateful_set("a", "data"),
+                201,
+                json!({}),
+            ),
             (&create, stateful_set("a", "data"), 201, json!({})),
-            (&format!("PUT {SETS}/a"), other_image, 200, json!({"metadata": {"generation": 2}})),
-            (&format!("{applied}&dryRun=All"), stateful_set("b", "data"), 201, json!({})),
+            (
+                &format!("PUT {SETS}/a"),
+                other_image,
+                200,
+                json!({"metadata": {"generation": 2}}),
+            ),
+            (
+                &format!("{applied}&dryRun=All"),
+                stateful_set("b", "data"),
+                201,
+                json!({}),
+            ),
             (&applied, stateful_set("b", "data"), 201, json!({})),
             (&create, stateful_set("c", "other"), 422, absent("c")),
-            (&format!("APPLY {SETS}/c?fieldManager=m"), stateful_set("c", "other"), 422, absent("c")),
-            (&format!("PUT {SETS}/a"), stateful_set("a", "other"), 422, absent("a")),
-            ("POST /apis/apps/v1/namespaces/default/deployments", deployment, 422, of_deployment),
+            (
+                &format!("APPLY {SETS}/c?fieldManager=m"),
+                stateful_set("c", "other"),
+                422,
+                absent("c"),
+            ),
+            (
+                &format!("PUT {SETS}/a"),
+                stateful_set("a", "other"),
+                422,
+                absent("a"),
+            ),
+            (
+                "POST /apis/apps/v1/namespaces/default/deployments",
+                deployment,
+                422,
+                of_deployment,
+            ),
         ])
         .await;
 }
@@ -61,26 +96,53 @@ async fn claim_templates_are_volumes_of_a_stateful_set() {
 async fn a_cron_job_has_a_schedule_that_can_be_read() {
     let world = World::new().await;
     let refused = |schedule: &str, why: &str| {
-        let why =
-            format!("CronJob.batch \"c\" is invalid: spec.schedule: Invalid value: {schedule:?}: {why}");
+        let why = format!(
+            "CronJob.batch \"c\" is invalid: spec.schedule: Invalid value: {schedule:?}: {why}"
+        );
         refusal("Invalid", &why)
     };
     let (create, one) = (format!("POST {CRON_JOBS}"), format!("{CRON_JOBS}/c"));
     let change = |schedule: &str| json!({"spec": {"schedule": schedule}});
     let late = refused("61 * * * *", "end of range (61) above maximum (59): 61");
     let later = refused("99 * * * *", "end of range (99) above maximum (59): 99");
-    let reversed = refused("* 9-5 * * *", "beginning of range (9) beyond end of range (5): 9-5");
-    let still = refused("*/0 * * * *", "step of range should be a positive number: */0");
+    let reversed = refused(
+        "* 9-5 * * *",
+        "beginning of range (9) beyond end of range (5): 9-5",
+    );
+    let still = refused(
+        "*/0 * * * *",
+        "step of range should be a positive number: */0",
+    );
     world
         .expect_all(vec![
             (&create, cron_job("61 * * * *"), 422, late.clone()),
-            (&format!("APPLY {one}?fieldManager=m"), cron_job("61 * * * *"), 422, late.clone()),
+            (
+                &format!("APPLY {one}?fieldManager=m"),
+                cron_job("61 * * * *"),
+                422,
+                late.clone(),
+            ),
             (&create, cron_job("59 * * * *"), 201, json!({})),
             (&format!("MERGE {one}"), change("99 * * * *"), 422, later),
-            (&format!("STRATEGIC {one}?dryRun=All"), change("* 9-5 * * *"), 422, reversed),
+            (
+                &format!("STRATEGIC {one}?dryRun=All"),
+                change("* 9-5 * * *"),
+                422,
+                reversed,
+            ),
             (&format!("PUT {one}"), cron_job("*/0 * * * *"), 422, still),
-            (&format!("GET {one}"), Value::Null, 200, change("59 * * * *")),
-            (&format!("MERGE {one}"), change("0 9-17/2 * * mon-fri"), 200, json!({})),
+            (
+                &format!("GET {one}"),
+                Value::Null,
+                200,
+                change("59 * * * *"),
+            ),
+            (
+                &format!("MERGE {one}"),
+                change("0 9-17/2 * * mon-fri"),
+                200,
+                json!({}),
+            ),
         ])
         .await;
 }

@@ -13,8 +13,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kubeapi::{
-    Api, Body, BoundKind, BoundObject, Identity, Registry, Rules, TokenError, TokenGrant, TokenIssuer,
-    VerifiedToken,
+    Api, Body, BoundKind, BoundObject, Identity, Registry, Rules, TokenError, TokenGrant,
+    TokenIssuer, VerifiedToken,
     store::{MemoryStore, Store},
 };
 use serde_json::{Value, json};
@@ -47,7 +47,15 @@ pub(crate) struct Issuer;
 #[async_trait]
 impl TokenIssuer for Issuer {
     async fn issue(&self, grant: &TokenGrant) -> Result<TokenRequestStatus, TokenError> {
-        let TokenGrant { namespace, name, uid, audiences, lifetime, bound, .. } = grant;
+        let TokenGrant {
+            namespace,
+            name,
+            uid,
+            audiences,
+            lifetime,
+            bound,
+            ..
+        } = grant;
         match name.as_str() {
             "failing" => Err(TokenError::Failed("the key is gone".into())),
             _ if audiences.contains(&"other".to_owned()) => {
@@ -56,8 +64,16 @@ impl TokenIssuer for Issuer {
             _ => Ok(TokenRequestStatus {
                 token: match bound {
                     None => format!("{namespace}/{name}/{uid}/{}", lifetime.as_secs()),
-                    Some(BoundObject { kind, name: of, uid: its }) => {
-                        format!("{namespace}/{name}/{uid}/{}/{}/{of}/{its}", lifetime.as_secs(), kind.kind())
+                    Some(BoundObject {
+                        kind,
+                        name: of,
+                        uid: its,
+                    }) => {
+                        format!(
+                            "{namespace}/{name}/{uid}/{}/{}/{of}/{its}",
+                            lifetime.as_secs(),
+                            kind.kind()
+                        )
                     }
                 },
                 expiration_timestamp: Time("2025-06-01T12:00:00Z".parse().unwrap()),
@@ -77,11 +93,26 @@ impl TokenIssuer for Issuer {
         let (namespace, name, uid) = (next()?, next()?, next()?);
         let _seconds = next();
         let bound = next().ok().map(|kind| {
-            let kind = BoundKind::ALL.into_iter().find(|known| known.kind() == kind).ok_or_else(refused)?;
-            Ok(BoundObject { kind, name: next()?, uid: next()? })
+            let kind = BoundKind::ALL
+                .into_iter()
+                .find(|known| known.kind() == kind)
+                .ok_or_else(refused)?;
+            Ok(BoundObject {
+                kind,
+                name: next()?,
+                uid: next()?,
+            })
         });
         let (bound, audiences) = (bound.transpose()?, audiences.to_vec());
-        Ok(VerifiedToken { namespace, name, uid, bound, node: None, id: None, audiences })
+        Ok(VerifiedToken {
+            namespace,
+            name,
+            uid,
+            bound,
+            node: None,
+            id: None,
+            audiences,
+        })
     }
 }
 
@@ -93,7 +124,8 @@ pub(crate) fn registry() -> Registry {
                       subresources: Value|
      -> CustomResourceDefinition {
         let size = json!({"type": "integer", "minimum": 1});
-        let spec = json!({"type": "object", "properties": {"size": size, "color": {"type": "string"}}});
+        let spec =
+            json!({"type": "object", "properties": {"size": size, "color": {"type": "string"}}});
         let status = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
         serde_json::from_value(json!({
@@ -123,17 +155,28 @@ impl World {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
-        let api = Api::builder(store).registry(registry()).token_issuer(Arc::new(Issuer)).build();
-        let world = Self { api, caller: Some(Identity::master()) };
+        let api = Api::builder(store)
+            .registry(registry())
+            .token_issuer(Arc::new(Issuer))
+            .build();
+        let world = Self {
+            api,
+            caller: Some(Identity::master()),
+        };
         for name in ["default", "other"] {
-            world.expect("POST /api/v1/namespaces", named(name), 201, json!({})).await;
+            world
+                .expect("POST /api/v1/namespaces", named(name), 201, json!({}))
+                .await;
         }
         world
     }
 
     /// One that enforces its roles, with the namespaces `default` and `other`.
     pub(crate) async fn strict() -> Self {
-        let api = Api::builder(MemoryStore::new()).token_issuer(Arc::new(Issuer)).rbac(true).build();
+        let api = Api::builder(MemoryStore::new())
+            .token_issuer(Arc::new(Issuer))
+            .rbac(true)
+            .build();
         let world = Self::around(api);
         for name in ["default", "other"] {
             world.create("/api/v1/namespaces", named(name)).await;
@@ -143,17 +186,29 @@ impl World {
 
     /// An API of the test's own.
     pub(crate) fn around(api: Api) -> Self {
-        Self { api, caller: Some(Identity::master()) }
+        Self {
+            api,
+            caller: Some(Identity::master()),
+        }
     }
 
     /// A cache of what another API admitted.
     pub(crate) fn relay() -> Self {
-        let api = Api::builder(MemoryStore::new()).registry(registry()).rules(Rules::Relay).build();
-        Self { api, caller: Some(Identity::master()) }
+        let api = Api::builder(MemoryStore::new())
+            .registry(registry())
+            .rules(Rules::Relay)
+            .build();
+        Self {
+            api,
+            caller: Some(Identity::master()),
+        }
     }
 
     pub(crate) fn called_by(&self, caller: Option<Identity>) -> Self {
-        Self { api: self.api.clone(), caller }
+        Self {
+            api: self.api.clone(),
+            caller,
+        }
     }
 
     /// Sends `METHOD path header:value …`, blanks in a value written as `~`. The four ways to patch are methods of their own here, and a
@@ -168,7 +223,10 @@ impl World {
             "APPLY" => ("PATCH", "application/apply-patch+yaml"),
             method => (method, "application/json"),
         };
-        let mut request = Request::builder().method(method).uri(path).header("content-type", media_type);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", media_type);
         for (name, value) in words.map(|header| header.split_once(':').unwrap()) {
             let headers = request.headers_mut().unwrap();
             let name = http::HeaderName::try_from(name).unwrap();
@@ -185,7 +243,11 @@ impl World {
             Value::String(text) => Bytes::from(text.clone()),
             body => Bytes::from(body.to_string()),
         };
-        self.api.service().oneshot(request.body(Full::new(bytes)).unwrap()).await.unwrap()
+        self.api
+            .service()
+            .oneshot(request.body(Full::new(bytes)).unwrap())
+            .await
+            .unwrap()
     }
 
     /// The headers and bytes of an answer.
@@ -199,11 +261,21 @@ impl World {
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-        Answer { code: parts.status, headers: parts.headers, body }
+        Answer {
+            code: parts.status,
+            headers: parts.headers,
+            body,
+        }
     }
 
     /// Sends a request whose answer must have this code and hold what `expected` holds.
-    pub(crate) async fn expect(&self, request: &str, body: Value, code: u16, expected: Value) -> Value {
+    pub(crate) async fn expect(
+        &self,
+        request: &str,
+        body: Value,
+        code: u16,
+        expected: Value,
+    ) -> Value {
         let answer = self.send(request, body).await;
         assert_eq!(answer.code, code, "{request}: {}", answer.body);
         if let Some(difference) = lacks(&answer.body, &expected, "") {
@@ -227,14 +299,18 @@ impl World {
 
     /// Creates an object in the collection at `path`.
     pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
-        self.expect(&format!("POST {path}"), object, 201, json!({})).await
+        self.expect(&format!("POST {path}"), object, 201, json!({}))
+            .await
     }
 
     /// A watch, whose answer begins at once.
     pub(crate) async fn watch(&self, request: &str) -> Lines {
         let response = self.begin(&format!("GET {request}"), &Value::Null).await;
         assert_eq!(response.status(), 200, "{request}");
-        Lines { body: response.into_body(), rest: Vec::new() }
+        Lines {
+            body: response.into_body(),
+            rest: Vec::new(),
+        }
     }
 }
 
@@ -269,7 +345,12 @@ impl Lines {
 
 /// `TYPE name`, or `ERROR code reason`.
 fn short(line: &Value) -> String {
-    let text = |pointer: &str| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |pointer: &str| {
+        line.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let what = match &line["object"]["code"] {
         Value::Null => text("/object/metadata/name"),
         code => format!("{code} {}", text("/object/reason")),
@@ -281,13 +362,17 @@ fn short(line: &Value) -> String {
 pub(crate) fn lacks(found: &Value, wanted: &Value, path: &str) -> Option<String> {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => wanted.iter().find_map(|(name, value)| {
-            lacks(found.get(name).unwrap_or(&Value::Null), value, &format!("{path}/{name}"))
+            lacks(
+                found.get(name).unwrap_or(&Value::Null),
+                value,
+                &format!("{path}/{name}"),
+            )
         }),
         (Value::Array(found), Value::Array(wanted)) if found.len() == wanted.len() => {
             let pairs = found.iter().zip(wanted).enumerate();
-            pairs
-                .into_iter()
-                .find_map(|(index, (found, wanted))| lacks(found, wanted, &format!("{path}/{index}")))
+            pairs.into_iter().find_map(|(index, (found, wanted))| {
+                lacks(found, wanted, &format!("{path}/{index}"))
+            })
         }
         _ if found == wanted => None,
         _ => Some(format!("{path} is {found}, not {wanted}")),
@@ -320,7 +405,11 @@ pub(crate) fn widget(name: &str, size: i64) -> Value {
 }
 
 pub(crate) fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// A refusal with this reason and message.
@@ -329,5 +418,10 @@ pub(crate) fn refusal(reason: &str, message: &str) -> Value {
 }
 
 pub(crate) fn names(list: &Value) -> Vec<&str> {
-    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+    list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect()
 }

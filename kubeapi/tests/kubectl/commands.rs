@@ -87,26 +87,78 @@ async fn objects_are_made_without_manifests() {
     let job = "create job once --image=busybox -- date";
     let rows = [
         ("create namespace spare", "", "namespace/spare created"),
-        ("create configmap conf --from-literal=a=before", "", "configmap/conf created"),
-        ("create secret generic s --from-literal=k=v", "", "secret/s created"),
+        (
+            "create configmap conf --from-literal=a=before",
+            "",
+            "configmap/conf created",
+        ),
+        (
+            "create secret generic s --from-literal=k=v",
+            "",
+            "secret/s created",
+        ),
         (
             "create secret docker-registry r --docker-server=x --docker-username=u --docker-password=p",
             "",
             "secret/r created",
         ),
-        ("create serviceaccount robot", "", "serviceaccount/robot created"),
-        ("create deployment web --image=nginx:1 --replicas=2 --port=80", "", "deployment.apps/web created"),
+        (
+            "create serviceaccount robot",
+            "",
+            "serviceaccount/robot created",
+        ),
+        (
+            "create deployment web --image=nginx:1 --replicas=2 --port=80",
+            "",
+            "deployment.apps/web created",
+        ),
         ("expose deployment web --port=80", "", "service/web exposed"),
-        ("autoscale deployment web --max=5", "", "horizontalpodautoscaler.autoscaling/web autoscaled"),
+        (
+            "autoscale deployment web --max=5",
+            "",
+            "horizontalpodautoscaler.autoscaling/web autoscaled",
+        ),
         (job, "", "job.batch/once created"),
-        ("create cronjob daily --image=busybox --schedule=0~0~*~*~*", "", "cronjob.batch/daily created"),
-        ("create job manual --from=cronjob/daily", "", "job.batch/manual created"),
-        ("create service nodeport np --tcp=80", "", "service/np created"),
-        ("create ingress i --rule=a.example/*=web:80", "", "ingress.networking.k8s.io/i created"),
-        ("create quota q --hard=pods=3", "", "resourcequota/q created"),
-        ("create pdb b --selector=app=web --min-available=1", "", "poddisruptionbudget.policy/b created"),
-        ("create priorityclass p --value=5", "", "priorityclass.scheduling.k8s.io/p created"),
-        ("create role r --verb=get --resource=pods", "", "role.rbac.authorization.k8s.io/r created"),
+        (
+            "create cronjob daily --image=busybox --schedule=0~0~*~*~*",
+            "",
+            "cronjob.batch/daily created",
+        ),
+        (
+            "create job manual --from=cronjob/daily",
+            "",
+            "job.batch/manual created",
+        ),
+        (
+            "create service nodeport np --tcp=80",
+            "",
+            "service/np created",
+        ),
+        (
+            "create ingress i --rule=a.example/*=web:80",
+            "",
+            "ingress.networking.k8s.io/i created",
+        ),
+        (
+            "create quota q --hard=pods=3",
+            "",
+            "resourcequota/q created",
+        ),
+        (
+            "create pdb b --selector=app=web --min-available=1",
+            "",
+            "poddisruptionbudget.policy/b created",
+        ),
+        (
+            "create priorityclass p --value=5",
+            "",
+            "priorityclass.scheduling.k8s.io/p created",
+        ),
+        (
+            "create role r --verb=get --resource=pods",
+            "",
+            "role.rbac.authorization.k8s.io/r created",
+        ),
         (
             "create clusterrole c --verb=get --resource=nodes",
             "",
@@ -122,14 +174,26 @@ async fn objects_are_made_without_manifests() {
             "",
             "clusterrolebinding.rbac.authorization.k8s.io/b created",
         ),
-        ("run solo --image=nginx:1 --labels=a=b", "", "pod/solo created"),
-        ("apply -f -", LIST, "configmap/one created\nsecret/two created"),
+        (
+            "run solo --image=nginx:1 --labels=a=b",
+            "",
+            "pod/solo created",
+        ),
+        (
+            "apply -f -",
+            LIST,
+            "configmap/one created\nsecret/two created",
+        ),
         (
             "apply --server-side --force-conflicts -f -",
             LIST,
             "configmap/one serverside-applied\nsecret/two serverside-applied",
         ),
-        ("auth reconcile -f -", ROLE, "role.rbac.authorization.k8s.io/reader reconciled"),
+        (
+            "auth reconcile -f -",
+            ROLE,
+            "role.rbac.authorization.k8s.io/reader reconciled",
+        ),
     ];
     expect(&world, &rows).await;
 }
@@ -138,8 +202,13 @@ async fn objects_are_made_without_manifests() {
 async fn what_is_applied_again_is_unchanged() {
     let world = World::new().await;
     let said = |how: &str| {
-        let names =
-            ["pod/web", "service/web", "configmap/conf", "deployment.apps/web", "widget.example.com/one"];
+        let names = [
+            "pod/web",
+            "service/web",
+            "configmap/conf",
+            "deployment.apps/web",
+            "widget.example.com/one",
+        ];
         names.map(|name| format!("{name} {how}")).join("\n")
     };
     let (created, unchanged) = (said("created"), said("unchanged"));
@@ -161,31 +230,75 @@ async fn objects_are_changed_in_place() {
     let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {a: replaced}\n";
     let data = "get configmap conf -o jsonpath={.data.a}";
     let rows = [
-        ("create configmap conf --from-literal=a=before", "", "configmap/conf created"),
+        (
+            "create configmap conf --from-literal=a=before",
+            "",
+            "configmap/conf created",
+        ),
         ("edit configmap conf", "", "configmap/conf edited"),
         (data, "", "after"),
         // nothing to change any more, which is said on standard error
         ("edit configmap conf", "", ""),
         ("replace -f -", settings, "configmap/conf replaced"),
-        ("replace --force -f -", settings, "configmap \"conf\" deleted\nconfigmap/conf replaced"),
+        (
+            "replace --force -f -",
+            settings,
+            "configmap \"conf\" deleted\nconfigmap/conf replaced",
+        ),
         (data, "", "replaced"),
-        ("create deployment web --image=nginx:1", "", "deployment.apps/web created"),
-        ("set image deployment/web nginx=nginx:2", "", "deployment.apps/web image updated"),
-        ("set env deployment/web A=b", "", "deployment.apps/web env updated"),
+        (
+            "create deployment web --image=nginx:1",
+            "",
+            "deployment.apps/web created",
+        ),
+        (
+            "set image deployment/web nginx=nginx:2",
+            "",
+            "deployment.apps/web image updated",
+        ),
+        (
+            "set env deployment/web A=b",
+            "",
+            "deployment.apps/web env updated",
+        ),
         (
             "set resources deployment web --limits=cpu=1",
             "",
             "deployment.apps/web resource requirements updated",
         ),
-        ("scale deployment web --replicas=3", "", "deployment.apps/web scaled"),
+        (
+            "scale deployment web --replicas=3",
+            "",
+            "deployment.apps/web scaled",
+        ),
         (&status, "", "deployment.apps/web patched"),
-        ("rollout status deployment web", "", "deployment \"web\" successfully rolled out"),
-        ("rollout pause deployment web", "", "deployment.apps/web paused"),
-        ("rollout resume deployment web", "", "deployment.apps/web resumed"),
-        ("rollout restart deployment web", "", "deployment.apps/web restarted"),
+        (
+            "rollout status deployment web",
+            "",
+            "deployment \"web\" successfully rolled out",
+        ),
+        (
+            "rollout pause deployment web",
+            "",
+            "deployment.apps/web paused",
+        ),
+        (
+            "rollout resume deployment web",
+            "",
+            "deployment.apps/web resumed",
+        ),
+        (
+            "rollout restart deployment web",
+            "",
+            "deployment.apps/web restarted",
+        ),
         ("run solo --image=nginx:1", "", "pod/solo created"),
         ("debug solo --image=busybox -c look -q", "", ""),
-        ("get pod solo -o jsonpath={.spec.ephemeralContainers[*].name}", "", "look"),
+        (
+            "get pod solo -o jsonpath={.spec.ephemeralContainers[*].name}",
+            "",
+            "look",
+        ),
     ];
     expect(&world, &rows).await;
 }
@@ -193,20 +306,39 @@ async fn objects_are_changed_in_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_and_certificates_are_administered() {
     let world = World::new().await;
-    let (first, second) = (REQUEST.replace("NAME", "first"), REQUEST.replace("NAME", "second"));
+    let (first, second) = (
+        REQUEST.replace("NAME", "first"),
+        REQUEST.replace("NAME", "second"),
+    );
     let condition = "-o jsonpath={.status.conditions[*].type}";
     let csr = "certificatesigningrequest.certificates.k8s.io";
     let rows = [
         ("create -f -", NODE, "node/edge-1 created"),
-        ("taint nodes edge-1 dedicated=x:NoSchedule", "", "node/edge-1 tainted"),
+        (
+            "taint nodes edge-1 dedicated=x:NoSchedule",
+            "",
+            "node/edge-1 tainted",
+        ),
         ("taint nodes edge-1 dedicated-", "", "node/edge-1 untainted"),
         ("cordon edge-1", "", "node/edge-1 cordoned"),
         ("uncordon edge-1", "", "node/edge-1 uncordoned"),
-        ("drain edge-1 --ignore-daemonsets", "", "node/edge-1 cordoned\nnode/edge-1 drained"),
+        (
+            "drain edge-1 --ignore-daemonsets",
+            "",
+            "node/edge-1 cordoned\nnode/edge-1 drained",
+        ),
         ("create -f -", &first, &format!("{csr}/first created")),
         ("create -f -", &second, &format!("{csr}/second created")),
-        ("certificate approve first", "", &format!("{csr}/first approved")),
-        ("certificate deny second", "", &format!("{csr}/second denied")),
+        (
+            "certificate approve first",
+            "",
+            &format!("{csr}/first approved"),
+        ),
+        (
+            "certificate deny second",
+            "",
+            &format!("{csr}/second denied"),
+        ),
         (&format!("get csr first {condition}"), "", "Approved"),
         (&format!("get csr second {condition}"), "", "Denied"),
     ];
@@ -227,7 +359,10 @@ async fn what_is_missing_is_told() {
         ("attach web", "EdgeStream"),
         ("port-forward pod/web 18080:80", "EdgeStream"),
         ("cp web:/etc/hosts hosts", "EdgeStream"),
-        ("create token robot", "no issuer of service account tokens is configured"),
+        (
+            "create token robot",
+            "no issuer of service account tokens is configured",
+        ),
     ];
     let mut wrong = Vec::new();
     for (line, expected) in rows {
@@ -250,10 +385,19 @@ async fn the_cluster_is_shown() {
         ("get all -o wide", "nginx:1"),
         ("get --raw /apis/apps/v1", "\"deployments/scale\""),
         ("events", "No events found in default namespace."),
-        ("rollout history deployment web", "No rollout history found."),
+        (
+            "rollout history deployment web",
+            "No rollout history found.",
+        ),
         ("completion bash", "__start_kubectl"),
-        ("get deployment web -o yaml --show-managed-fields", "f:replicas"),
-        ("get deployments --sort-by=.metadata.name -o custom-columns=N:.metadata.name", "N\nweb"),
+        (
+            "get deployment web -o yaml --show-managed-fields",
+            "f:replicas",
+        ),
+        (
+            "get deployments --sort-by=.metadata.name -o custom-columns=N:.metadata.name",
+            "N\nweb",
+        ),
     ];
     for (line, expected) in rows {
         let said = world.run_with(line, "").await;

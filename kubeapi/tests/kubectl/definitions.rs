@@ -39,7 +39,11 @@ spec: {wheels: 3}
 
 async fn expect(world: &World, rows: &[(&str, &str, &str)]) {
     for (line, input, expected) in rows {
-        assert_eq!(world.told(line, input).await.trim_end(), *expected, "kubectl {line}");
+        assert_eq!(
+            world.told(line, input).await.trim_end(),
+            *expected,
+            "kubectl {line}"
+        );
     }
 }
 
@@ -65,19 +69,38 @@ async fn kinds_come_and_go_with_their_definitions() {
     )
     .await;
     let table = world.kubectl("get cars").await;
-    let words: Vec<_> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    let words: Vec<_> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .collect();
     assert_eq!(words, [["NAME", "WHEELS"], ["small", "5"]]);
     let explained = world.kubectl("explain car.spec.wheels").await;
     assert!(explained.contains("How many it stands on."), "{explained}");
-    let refused = world.refused("apply -f -", &CAR.replace("wheels: 3", "wheels: 2")).await;
-    assert!(refused.contains("spec.wheels in body should be greater than or equal to 3"), "{refused}");
-    let refused = world.refused("apply -f -", &CAR.replace("wheels: 3", "wheels: 3, seats: 1")).await;
-    assert!(refused.contains("unknown field \"spec.seats\""), "{refused}");
+    let refused = world
+        .refused("apply -f -", &CAR.replace("wheels: 3", "wheels: 2"))
+        .await;
+    assert!(
+        refused.contains("spec.wheels in body should be greater than or equal to 3"),
+        "{refused}"
+    );
+    let refused = world
+        .refused(
+            "apply -f -",
+            &CAR.replace("wheels: 3", "wheels: 3, seats: 1"),
+        )
+        .await;
+    assert!(
+        refused.contains("unknown field \"spec.seats\""),
+        "{refused}"
+    );
     let line = "delete crd cars.example.org";
     let gone = "customresourcedefinition.apiextensions.k8s.io \"cars.example.org\" deleted";
     assert_eq!(world.kubectl(line).await.trim_end(), gone);
     let unknown = world.refused("get cars", "").await;
-    assert!(unknown.contains("the server could not find the requested resource"), "{unknown}");
+    assert!(
+        unknown.contains("the server could not find the requested resource"),
+        "{unknown}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,6 +109,9 @@ async fn what_needs_a_node_is_told_as_missing() {
     expect(&world, &[("run web --image=nginx", "", "pod/web created")]).await;
     for line in ["logs web", "exec web -- ls", "attach web"] {
         let said = world.refused(line, "").await;
-        assert!(said.contains("EdgeStream") || said.contains("is not available"), "kubectl {line}: {said}");
+        assert!(
+            said.contains("EdgeStream") || said.contains("is not available"),
+            "kubectl {line}: {said}"
+        );
     }
 }

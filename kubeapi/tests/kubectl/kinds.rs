@@ -12,12 +12,24 @@ const AT_ONCE: usize = 4;
 
 /// What differs from run to run, and what stands in its place.
 const FILTERS: [(&str, &str); 8] = [
-    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
-    (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20(2[6-9]|[3-9]\d) [\d:]{8} \+0000", "<now>"),
+    (
+        r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+        "<uid>",
+    ),
+    (
+        r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20(2[6-9]|[3-9]\d) [\d:]{8} \+0000",
+        "<now>",
+    ),
     (r"20(2[6-9]|[3-9]\d)-\d\d-\d\dT[\d:]{8}(\.\d+)?Z", "<now>"),
     (r"20(2[6-9]|[3-9]\d)-\d\d-\d\d [\d:]{8} \+0000 UTC", "<now>"),
-    (r#"(?m)(resourceVersion: |Resource Version: +)"?\d+"?"#, "$1<version>"),
-    (r"(?m)^((---|\+\+\+) ).*/(LIVE|MERGED)-\d+/(\S+)\t.*$", "$1$3/$4"),
+    (
+        r#"(?m)(resourceVersion: |Resource Version: +)"?\d+"?"#,
+        "$1<version>",
+    ),
+    (
+        r"(?m)^((---|\+\+\+) ).*/(LIVE|MERGED)-\d+/(\S+)\t.*$",
+        "$1$3/$4",
+    ),
     ("kube-api-access-[a-z0-9]{5}", "kube-api-access-<any>"),
     (r"(?m)^diff .*/(LIVE)-\d+/\S+ .*$", "diff"),
 ];
@@ -34,7 +46,11 @@ fn without_ages(text: &str) -> String {
             };
             if is_age(&words[index]) {
                 let is_last = index + 1 == words.len();
-                let blank = if words[index].len() == 3 && !is_last { " " } else { "" };
+                let blank = if words[index].len() == 3 && !is_last {
+                    " "
+                } else {
+                    ""
+                };
                 words[index] = format!("0s{blank}");
             }
         }
@@ -52,19 +68,30 @@ async fn printed(world: &World, manifest: &str) -> String {
     let (version, kind) = (head("apiVersion:"), head("kind:"));
     world.told("create -f -", manifest).await;
     if manifest.contains("\nstatus:") {
-        world.told("replace --subresource=status -f -", manifest).await;
+        world
+            .told("replace --subresource=status -f -", manifest)
+            .await;
     }
     // after the status, whose replacement would take away the annotation of `apply`
     world.told("apply -f -", manifest).await;
     let explain = format!("explain {} --api-version={version}", kind.to_lowercase());
-    let (get, wide) =
-        (world.told("get -f -", manifest).await, world.told("get -o wide -f -", manifest).await);
+    let (get, wide) = (
+        world.told("get -f -", manifest).await,
+        world.told("get -o wide -f -", manifest).await,
+    );
     // kubectl 1.33 describes some kinds in a version that is older than the one that is served, and says so
     let described = world.run_with("describe -f -", manifest).await;
-    let described = if described.ok { described.out } else { described.err };
+    let described = if described.ok {
+        described.out
+    } else {
+        described.err
+    };
     let changed = manifest.replacen("labels: {app: shown", "labels: {app: changed", 1);
     let diff = world.run_with("diff -f -", &changed).await;
-    assert!(!diff.ok && diff.err.is_empty(), "kubectl diff of {kind}: {diff:?}");
+    assert!(
+        !diff.ok && diff.err.is_empty(),
+        "kubectl diff of {kind}: {diff:?}"
+    );
     let described: String = described
         .lines()
         .map(|line| if line.starts_with("Age:") { without_ages(line) } else { line.to_owned() } + "\n")
@@ -76,7 +103,9 @@ async fn printed(world: &World, manifest: &str) -> String {
         ("diff", diff.out),
         ("explain", world.kubectl(&explain).await),
     ];
-    parts.map(|(name, text)| format!("$ kubectl {name}\n{}\n", text.trim_end())).join("\n")
+    parts
+        .map(|(name, text)| format!("$ kubectl {name}\n{}\n", text.trim_end()))
+        .join("\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,15 +114,21 @@ async fn every_kind_is_printed() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl/kinds");
     // what holds for a namespace would hold for the pods that stand beside it
     world.kubectl("create namespace apart").await;
-    let served = world.kubectl("api-resources --verbs=get,list -o name").await;
+    let served = world
+        .kubectl("api-resources --verbs=get,list -o name")
+        .await;
     let mut served: Vec<_> = served.lines().collect();
     served.sort_unstable();
     let now = Timestamp::now();
     let all = stream::iter(served).map(async |name| {
         let path = directory.join(format!("{name}.yaml"));
-        let manifest = fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("{name} is served, but shown by no object in {path:?}: {error}"));
-        (name, printed(&world, &manifest.replace("NOW", &format!("{now:.6}"))).await)
+        let manifest = fs::read_to_string(&path).unwrap_or_else(|error| {
+            panic!("{name} is served, but shown by no object in {path:?}: {error}")
+        });
+        (
+            name,
+            printed(&world, &manifest.replace("NOW", &format!("{now:.6}"))).await,
+        )
     });
     let all: Vec<_> = all.buffered(AT_ONCE).collect().await;
     let mut settings = insta::Settings::clone_current();

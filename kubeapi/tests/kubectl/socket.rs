@@ -19,14 +19,23 @@ use super::{
 
 async fn connect(world: &World, pair: Option<&Pair>, protocols: &[&str]) -> TlsStream<TcpStream> {
     let mut config = world.authority.client_config(pair);
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
     let stream = TcpStream::connect(world.address).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .unwrap()
 }
 
 /// The answer to a GET, all of it; an error where the connection is closed without one.
-async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> std::io::Result<String> {
+async fn get(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    path: &str,
+) -> std::io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
@@ -41,7 +50,12 @@ async fn certificates_say_who_calls() {
     let node = world.authority.client("system:node:edge-1", "system:nodes");
     let rows = [
         (None, "/healthz", "200 OK", "ok"),
-        (None, "/api", "401 Unauthorized", "\"reason\":\"Unauthorized\""),
+        (
+            None,
+            "/api",
+            "401 Unauthorized",
+            "\"reason\":\"Unauthorized\"",
+        ),
         (
             Some(&node),
             "/api/v1/nodes",
@@ -52,12 +66,21 @@ async fn certificates_say_who_calls() {
         (Some(&master), "/api/v1/nodes", "200 OK", "NodeList"),
     ];
     for (pair, path, code, text) in rows {
-        let answer = get(connect(&world, pair, &["http/1.1"]).await, path).await.unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {code}")) && answer.contains(text), "{path}: {answer}");
+        let answer = get(connect(&world, pair, &["http/1.1"]).await, path)
+            .await
+            .unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {code}")) && answer.contains(text),
+            "{path}: {answer}"
+        );
     }
     // TLS 1.3 tells the client only when it reads
     let stranger = Authority::new().client("admin", "system:masters");
-    assert!(get(connect(&world, Some(&stranger), &[]).await, "/api").await.is_err());
+    assert!(
+        get(connect(&world, Some(&stranger), &[]).await, "/api")
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -72,11 +95,15 @@ async fn http_2_is_preferred() {
 #[tokio::test]
 async fn without_tls_nobody_is_anybody() {
     let api = Api::builder(MemoryStore::new()).build();
-    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None, api.service()).await.unwrap();
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None, api.service())
+        .await
+        .unwrap();
     let (address, shutdown) = (server.local_addr(), CancellationToken::new());
     let running = tokio::spawn(server.run(shutdown.clone()));
     for (path, code) in [("/livez", "200"), ("/api/v1/pods", "401")] {
-        let answer = get(TcpStream::connect(address).await.unwrap(), path).await.unwrap();
+        let answer = get(TcpStream::connect(address).await.unwrap(), path)
+            .await
+            .unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{answer}");
     }
     shutdown.cancel();
@@ -86,17 +113,28 @@ async fn without_tls_nobody_is_anybody() {
 #[tokio::test]
 async fn a_busy_port_is_named() {
     let api = Api::builder(MemoryStore::new()).build();
-    let first = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None, api.service()).await.unwrap();
+    let first = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None, api.service())
+        .await
+        .unwrap();
     let address = first.local_addr();
-    let error = Server::bind(address, None, api.service()).await.unwrap_err();
+    let error = Server::bind(address, None, api.service())
+        .await
+        .unwrap_err();
     let expected = format!(
         "{address} is in use by another program; stop that one, or choose another port (0 takes any that is free)"
     );
     assert_eq!(error.to_string(), expected);
     // an address that is no machine's, for documentation only
     let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
-    let error = Server::bind(foreign, None, api.service()).await.unwrap_err();
-    assert!(error.to_string().starts_with("cannot listen on 192.0.2.1:0; check that"), "{error}");
+    let error = Server::bind(foreign, None, api.service())
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot listen on 192.0.2.1:0; check that"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -104,7 +142,10 @@ async fn watches_are_cut_when_the_server_ends() {
     let world = World::new().await;
     let master = world.authority.client("admin", "system:masters");
     let mut stream = connect(&world, Some(&master), &["http/1.1"]).await;
-    stream.write_all(b"GET /api/v1/namespaces?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream
+        .write_all(b"GET /api/v1/namespaces?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
     let mut begun = String::new();
     while !begun.contains("ADDED") {
         let mut buffer = [0; 1024];

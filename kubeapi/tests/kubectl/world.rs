@@ -74,17 +74,31 @@ impl World {
     /// One whose API is made as `with` says.
     pub(crate) async fn of(with: impl FnOnce(Builder) -> Builder) -> Self {
         let authority = Authority::new();
-        let builder = Api::builder(MemoryStore::new()).registry(Registry::builtin().with_crds(&[widgets()]));
+        let builder =
+            Api::builder(MemoryStore::new()).registry(Registry::builtin().with_crds(&[widgets()]));
         let api = with(builder).build();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(any, Some(authority.server_config()), api.service()).await.unwrap();
+        let server = Server::bind(any, Some(authority.server_config()), api.service())
+            .await
+            .unwrap();
         let (address, shutdown) = (server.local_addr(), CancellationToken::new());
         let server = tokio::spawn(server.run(shutdown.clone()));
         let client = api.client("default");
         let namespaces = kube::Api::all(client.clone());
-        let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
-        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let world = Self { authority, address, client, shutdown, server, home: TempDir::new().unwrap() };
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+        let world = Self {
+            authority,
+            address,
+            client,
+            shutdown,
+            server,
+            home: TempDir::new().unwrap(),
+        };
         world.write_kubeconfig();
         world
     }
@@ -112,19 +126,27 @@ impl World {
         let mut command = Command::new(testkit::kubectl());
         // blanks within an argument are written as `~`
         command.args(line.split(' ').map(|word| word.replace('~', " ")));
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
             .env("TZ", "UTC")
             // no shell: kubectl splits this at the blanks
             .env("KUBE_EDITOR", "sed -i s/before/after/")
             .env("HOME", self.home.path())
             .env("KUBECONFIG", self.home.path().join("config"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         command
     }
 
     fn start(&self, line: &str) -> Child {
-        self.command(line).spawn().unwrap_or_else(|error| panic!("cannot run kubectl: {error}"))
+        self.command(line)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot run kubectl: {error}"))
     }
 
     /// Runs `kubectl` with `input` on its standard input.
@@ -134,11 +156,19 @@ impl World {
         // one that reads nothing may be gone already
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
-        let output =
-            within_timeout(PROCESS_TIMEOUT, &format!("kubectl {line}"), child.wait_with_output()).await;
+        let output = within_timeout(
+            PROCESS_TIMEOUT,
+            &format!("kubectl {line}"),
+            child.wait_with_output(),
+        )
+        .await;
         let output = output.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
+        Said {
+            ok: output.status.success(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
     /// What `kubectl` prints, which must succeed.
@@ -163,7 +193,10 @@ impl World {
     pub(crate) fn follow(&self, line: &str) -> Following {
         let mut child = self.start(line);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Following { lines, _child: child }
+        Following {
+            lines,
+            _child: child,
+        }
     }
 
     pub(crate) fn pods(&self) -> kube::Api<Pod> {
@@ -173,13 +206,22 @@ impl World {
     /// Changes the status of a pod as a kubelet would.
     pub(crate) async fn report(&self, pod: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
-        self.pods().patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
+        self.pods()
+            .patch_status(pod, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     /// Waits until the deletion of a pod has begun.
     pub(crate) async fn ends(&self, pod: &str) {
-        let is_ending = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
-        within("the beginning of the deletion", await_condition(self.pods(), pod, is_ending)).await.unwrap();
+        let is_ending =
+            |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
+        within(
+            "the beginning of the deletion",
+            await_condition(self.pods(), pod, is_ending),
+        )
+        .await
+        .unwrap();
     }
 }
 
@@ -201,6 +243,9 @@ impl Following {
             false
         };
         let what = format!("a line that begins with {start:?}");
-        assert!(within_timeout(PROCESS_TIMEOUT, &what, found).await, "{what}: kubectl has ended");
+        assert!(
+            within_timeout(PROCESS_TIMEOUT, &what, found).await,
+            "{what}: kubectl has ended"
+        );
     }
 }

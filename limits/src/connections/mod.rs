@@ -42,11 +42,18 @@ impl ConnectionLimiter {
     pub fn accept(&self, peer: Option<SocketAddr>) -> Result<ConnectionSlot, Full> {
         let evicted = CancellationToken::new();
         let peer: Option<IpAddr> = peer.map(|peer| peer.ip().to_canonical());
-        let (number, other) = self.0.lock().accept(peer, Instant::now(), evicted.clone())?;
+        let (number, other) = self
+            .0
+            .lock()
+            .accept(peer, Instant::now(), evicted.clone())?;
         if let Some((_, other)) = other {
             other.cancel();
         }
-        Ok(ConnectionSlot { table: self.0.clone(), number, evicted })
+        Ok(ConnectionSlot {
+            table: self.0.clone(),
+            number,
+            evicted,
+        })
     }
 
     /// Returns the number of pending connections.
@@ -83,7 +90,10 @@ impl ConnectionSlot {
         if let Some((_, other)) = self.table.lock().begin(self.number, privileged)? {
             other.cancel();
         }
-        Ok(ActiveRequest { table: self.table.clone(), number: self.number })
+        Ok(ActiveRequest {
+            table: self.table.clone(),
+            number: self.number,
+        })
     }
 
     /// Restarts the idle time of a connection that has no requests, because bytes arrived on it.

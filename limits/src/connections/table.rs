@@ -40,7 +40,11 @@ pub(super) struct Table<T> {
 
 impl<T> Table<T> {
     pub(super) fn new(limits: ConnectionLimits) -> Self {
-        Self { limits, next: 0, entries: HashMap::new() }
+        Self {
+            limits,
+            next: 0,
+            entries: HashMap::new(),
+        }
     }
 
     /// Adds a connection and returns its number, and the connection that must end for it. A peer that has reached its limit loses one of
@@ -56,12 +60,19 @@ impl<T> Table<T> {
     ) -> Result<(u64, Option<Evicted<T>>), Full> {
         let mut evicted = None;
         if let Some(peer) = peer.filter(|peer| !is_own(*peer)) {
-            let own = || self.entries.values().filter(|entry| entry.peer == Some(peer));
+            let own = || {
+                self.entries
+                    .values()
+                    .filter(|entry| entry.peer == Some(peer))
+            };
             if own().count() >= self.limits.per_address {
                 let victim = self.oldest(|entry| entry.peer == Some(peer) && !entry.established);
-                let victim =
-                    victim.or_else(|| self.oldest(|entry| entry.peer == Some(peer) && entry.is_idle()));
-                evicted = Some(self.take(victim.ok_or(Full::Address)?).ok_or(Full::Address)?);
+                let victim = victim
+                    .or_else(|| self.oldest(|entry| entry.peer == Some(peer) && entry.is_idle()));
+                evicted = Some(
+                    self.take(victim.ok_or(Full::Address)?)
+                        .ok_or(Full::Address)?,
+                );
             }
         }
         if evicted.is_none() && self.pending().count() >= self.limits.pending {
@@ -70,7 +81,14 @@ impl<T> Table<T> {
             evicted = victim.and_then(|victim| self.take(victim));
         }
         self.next += 1;
-        let entry = Entry { peer, since: now, active: 0, established: false, privileged: false, handle };
+        let entry = Entry {
+            peer,
+            since: now,
+            active: 0,
+            established: false,
+            privileged: false,
+            handle,
+        };
         self.entries.insert(self.next, entry);
         Ok((self.next, evicted))
     }
@@ -80,13 +98,25 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// The limit of established connections is reached by busy ones.
-    pub(super) fn begin(&mut self, number: u64, privileged: bool) -> Result<Option<Evicted<T>>, Full> {
-        let Some(entry) = self.entries.get(&number) else { return Err(Full::Server) };
+    pub(super) fn begin(
+        &mut self,
+        number: u64,
+        privileged: bool,
+    ) -> Result<Option<Evicted<T>>, Full> {
+        let Some(entry) = self.entries.get(&number) else {
+            return Err(Full::Server);
+        };
         let mut evicted = None;
         if !entry.established {
             let kept = if privileged { 0 } else { self.limits.reserved };
             let places = self.limits.established.saturating_sub(kept);
-            if self.entries.values().filter(|entry| entry.established).count() >= places {
+            if self
+                .entries
+                .values()
+                .filter(|entry| entry.established)
+                .count()
+                >= places
+            {
                 let victim = self.oldest(|entry| entry.is_idle() && !entry.privileged);
                 let victim = victim.or_else(|| self.oldest(Entry::is_idle).filter(|_| privileged));
                 evicted = Some(self.take(victim.ok_or(Full::Server)?).ok_or(Full::Server)?);
@@ -110,7 +140,11 @@ impl<T> Table<T> {
 
     /// Restarts the idle time of connection `number`.
     pub(super) fn touch(&mut self, number: u64, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.established) {
+        if let Some(entry) = self
+            .entries
+            .get_mut(&number)
+            .filter(|entry| entry.established)
+        {
             entry.since = now;
         }
     }
@@ -123,7 +157,10 @@ impl<T> Table<T> {
     /// Returns since when connection `number` waits for its next or first request, and whether it has had one. `None` while a request is
     /// active.
     pub(super) fn waiting_since(&self, number: u64) -> Option<(Instant, bool)> {
-        let entry = self.entries.get(&number).filter(|entry| entry.active == 0)?;
+        let entry = self
+            .entries
+            .get(&number)
+            .filter(|entry| entry.active == 0)?;
         Some((entry.since, entry.established))
     }
 
@@ -142,19 +179,28 @@ impl<T> Table<T> {
         let mut counts: HashMap<Option<IpAddr>, (usize, Reverse<u64>)> = HashMap::new();
         for (number, entry) in self.entries.iter().filter(|(_, entry)| !entry.established) {
             let of_newcomer = usize::from(entry.peer == newcomer);
-            let (count, oldest) = counts.entry(entry.peer).or_insert((of_newcomer, Reverse(*number)));
+            let (count, oldest) = counts
+                .entry(entry.peer)
+                .or_insert((of_newcomer, Reverse(*number)));
             (*count, *oldest) = (*count + 1, (*oldest).max(Reverse(*number)));
         }
-        counts.into_iter().max_by_key(|(_, most)| *most).and_then(|(peer, _)| peer)
+        counts
+            .into_iter()
+            .max_by_key(|(_, most)| *most)
+            .and_then(|(peer, _)| peer)
     }
 
     fn oldest(&self, is_one: impl Fn(&Entry<T>) -> bool) -> Option<u64> {
         let candidates = self.entries.iter().filter(|(_, entry)| is_one(entry));
-        candidates.min_by_key(|(number, entry)| (entry.since, **number)).map(|(number, _)| *number)
+        candidates
+            .min_by_key(|(number, entry)| (entry.since, **number))
+            .map(|(number, _)| *number)
     }
 
     fn take(&mut self, number: u64) -> Option<Evicted<T>> {
-        self.entries.remove(&number).map(|entry| (number, entry.handle))
+        self.entries
+            .remove(&number)
+            .map(|entry| (number, entry.handle))
     }
 }
 

@@ -24,6 +24,8 @@ async fn main() -> Result<()> {
         let _ = tokio::signal::ctrl_c().await;
         stop.cancel();
     });
-    Mapper::bind(Config::new("modbus", "modbus"), Modbus)?.run(shutdown).await?;
+    Mapper::bind(Config::new("modbus", "modbus"), Modbus)?
+        .run(shutdown)
+        .await?;
     Ok(())
 }

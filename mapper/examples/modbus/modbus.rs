@@ -60,14 +60,24 @@ impl Frame {
     /// Reads a message; fails if it is not Modbus.
     pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let transaction = stream.read_u16().await?;
-        let (protocol, length) = (stream.read_u16().await?, usize::from(stream.read_u16().await?));
+        let (protocol, length) = (
+            stream.read_u16().await?,
+            usize::from(stream.read_u16().await?),
+        );
         if protocol != 0 || !(2..=LONGEST + 1).contains(&length) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no Modbus"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "this is no Modbus",
+            ));
         }
         let unit = stream.read_u8().await?;
         let mut body = vec![0; length - 1];
         stream.read_exact(&mut body).await?;
-        Ok(Self { transaction, unit, body })
+        Ok(Self {
+            transaction,
+            unit,
+            body,
+        })
     }
 
     /// Writes the message.
@@ -93,7 +103,10 @@ impl Connection {
     pub(crate) async fn open(address: impl ToSocketAddrs) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, transaction: 0 })
+        Ok(Self {
+            stream,
+            transaction: 0,
+        })
     }
 
     /// Reads one register or one bit.
@@ -102,26 +115,42 @@ impl Connection {
         let answer = self.ask(unit, vec![table.read(), high, low, 0, 1]).await?;
         match (table, &answer[..]) {
             (Table::Coil | Table::DiscreteInput, [_, 1, bits]) => Ok(u16::from(bits & 1)),
-            (Table::Holding | Table::Input, [_, 2, high, low]) => Ok(u16::from_be_bytes([*high, *low])),
+            (Table::Holding | Table::Input, [_, 2, high, low]) => {
+                Ok(u16::from_be_bytes([*high, *low]))
+            }
             _ => Err(io::Error::other("the slave has answered something else")),
         }
     }
 
     /// Writes one register, or one bit.
-    pub(crate) async fn write(&mut self, unit: u8, table: Table, offset: u16, value: u16) -> io::Result<()> {
+    pub(crate) async fn write(
+        &mut self,
+        unit: u8,
+        table: Table,
+        offset: u16,
+        value: u16,
+    ) -> io::Result<()> {
         let (function, value) = match table {
             Table::Coil => (5, if value == 0 { 0 } else { 0xff00 }),
             Table::Holding => (6, value),
-            Table::DiscreteInput | Table::Input => return Err(io::Error::other("inputs cannot be written")),
+            Table::DiscreteInput | Table::Input => {
+                return Err(io::Error::other("inputs cannot be written"));
+            }
         };
         let ([high, low], [first, second]) = (offset.to_be_bytes(), u16::to_be_bytes(value));
-        self.ask(unit, vec![function, high, low, first, second]).await.map(drop)
+        self.ask(unit, vec![function, high, low, first, second])
+            .await
+            .map(drop)
     }
 
     async fn ask(&mut self, unit: u8, body: Vec<u8>) -> io::Result<Vec<u8>> {
         self.transaction = self.transaction.wrapping_add(1);
         let function = body.first().copied().unwrap_or_default();
-        let question = Frame { transaction: self.transaction, unit, body };
+        let question = Frame {
+            transaction: self.transaction,
+            unit,
+            body,
+        };
         question.write(&mut self.stream).await?;
         let answer = Frame::read(&mut self.stream).await?;
         if (answer.transaction, answer.unit) != (question.transaction, question.unit) {
@@ -131,7 +160,9 @@ impl Connection {
             Some(found) if *found == function => Ok(answer.body),
             Some(found) if *found == function | REFUSED => {
                 let code = answer.body.get(1).copied().unwrap_or_default();
-                Err(io::Error::other(format!("the slave refuses it with exception {code}")))
+                Err(io::Error::other(format!(
+                    "the slave refuses it with exception {code}"
+                )))
             }
             _ => Err(io::Error::other("the slave has answered something else")),
         }

@@ -17,16 +17,25 @@ impl Protocol for Modbus {
     type Link = Unit;
 
     async fn open(&self, device: &Device) -> Result<Unit> {
-        let (ip, port): (String, u16) = (device.settings.get("ip")?, device.settings.get_or("port", 502)?);
+        let (ip, port): (String, u16) = (
+            device.settings.get("ip")?,
+            device.settings.get_or("port", 502)?,
+        );
         let unit = device.settings.get_or("slaveID", 1)?;
-        Ok(Unit { connection: Connection::open((ip.as_str(), port)).await?, unit })
+        Ok(Unit {
+            connection: Connection::open((ip.as_str(), port)).await?,
+            unit,
+        })
     }
 }
 
 impl Link for Unit {
     async fn read(&mut self, property: &Property) -> Result<String> {
         let place = Place::of(property)?;
-        let raw = self.connection.read(self.unit, place.table, place.offset).await?;
+        let raw = self
+            .connection
+            .read(self.unit, place.table, place.offset)
+            .await?;
         Ok(match property.kind {
             Kind::Boolean => (raw != 0).to_string(),
             Kind::Int => (f64::from(raw) * place.scale).round().to_string(),
@@ -46,8 +55,14 @@ impl Link for Unit {
         if !(0.0..=f64::from(u16::MAX)).contains(&raw) {
             return Err(format!("{value} does not go into a register").into());
         }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was just looked at")]
-        self.connection.write(self.unit, place.table, place.offset, raw as u16).await?;
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it was just looked at"
+        )]
+        self.connection
+            .write(self.unit, place.table, place.offset, raw as u16)
+            .await?;
         Ok(())
     }
 }

@@ -26,7 +26,10 @@ impl Slave {
     /// Binds the listener; all registers are 0.
     pub(crate) async fn bind(address: &str) -> io::Result<Self> {
         let registers = Registers(Arc::new(Mutex::new(([0; SIZE], [false; SIZE]))));
-        Ok(Self { listener: TcpListener::bind(address).await?, registers })
+        Ok(Self {
+            listener: TcpListener::bind(address).await?,
+            registers,
+        })
     }
 
     /// Returns the address that it listens on.
@@ -53,16 +56,30 @@ impl Slave {
 
 async fn serve(mut stream: TcpStream, registers: Registers) -> io::Result<()> {
     loop {
-        let Frame { transaction, unit, body } = Frame::read(&mut stream).await?;
+        let Frame {
+            transaction,
+            unit,
+            body,
+        } = Frame::read(&mut stream).await?;
         let function = body.first().copied().unwrap_or_default();
-        let body = registers.answer(&body).unwrap_or_else(|exception| vec![function | REFUSED, exception]);
-        Frame { transaction, unit, body }.write(&mut stream).await?;
+        let body = registers
+            .answer(&body)
+            .unwrap_or_else(|exception| vec![function | REFUSED, exception]);
+        Frame {
+            transaction,
+            unit,
+            body,
+        }
+        .write(&mut stream)
+        .await?;
     }
 }
 
 impl Registers {
     fn answer(&self, question: &[u8]) -> Result<Vec<u8>, u8> {
-        let &[function, high, low, first, second] = question else { return Err(ILLEGAL_FUNCTION) };
+        let &[function, high, low, first, second] = question else {
+            return Err(ILLEGAL_FUNCTION);
+        };
         let place = usize::from(u16::from_be_bytes([high, low]));
         let value = u16::from_be_bytes([first, second]);
         let mut held = self.0.lock();

@@ -23,12 +23,23 @@ fn property(name: &str, desired: Option<&str>) -> Property {
 
 fn device(properties: Vec<Property>) -> Arc<Device> {
     let settings = Settings::default();
-    Arc::new(Device { namespace: "ns".into(), name: "d".into(), settings, properties })
+    Arc::new(Device {
+        namespace: "ns".into(),
+        name: "d".into(),
+        settings,
+        properties,
+    })
 }
 
 fn reading(value: &str, at: i64, observed: Option<&str>) -> Reading {
     let observed = observed.map(str::to_owned);
-    Reading { property: "t".into(), kind: "float", value: value.into(), at, observed }
+    Reading {
+        property: "t".into(),
+        kind: "float",
+        value: value.into(),
+        at,
+        observed,
+    }
 }
 
 #[test]
@@ -45,7 +56,10 @@ fn a_value_is_read_in_its_cycle_and_reported_in_its_own() {
         let now = begun + second * SECOND;
         assert_eq!(work.next(now), Next::Read(0));
         work.read(0, second.to_string(), 100 + i64::from(second), now);
-        assert!(matches!(work.next(now), Next::Wait(_)), "not before its cycle has ended");
+        assert!(
+            matches!(work.next(now), Next::Wait(_)),
+            "not before its cycle has ended"
+        );
     }
     let now = begun + 10 * SECOND;
     work.read(0, "10".into(), 110, now);
@@ -58,7 +72,11 @@ fn a_wanted_value_is_written_once_and_what_came_of_it_reported_at_once() {
     let now = Instant::now();
     assert_eq!(work.next(now), Next::Write(0, "20".into()));
     work.wrote(0, "20", false, now);
-    assert_eq!(work.next(now), Next::Read(0), "a write that failed holds up nothing");
+    assert_eq!(
+        work.next(now),
+        Next::Read(0),
+        "a write that failed holds up nothing"
+    );
     work.read(0, "5".into(), 1, now);
     work.reported(&[reading("5", 1, None)], true, now);
     assert_eq!(work.next(now), Next::Wait(Some(now + SECOND)));
@@ -67,7 +85,10 @@ fn a_wanted_value_is_written_once_and_what_came_of_it_reported_at_once() {
     work.wrote(0, "20", true, now);
     assert_eq!(work.next(now), Next::Read(0));
     work.read(0, "19.9".into(), 2, now);
-    assert_eq!(work.next(now), Next::Report(vec![reading("19.9", 2, Some("20"))]));
+    assert_eq!(
+        work.next(now),
+        Next::Report(vec![reading("19.9", 2, Some("20"))])
+    );
     // the desired value changes
     work.update(device(vec![property("t", Some("25"))]));
     assert_eq!(work.next(now), Next::Write(0, "25".into()));
@@ -88,7 +109,10 @@ fn a_report_that_did_not_arrive_is_made_again_with_the_newest_value() {
     work.read(0, "3".into(), 3, now);
     work.reported(&[reading("2", 2, None)], true, now);
     work.read(0, "3".into(), 3, now + 9 * SECOND);
-    assert_eq!(work.next(now + 10 * SECOND - SECOND / 2), Next::Wait(Some(now + 10 * SECOND)));
+    assert_eq!(
+        work.next(now + 10 * SECOND - SECOND / 2),
+        Next::Wait(Some(now + 10 * SECOND))
+    );
 }
 
 #[test]
@@ -106,7 +130,10 @@ fn a_device_that_is_slower_than_its_cycles_is_read_in_turn_and_reported() {
                 work.read(index, "1".into(), at, now);
             }
             Next::Report(readings) => {
-                assert!(read.iter().all(|count| *count > 0), "not before everything was read");
+                assert!(
+                    read.iter().all(|count| *count > 0),
+                    "not before everything was read"
+                );
                 reported += readings.len();
                 work.reported(&readings, true, now);
             }
@@ -146,7 +173,10 @@ fn a_device_that_changes_all_the_time_is_read_and_reported() {
             work.update(wish(at));
         }
     }
-    assert!(read.iter().all(|count| *count > 5) && reported > 5, "{read:?}, {reported}");
+    assert!(
+        read.iter().all(|count| *count > 5) && reported > 5,
+        "{read:?}, {reported}"
+    );
 }
 
 #[test]

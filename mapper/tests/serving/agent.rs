@@ -45,10 +45,17 @@ struct Service {
 impl FakeAgent {
     pub(crate) async fn start() -> Self {
         let (sender, calls) = mpsc::channel(1024);
-        let service =
-            Service { calls: sender, answer: Arc::new(Mutex::new(Ok(MapperRegisterResponse::default()))) };
+        let service = Service {
+            calls: sender,
+            answer: Arc::new(Mutex::new(Ok(MapperRegisterResponse::default()))),
+        };
         let directory = tempfile::tempdir().unwrap();
-        let mut agent = Self { directory, service, calls: tokio::sync::Mutex::new(calls), server: None };
+        let mut agent = Self {
+            directory,
+            service,
+            calls: tokio::sync::Mutex::new(calls),
+            server: None,
+        };
         agent.live();
         agent
     }
@@ -57,12 +64,17 @@ impl FakeAgent {
     pub(crate) fn live(&mut self) {
         let socket = self.socket();
         let _ = std::fs::remove_file(&socket);
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let within = runtime.enter();
         let listener = UnixListener::bind(socket).unwrap();
         let service = DeviceManagerServiceServer::new(self.service.clone());
-        let serving =
-            Server::builder().add_service(service).serve_with_incoming(UnixListenerStream::new(listener));
+        let serving = Server::builder()
+            .add_service(service)
+            .serve_with_incoming(UnixListenerStream::new(listener));
         runtime.spawn(serving);
         drop(within);
         self.server = Some(runtime);
@@ -90,7 +102,10 @@ impl FakeAgent {
         models: [DeviceModel; M],
         devices: [Device; D],
     ) {
-        let answer = MapperRegisterResponse { model_list: models.into(), device_list: devices.into() };
+        let answer = MapperRegisterResponse {
+            model_list: models.into(),
+            device_list: devices.into(),
+        };
         *self.service.answer.lock() = Ok(answer);
     }
 
@@ -111,7 +126,9 @@ impl FakeAgent {
 
     /// Returns the next call. A report of a property `refused` is refused and not returned.
     pub(crate) async fn next(&self) -> String {
-        within("a call of the mapper", self.calls.lock().await.recv()).await.unwrap()
+        within("a call of the mapper", self.calls.lock().await.recv())
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn until(&self, call: &str) {
@@ -154,8 +171,18 @@ impl DeviceManagerService for Service {
         request: Request<MapperRegisterRequest>,
     ) -> Result<Response<MapperRegisterResponse>, Status> {
         let mapper = request.into_inner().mapper.unwrap();
-        let answer = self.answer.lock().clone().map_err(Status::invalid_argument)?;
-        self.calls.send(format!("registered {} for {}", mapper.name, mapper.protocol)).await.unwrap();
+        let answer = self
+            .answer
+            .lock()
+            .clone()
+            .map_err(Status::invalid_argument)?;
+        self.calls
+            .send(format!(
+                "registered {} for {}",
+                mapper.name, mapper.protocol
+            ))
+            .await
+            .unwrap();
         Ok(Response::new(answer))
     }
 
@@ -164,22 +191,33 @@ impl DeviceManagerService for Service {
         request: Request<ReportDeviceStatusRequest>,
     ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
         let request = request.into_inner();
-        let twins =
-            request.reported_device.as_ref().map(|report| report.twins.as_slice()).unwrap_or_default();
+        let twins = request
+            .reported_device
+            .as_ref()
+            .map(|report| report.twins.as_slice())
+            .unwrap_or_default();
         if twins.iter().any(|twin| twin.property_name == "refused") {
             return Err(Status::invalid_argument("its value cannot be"));
         }
         let value = |property: Option<TwinProperty>| property.unwrap().value;
-        let twins = request.reported_device.unwrap().twins.into_iter().map(|twin| {
-            format!(
-                "{}={} observed {}",
-                twin.property_name,
-                value(twin.reported),
-                value(twin.observed_desired)
-            )
-        });
+        let twins = request
+            .reported_device
+            .unwrap()
+            .twins
+            .into_iter()
+            .map(|twin| {
+                format!(
+                    "{}={} observed {}",
+                    twin.property_name,
+                    value(twin.reported),
+                    value(twin.observed_desired)
+                )
+            });
         let twins = twins.collect::<Vec<_>>().join(", ");
-        let call = format!("{}/{} {twins}", request.device_namespace, request.device_name);
+        let call = format!(
+            "{}/{} {twins}",
+            request.device_namespace, request.device_name
+        );
         self.calls.send(call).await.unwrap();
         Ok(Response::new(ReportDeviceStatusResponse {}))
     }
@@ -189,14 +227,21 @@ impl DeviceManagerService for Service {
         request: Request<ReportDeviceStatesRequest>,
     ) -> Result<Response<ReportDeviceStatesResponse>, Status> {
         let request = request.into_inner();
-        let call = format!("{}/{} is {}", request.device_namespace, request.device_name, request.state);
+        let call = format!(
+            "{}/{} is {}",
+            request.device_namespace, request.device_name, request.state
+        );
         self.calls.send(call).await.unwrap();
         Ok(Response::new(ReportDeviceStatesResponse {}))
     }
 }
 
 pub(crate) fn model(name: &str) -> DeviceModel {
-    DeviceModel { name: name.into(), namespace: "ns".into(), spec: None }
+    DeviceModel {
+        name: name.into(),
+        namespace: "ns".into(),
+        spec: None,
+    }
 }
 
 /// Creates a property that is read every 10 ms and reported every 20 ms.
@@ -204,8 +249,14 @@ pub(crate) fn property(name: &str, desired: Option<&str>, settings: &Value) -> D
     let config_data = settings.as_object().map(CustomizedValue::from_json);
     DeviceProperty {
         name: name.into(),
-        desired: desired.map(|value| TwinProperty { value: value.into(), ..Default::default() }),
-        visitors: Some(VisitorConfig { config_data, ..Default::default() }),
+        desired: desired.map(|value| TwinProperty {
+            value: value.into(),
+            ..Default::default()
+        }),
+        visitors: Some(VisitorConfig {
+            config_data,
+            ..Default::default()
+        }),
         collect_cycle: 10,
         report_cycle: 20,
         report_to_cloud: true,
@@ -218,21 +269,37 @@ pub(crate) fn device(name: &str, desired: Option<&str>, settings: &Value) -> Dev
     let config_data = settings.as_object().map(CustomizedValue::from_json);
     let spec = DeviceSpec {
         device_model_reference: "m".into(),
-        protocol: Some(ProtocolConfig { protocol_name: "virtual".into(), config_data }),
+        protocol: Some(ProtocolConfig {
+            protocol_name: "virtual".into(),
+            config_data,
+        }),
         properties: vec![property("value", desired, &Value::Null)],
         methods: Vec::new(),
     };
-    Device { name: name.into(), namespace: "ns".into(), spec: Some(spec), status: None }
+    Device {
+        name: name.into(),
+        namespace: "ns".into(),
+        spec: Some(spec),
+        status: None,
+    }
 }
 
 pub(crate) fn update(device: Device) -> UpdateDeviceRequest {
-    UpdateDeviceRequest { device: Some(device) }
+    UpdateDeviceRequest {
+        device: Some(device),
+    }
 }
 
 pub(crate) fn get(name: &str) -> GetDeviceRequest {
-    GetDeviceRequest { device_name: name.into(), device_namespace: "ns".into() }
+    GetDeviceRequest {
+        device_name: name.into(),
+        device_namespace: "ns".into(),
+    }
 }
 
 pub(crate) fn remove(name: &str) -> RemoveDeviceRequest {
-    RemoveDeviceRequest { device_name: name.into(), device_namespace: "ns".into() }
+    RemoveDeviceRequest {
+        device_name: name.into(),
+        device_namespace: "ns".into(),
+    }
 }

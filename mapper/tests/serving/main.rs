@@ -80,12 +80,23 @@ async fn what_is_wanted_is_written_and_what_is_read_reported() {
     assert_eq!(agent.next().await, "ns/d value=7 observed 7");
     // the desired value changes
     let mut mapper = agent.mapper();
-    mapper.update_device(agent::update(device("d", Some("8"), &json!({})))).await.unwrap();
+    mapper
+        .update_device(agent::update(device("d", Some("8"), &json!({}))))
+        .await
+        .unwrap();
     agent.until("ns/d value=8 observed 8").await;
-    let known = mapper.get_device(agent::get("d")).await.unwrap().into_inner().device.unwrap();
+    let known = mapper
+        .get_device(agent::get("d"))
+        .await
+        .unwrap()
+        .into_inner()
+        .device
+        .unwrap();
     assert_eq!(known, device("d", Some("8"), &json!({})));
     // a device that is added later, and removed
-    let register = RegisterDeviceRequest { device: Some(device("e", None, &json!({}))) };
+    let register = RegisterDeviceRequest {
+        device: Some(device("e", None, &json!({}))),
+    };
     mapper.register_device(register).await.unwrap();
     agent.until("ns/e is online").await;
     mapper.remove_device(agent::remove("e")).await.unwrap();
@@ -97,9 +108,17 @@ async fn a_device_of_an_unknown_model_is_refused() {
     let agent = FakeAgent::start().await;
     let _running = start(&agent, Memory::default());
     assert_eq!(agent.next().await, "registered test for virtual");
-    let refused =
-        agent.mapper().update_device(agent::update(device("d", None, &json!({})))).await.unwrap_err();
-    assert!(refused.message().contains("model m of device d is not known"), "{refused}");
+    let refused = agent
+        .mapper()
+        .update_device(agent::update(device("d", None, &json!({}))))
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .message()
+            .contains("model m of device d is not known"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -144,7 +163,14 @@ async fn a_connection_alone_is_not_online_and_a_device_without_properties_is() {
         calls.push(agent.next().await);
     }
     calls.sort();
-    assert_eq!(calls, ["ns/bare is online", "ns/silent is offline", "registered test for virtual"]);
+    assert_eq!(
+        calls,
+        [
+            "ns/bare is online",
+            "ns/silent is offline",
+            "registered test for virtual"
+        ]
+    );
 }
 
 #[tokio::test]
@@ -155,13 +181,21 @@ async fn other_settings_are_another_connection_and_another_wish_is_not() {
     let _running = start(&agent, memory.clone());
     agent.until("ns/d value=7 observed 7").await;
     let mut mapper = agent.mapper();
-    mapper.update_device(agent::update(device("d", Some("8"), &json!({"port": 1})))).await.unwrap();
+    mapper
+        .update_device(agent::update(device("d", Some("8"), &json!({"port": 1}))))
+        .await
+        .unwrap();
     agent.until("ns/d value=8 observed 8").await;
     assert_eq!(memory.opened.load(Ordering::SeqCst), 1);
-    mapper.update_device(agent::update(device("d", Some("8"), &json!({"port": 2})))).await.unwrap();
-    eventually("the second start", async || match memory.opened.load(Ordering::SeqCst) {
-        2 => Ok(()),
-        starts => Err(starts),
+    mapper
+        .update_device(agent::update(device("d", Some("8"), &json!({"port": 2}))))
+        .await
+        .unwrap();
+    eventually("the second start", async || {
+        match memory.opened.load(Ordering::SeqCst) {
+            2 => Ok(()),
+            starts => Err(starts),
+        }
     })
     .await;
 }
@@ -205,9 +239,15 @@ async fn a_mapper_that_the_agent_does_not_want_says_why() {
     agent.refuse("there is no protocol virtual");
     let mapper = Mapper::bind(agent.config(), Memory::default()).unwrap();
     let ended = mapper.run(CancellationToken::new()).await.unwrap_err();
-    assert!(matches!(&ended, RunError::Refused(why) if why == "there is no protocol virtual"), "{ended}");
+    assert!(
+        matches!(&ended, RunError::Refused(why) if why == "there is no protocol virtual"),
+        "{ended}"
+    );
     let first = Mapper::bind(agent.config(), Memory::default()).unwrap();
-    let second = Mapper::bind(agent.config(), Memory::default()).err().unwrap().to_string();
+    let second = Mapper::bind(agent.config(), Memory::default())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(second.contains("MAPPER_SOCKET"), "{second}");
     drop(first);
 }
@@ -235,8 +275,15 @@ async fn modbus_over_tcp() {
     registers.set_word(3, 230);
     agent.until_starts("ns/d temperature=23 ").await;
     // a register that the slave does not have
-    thermometer.spec.as_mut().unwrap().properties =
-        vec![agent::property("beyond", None, &place("HoldingRegister", 1000, 1.0))];
-    agent.mapper().update_device(agent::update(thermometer)).await.unwrap();
+    thermometer.spec.as_mut().unwrap().properties = vec![agent::property(
+        "beyond",
+        None,
+        &place("HoldingRegister", 1000, 1.0),
+    )];
+    agent
+        .mapper()
+        .update_device(agent::update(thermometer))
+        .await
+        .unwrap();
     agent.until("ns/d is offline").await;
 }

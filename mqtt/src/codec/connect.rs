@@ -78,9 +78,21 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
         Version::V311 => Properties::default(),
     };
     let client = reader.string()?.into();
-    let will = if flags & WILL == 0 { None } else { Some(read_will(reader, version, flags)?) };
-    let user = if flags & USER == 0 { None } else { Some(reader.string()?.into()) };
-    let password = if flags & PASSWORD == 0 { None } else { Some(Bytes::copy_from_slice(reader.binary()?)) };
+    let will = if flags & WILL == 0 {
+        None
+    } else {
+        Some(read_will(reader, version, flags)?)
+    };
+    let user = if flags & USER == 0 {
+        None
+    } else {
+        Some(reader.string()?.into())
+    };
+    let password = if flags & PASSWORD == 0 {
+        None
+    } else {
+        Some(Bytes::copy_from_slice(reader.binary()?))
+    };
     reader.end()?;
     let clean = flags & CLEAN != 0;
     let lasting = if clean { 0 } else { u32::MAX };
@@ -92,7 +104,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
         will,
         user,
         password,
-        session_expiry: if version == Version::V5 { said.session_expiry.unwrap_or(0) } else { lasting },
+        session_expiry: if version == Version::V5 {
+            said.session_expiry.unwrap_or(0)
+        } else {
+            lasting
+        },
         receive_maximum: said.receive_maximum.unwrap_or(u16::MAX),
         maximum_packet: said.maximum_packet.unwrap_or(u32::MAX),
         alias_maximum: said.alias_maximum.unwrap_or(0),
@@ -106,9 +122,10 @@ fn version(reader: &mut Reader<'_>) -> Result<Version, Fault> {
     match (name, reader.byte()?) {
         ("MQTT", 4) => Ok(Version::V311),
         ("MQTT", 5) => Ok(Version::V5),
-        ("MQTT" | "MQIsdp", _) => {
-            Err(Fault::new(Reason::UnsupportedVersion, "only MQTT 3.1.1 and 5 are spoken"))
-        }
+        ("MQTT" | "MQIsdp", _) => Err(Fault::new(
+            Reason::UnsupportedVersion,
+            "only MQTT 3.1.1 and 5 are spoken",
+        )),
         _ => Err(Fault::malformed("the protocol's name is not MQTT")),
     }
 }
@@ -140,5 +157,9 @@ fn read_will(reader: &mut Reader<'_>, version: Version, flags: u8) -> Result<Wil
     let qos = QoS::from_number((flags & WILL_QOS) >> 3).unwrap_or(QoS::AtMostOnce);
     let mut message = Message::new(name.into(), payload, qos, flags & WILL_RETAIN != 0);
     message.properties = said.forwarded;
-    Ok(Will { message, expiry: said.message_expiry, delay: said.will_delay.unwrap_or(0) })
+    Ok(Will {
+        message,
+        expiry: said.message_expiry,
+        delay: said.will_delay.unwrap_or(0),
+    })
 }

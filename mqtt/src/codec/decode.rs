@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{
-    Ack, Disconnect, Options, Packet, Publish, RetainHandling, Subscribe, Unsubscribe, Version, connect,
+    Ack, Disconnect, Options, Packet, Publish, RetainHandling, Subscribe, Unsubscribe, Version,
+    connect,
     properties::{self, Properties},
     read::Reader,
 };
@@ -26,13 +27,18 @@ pub(crate) fn decode(
     limit: usize,
     version: Option<Version>,
 ) -> Result<Option<Packet>, Fault> {
-    let Some((header, length)) = frame(buffer, version)? else { return Ok(None) };
+    let Some((header, length)) = frame(buffer, version)? else {
+        return Ok(None);
+    };
     let first = buffer[0];
     if version.is_none() && first != 0x10 {
         return Err(Fault::protocol("the first packet is not CONNECT"));
     }
     if header + length > limit {
-        return Err(Fault::new(Reason::PacketTooLarge, "larger than the maximum packet size"));
+        return Err(Fault::new(
+            Reason::PacketTooLarge,
+            "larger than the maximum packet size",
+        ));
     }
     if buffer.len() < header + length {
         return Ok(None);
@@ -55,7 +61,11 @@ fn frame(buffer: &[u8], version: Option<Version>) -> Result<Option<(usize, usize
             return Ok(Some((position + 2, length)));
         }
     }
-    if buffer.len() > 4 { Err(Fault::malformed("a length of more than four bytes")) } else { Ok(None) }
+    if buffer.len() > 4 {
+        Err(Fault::malformed("a length of more than four bytes"))
+    } else {
+        Ok(None)
+    }
 }
 
 fn body(first: u8, bytes: &[u8], version: Option<Version>) -> Result<Packet, Fault> {
@@ -101,7 +111,11 @@ fn publish(mut reader: Reader<'_>, flags: u8, version: Version) -> Result<Publis
         return Err(Fault::malformed("a duplicate at QoS 0"));
     }
     let name = reader.string()?;
-    let id = if qos == QoS::AtMostOnce { 0 } else { reader.id()? };
+    let id = if qos == QoS::AtMostOnce {
+        0
+    } else {
+        reader.id()?
+    };
     let said = said(&mut reader, version, properties::PUBLISH)?;
     if !(name.is_empty() && said.alias.is_some()) {
         topic::check_name(name)?;
@@ -142,12 +156,19 @@ fn subscribe(reader: &mut Reader<'_>, version: Version) -> Result<Subscribe, Fau
     if filters.is_empty() {
         return Err(Fault::protocol("a SUBSCRIBE without a filter"));
     }
-    Ok(Subscribe { id, filters, subscription_id: said.subscription_id })
+    Ok(Subscribe {
+        id,
+        filters,
+        subscription_id: said.subscription_id,
+    })
 }
 
 fn filter(reader: &mut Reader<'_>, before: usize) -> Result<Arc<str>, Fault> {
     if before >= MAX_FILTERS {
-        return Err(Fault::new(Reason::QuotaExceeded, "more than 1,024 filters in one packet"));
+        return Err(Fault::new(
+            Reason::QuotaExceeded,
+            "more than 1,024 filters in one packet",
+        ));
     }
     Ok(reader.string()?.into())
 }
@@ -156,7 +177,9 @@ fn options(byte: u8, version: Version) -> Result<Options, Fault> {
     let qos = QoS::from_number(byte & 3).ok_or(Fault::malformed("subscription QoS 3"))?;
     let reserved = if version == Version::V5 { 0xC0 } else { 0xFC };
     if byte & reserved != 0 {
-        return Err(Fault::malformed("reserved bits of the subscription options"));
+        return Err(Fault::malformed(
+            "reserved bits of the subscription options",
+        ));
     }
     let retained = match (byte >> 4) & 3 {
         0 => RetainHandling::Always,
@@ -164,7 +187,12 @@ fn options(byte: u8, version: Version) -> Result<Options, Fault> {
         2 => RetainHandling::Never,
         _ => return Err(Fault::protocol("retain handling 3")),
     };
-    Ok(Options { qos, no_local: byte & 4 != 0, retain_as_published: byte & 8 != 0, retained })
+    Ok(Options {
+        qos,
+        no_local: byte & 4 != 0,
+        retain_as_published: byte & 8 != 0,
+        retained,
+    })
 }
 
 fn unsubscribe(reader: &mut Reader<'_>, version: Version) -> Result<Unsubscribe, Fault> {
@@ -182,7 +210,10 @@ fn unsubscribe(reader: &mut Reader<'_>, version: Version) -> Result<Unsubscribe,
 
 fn disconnect(reader: &mut Reader<'_>, version: Version) -> Result<Disconnect, Fault> {
     if version == Version::V311 || reader.is_empty() {
-        return Ok(Disconnect { normal: true, session_expiry: None });
+        return Ok(Disconnect {
+            normal: true,
+            session_expiry: None,
+        });
     }
     let normal = reader.byte()? == Reason::Success.code();
     let said = if reader.is_empty() {
@@ -190,5 +221,8 @@ fn disconnect(reader: &mut Reader<'_>, version: Version) -> Result<Disconnect, F
     } else {
         properties::read(reader, properties::DISCONNECT)?
     };
-    Ok(Disconnect { normal, session_expiry: said.session_expiry })
+    Ok(Disconnect {
+        normal,
+        session_expiry: said.session_expiry,
+    })
 }

@@ -88,7 +88,12 @@ fn properties(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
 }
 
 /// Appends the CONNACK of an accepted connection.
-pub(crate) fn connack(out: &mut BytesMut, version: Version, present: bool, said: &ConnAckProperties) {
+pub(crate) fn connack(
+    out: &mut BytesMut,
+    version: Version,
+    present: bool,
+    said: &ConnAckProperties,
+) {
     packet(out, 0x20, |body| {
         body.put_slice(&[u8::from(present), 0]);
         if version == Version::V5 {
@@ -143,20 +148,34 @@ pub(crate) fn connack_refused(
 }
 
 /// Appends a PUBLISH. Returns false, and appends nothing, if it would be larger than `limit` bytes.
-pub(crate) fn publish(out: &mut BytesMut, version: Version, outgoing: &Outgoing<'_>, limit: usize) -> bool {
+pub(crate) fn publish(
+    out: &mut BytesMut,
+    version: Version,
+    outgoing: &Outgoing<'_>,
+    limit: usize,
+) -> bool {
     let message = outgoing.message;
     let known = matches!(outgoing.alias, Some((_, true)));
     let topic = if known { "" } else { &message.topic };
-    let id_size = if outgoing.qos == QoS::AtMostOnce { 0 } else { 2 };
+    let id_size = if outgoing.qos == QoS::AtMostOnce {
+        0
+    } else {
+        2
+    };
     let expiry = message.seconds_left(outgoing.now);
     let inside = publish_properties_size(outgoing, expiry.is_some());
-    let properties_size = if version == Version::V5 { varint_size(inside) + inside } else { 0 };
+    let properties_size = if version == Version::V5 {
+        varint_size(inside) + inside
+    } else {
+        0
+    };
     let length = 2 + topic.len() + id_size + properties_size + message.payload.len();
     if length > VARINT_MAX as usize || 1 + varint_size(length) + length > limit {
         return false;
     }
     out.reserve(5 + length);
-    let flags = u8::from(outgoing.duplicate) << 3 | (outgoing.qos as u8) << 1 | u8::from(outgoing.retain);
+    let flags =
+        u8::from(outgoing.duplicate) << 3 | (outgoing.qos as u8) << 1 | u8::from(outgoing.retain);
     out.put_u8(0x30 | flags);
     put_varint(out, length);
     put_string(out, topic);
@@ -184,7 +203,11 @@ pub(crate) fn publish(out: &mut BytesMut, version: Version, outgoing: &Outgoing<
 }
 
 fn publish_properties_size(outgoing: &Outgoing<'_>, expires: bool) -> usize {
-    let ids: usize = outgoing.subscription_ids.iter().map(|number| 1 + varint_size(*number as usize)).sum();
+    let ids: usize = outgoing
+        .subscription_ids
+        .iter()
+        .map(|number| 1 + varint_size(*number as usize))
+        .sum();
     let alias = if outgoing.alias.is_some() { 3 } else { 0 };
     let expiry = if expires { 5 } else { 0 };
     ids + alias + expiry + outgoing.message.properties.len()
@@ -209,7 +232,13 @@ pub(crate) fn suback(out: &mut BytesMut, version: Version, id: u16, codes: &[u8]
 
 /// Appends an UNSUBACK; in 3.1.1 it has no codes.
 pub(crate) fn unsuback(out: &mut BytesMut, version: Version, id: u16, codes: &[u8]) {
-    acknowledge(out, 0xB0, version, id, if version == Version::V5 { codes } else { &[] });
+    acknowledge(
+        out,
+        0xB0,
+        version,
+        id,
+        if version == Version::V5 { codes } else { &[] },
+    );
 }
 
 /// Returns the size of an MQTT 5 SUBACK or UNSUBACK for this number of filters.
@@ -235,7 +264,13 @@ pub(crate) fn pingresp(out: &mut BytesMut) {
 }
 
 /// Appends a DISCONNECT; a 3.1.1 server has none and only closes. For `said` and `limit` see [`last_packet`].
-pub(crate) fn disconnect(out: &mut BytesMut, version: Version, reason: Reason, said: &str, limit: usize) {
+pub(crate) fn disconnect(
+    out: &mut BytesMut,
+    version: Version,
+    reason: Reason,
+    said: &str,
+    limit: usize,
+) {
     if version == Version::V5 {
         last_packet(out, 0xE0, &[reason.code()], said, limit);
     }

@@ -61,13 +61,19 @@ impl Packet {
     /// Returns the size that counts against limits while the packet waits, as in [`Message::weight`].
     pub(crate) fn weight(&self) -> usize {
         let says = match self {
-            Self::Publish(publish) => publish.topic.len() + publish.payload.len() + publish.properties.len(),
-            Self::Subscribe(subscribe) => {
-                subscribe.filters.iter().map(|(filter, _)| filter.len() + KEPT).sum()
+            Self::Publish(publish) => {
+                publish.topic.len() + publish.payload.len() + publish.properties.len()
             }
-            Self::Unsubscribe(unsubscribe) => {
-                unsubscribe.filters.iter().map(|filter| filter.len() + KEPT).sum()
-            }
+            Self::Subscribe(subscribe) => subscribe
+                .filters
+                .iter()
+                .map(|(filter, _)| filter.len() + KEPT)
+                .sum(),
+            Self::Unsubscribe(unsubscribe) => unsubscribe
+                .filters
+                .iter()
+                .map(|filter| filter.len() + KEPT)
+                .sum(),
             Self::Connect(_)
             | Self::PubAck(_)
             | Self::PubRec(_)

@@ -42,8 +42,13 @@ const fn set(ids: &[u8]) -> u64 {
 }
 
 /// The application's properties, which are forwarded to subscribers unchanged.
-const FORWARDED: u64 =
-    set(&[id::PAYLOAD_FORMAT, id::CONTENT_TYPE, id::RESPONSE_TOPIC, id::CORRELATION_DATA, id::USER]);
+const FORWARDED: u64 = set(&[
+    id::PAYLOAD_FORMAT,
+    id::CONTENT_TYPE,
+    id::RESPONSE_TOPIC,
+    id::CORRELATION_DATA,
+    id::USER,
+]);
 pub(super) const PUBLISH: u64 = FORWARDED | set(&[id::MESSAGE_EXPIRY, id::ALIAS]);
 pub(super) const WILL: u64 = FORWARDED | set(&[id::MESSAGE_EXPIRY, id::WILL_DELAY]);
 pub(super) const CONNECT: u64 = set(&[
@@ -91,7 +96,11 @@ pub(super) fn read(reader: &mut Reader<'_>, allowed: u64) -> Result<Properties, 
     while !inside.is_empty() {
         let before = inside.rest();
         let identifier = inside.varint()?;
-        let bit = if identifier < 64 { 1_u64 << identifier } else { 0 };
+        let bit = if identifier < 64 {
+            1_u64 << identifier
+        } else {
+            0
+        };
         if allowed & bit == 0 {
             return Err(Fault::malformed("a property that this packet cannot have"));
         }
@@ -131,18 +140,34 @@ fn value(reader: &mut Reader<'_>, identifier: u8, found: &mut Properties) -> Res
         }
         id::SUBSCRIPTION_ID => {
             let number = reader.varint()?;
-            found.subscription_id =
-                Some(positive(number, Reason::ProtocolError, "subscription identifier 0")?);
+            found.subscription_id = Some(positive(
+                number,
+                Reason::ProtocolError,
+                "subscription identifier 0",
+            )?);
         }
         id::RECEIVE_MAXIMUM => {
-            found.receive_maximum =
-                Some(positive(reader.two()?, Reason::ProtocolError, "receive maximum 0")?);
+            found.receive_maximum = Some(positive(
+                reader.two()?,
+                Reason::ProtocolError,
+                "receive maximum 0",
+            )?);
         }
         id::ALIAS_MAXIMUM => found.alias_maximum = Some(reader.two()?),
-        id::ALIAS => found.alias = Some(positive(reader.two()?, Reason::TopicAliasInvalid, "topic alias 0")?),
+        id::ALIAS => {
+            found.alias = Some(positive(
+                reader.two()?,
+                Reason::TopicAliasInvalid,
+                "topic alias 0",
+            )?)
+        }
         id::MAXIMUM_PACKET => {
             let number = reader.four()?;
-            found.maximum_packet = Some(positive(number, Reason::ProtocolError, "maximum packet size 0")?);
+            found.maximum_packet = Some(positive(
+                number,
+                Reason::ProtocolError,
+                "maximum packet size 0",
+            )?);
         }
         _ => return Err(Fault::malformed("a property that does not exist")),
     }
@@ -157,6 +182,14 @@ fn flag(reader: &mut Reader<'_>) -> Result<bool, Fault> {
     }
 }
 
-fn positive<N: PartialEq + From<u8>>(number: N, reason: Reason, said: &'static str) -> Result<N, Fault> {
-    if number == N::from(0) { Err(Fault::new(reason, said)) } else { Ok(number) }
+fn positive<N: PartialEq + From<u8>>(
+    number: N,
+    reason: Reason,
+    said: &'static str,
+) -> Result<N, Fault> {
+    if number == N::from(0) {
+        Err(Fault::new(reason, said))
+    } else {
+        Ok(number)
+    }
 }

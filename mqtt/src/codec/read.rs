@@ -28,8 +28,10 @@ impl<'a> Reader<'a> {
 
     /// Reads the next `count` bytes.
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
-        let (taken, rest) =
-            self.rest.split_at_checked(count).ok_or(Fault::malformed("the packet ends within a field"))?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or(Fault::malformed("the packet ends within a field"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -83,12 +85,21 @@ impl<'a> Reader<'a> {
     /// Reads a UTF-8 string (section 1.5.4), which must be well-formed and without U+0000.
     pub(super) fn string(&mut self) -> Result<&'a str, Fault> {
         let bytes = self.binary()?;
-        let text = std::str::from_utf8(bytes).map_err(|_| Fault::malformed("a string that is not UTF-8"))?;
-        if bytes.contains(&0) { Err(Fault::malformed("a string with U+0000")) } else { Ok(text) }
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Fault::malformed("a string that is not UTF-8"))?;
+        if bytes.contains(&0) {
+            Err(Fault::malformed("a string with U+0000"))
+        } else {
+            Ok(text)
+        }
     }
 
     /// Checks that everything was read.
     pub(super) fn end(&self) -> Result<(), Fault> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Fault::malformed("bytes after the end of the packet")) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Fault::malformed("bytes after the end of the packet"))
+        }
     }
 }

@@ -29,7 +29,10 @@ fn valid() -> Vec<(Option<Version>, Vec<u8>)> {
         (v5, b"\xe0\x07\x04\x05\x11\0\0\0\x05"),
         (v5, b"\xf0\0"),
     ];
-    packets.iter().map(|(version, bytes)| (*version, bytes.to_vec())).collect()
+    packets
+        .iter()
+        .map(|(version, bytes)| (*version, bytes.to_vec()))
+        .collect()
 }
 
 fn version() -> impl Strategy<Value = Option<Version>> {
@@ -41,7 +44,10 @@ fn each_kind_is_read() {
     for (version, bytes) in valid() {
         let mut buffer = BytesMut::from(&bytes[..]);
         let packet = decode(&mut buffer, 1000, version);
-        assert!(matches!(packet, Ok(Some(_))) && buffer.is_empty(), "{bytes:02x?}: {packet:?}");
+        assert!(
+            matches!(packet, Ok(Some(_))) && buffer.is_empty(),
+            "{bytes:02x?}: {packet:?}"
+        );
     }
 }
 
@@ -50,7 +56,11 @@ fn a_packet_comes_in_pieces() {
     for (version, bytes) in valid() {
         for end in 0..bytes.len() {
             let mut buffer = BytesMut::from(&bytes[..end]);
-            assert_eq!(decode(&mut buffer, 1000, version), Ok(None), "{end} of {bytes:02x?}");
+            assert_eq!(
+                decode(&mut buffer, 1000, version),
+                Ok(None),
+                "{end} of {bytes:02x?}"
+            );
         }
     }
 }
@@ -61,7 +71,10 @@ fn nothing_is_reserved_for_what_a_header_promises() {
     let capacity = buffer.capacity();
     let refused = decode(&mut buffer, 1 << 20, Some(Version::V311)).unwrap_err();
     assert_eq!(refused.reason, Reason::PacketTooLarge);
-    assert_eq!(decode(&mut buffer, usize::MAX, Some(Version::V311)), Ok(None));
+    assert_eq!(
+        decode(&mut buffer, usize::MAX, Some(Version::V311)),
+        Ok(None)
+    );
     assert_eq!(buffer.capacity(), capacity);
 }
 

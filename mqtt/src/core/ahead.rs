@@ -16,7 +16,9 @@ use crate::codec::{Ack, Packet};
 impl Core {
     /// Processes the packets of a batch that need not wait, and leaves the others in their order.
     pub(super) fn take_ahead(&mut self, batch: &mut Batch) {
-        let Some(id) = self.connections.get(&batch.connection).copied() else { return };
+        let Some(id) = self.connections.get(&batch.connection).copied() else {
+            return;
+        };
         for packet in std::mem::take(&mut batch.packets) {
             match packet {
                 Packet::PubAck(ack) => self.puback(id, ack),
@@ -31,18 +33,29 @@ impl Core {
 
     /// Reports whether a QoS 2 message was accepted under this identifier, so that the released publication itself does not wait.
     fn is_open(&self, id: u64, ack: Ack) -> bool {
-        self.sessions.get(&id).is_some_and(|session| session.incoming.contains(&ack.id))
+        self.sessions
+            .get(&id)
+            .is_some_and(|session| session.incoming.contains(&ack.id))
     }
 
     /// Lets a waiting connection be read on, if it may have something to acknowledge and there is room for its packets.
     pub(super) fn read_on(&mut self, connection: u64) {
-        let session = self.connections.get(&connection).and_then(|id| self.sessions.get(id));
+        let session = self
+            .connections
+            .get(&connection)
+            .and_then(|id| self.sessions.get(id));
         let answers = session.is_some_and(|session| {
-            !session.subscriptions.is_empty() || !session.inflight.is_empty() || !session.incoming.is_empty()
+            !session.subscriptions.is_empty()
+                || !session.inflight.is_empty()
+                || !session.incoming.is_empty()
         });
         let total = self.queued_bytes + self.held_bytes;
-        let Some(queue) = self.held.get_mut(&connection) else { return };
-        if !answers || queue.weight >= self.limits.read_ahead_bytes || total >= self.limits.total_queued_bytes
+        let Some(queue) = self.held.get_mut(&connection) else {
+            return;
+        };
+        if !answers
+            || queue.weight >= self.limits.read_ahead_bytes
+            || total >= self.limits.total_queued_bytes
         {
             return;
         }

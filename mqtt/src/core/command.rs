@@ -30,15 +30,31 @@ pub(crate) enum Command {
     /// The packets after CONNECT.
     Packets(Batch),
     /// A connection has ended; if there is a fault, its client is told.
-    Closed { connection: u64, fault: Option<Fault> },
+    Closed {
+        connection: u64,
+        fault: Option<Fault>,
+    },
     /// Everything that was written to a connection has been sent.
     Drained { connection: u64 },
     /// This process publishes; above QoS 0 `done` gets the result.
-    Publish { message: Message, done: Option<Done> },
+    Publish {
+        message: Message,
+        done: Option<Done>,
+    },
     /// This process subscribes; with `confirms`, publishers wait until it has confirmed their messages.
-    Subscribe { filter: String, receiver: Delivery, confirms: bool, done: oneshot::Sender<u64> },
+    Subscribe {
+        filter: String,
+        receiver: Delivery,
+        confirms: bool,
+        done: oneshot::Sender<u64>,
+    },
     /// A receiver of this process adds a filter, or removes one.
-    Filter { receiver: u64, filter: String, on: bool, done: oneshot::Sender<()> },
+    Filter {
+        receiver: u64,
+        filter: String,
+        on: bool,
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// The batches of one connection that stop it from reading on: one being processed, one being filled.

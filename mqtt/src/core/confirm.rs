@@ -24,8 +24,12 @@ impl Core {
         reason: Reason,
     ) {
         let Confirming { token, receivers } = *confirming;
-        let unconfirmed =
-            Unconfirmed { session: id, packet: publish.id, qos: publish.qos, remaining: receivers };
+        let unconfirmed = Unconfirmed {
+            session: id,
+            packet: publish.id,
+            qos: publish.qos,
+            remaining: receivers,
+        };
         self.unconfirmed.insert(token, unconfirmed);
         let kind = match publish.qos {
             QoS::ExactlyOnce => {
@@ -36,25 +40,55 @@ impl Core {
             }
             QoS::AtMostOnce | QoS::AtLeastOnce => AckKind::Ack,
         };
-        self.answer_in_turn(id, WaitingAck { kind, packet: publish.id, reason, token: Some(token) });
+        self.answer_in_turn(
+            id,
+            WaitingAck {
+                kind,
+                packet: publish.id,
+                reason,
+                token: Some(token),
+            },
+        );
     }
 
     /// Answers a QoS 2 message that was sent again while it is not confirmed; returns false if it is none.
     pub(super) fn is_unconfirmed(&mut self, id: u64, packet: u16) -> bool {
-        let token = self.sessions.get(&id).and_then(|session| session.unconfirmed.get(&packet).copied());
+        let token = self
+            .sessions
+            .get(&id)
+            .and_then(|session| session.unconfirmed.get(&packet).copied());
         let Some(token) = token else { return false };
         let (kind, reason) = (AckKind::Rec, Reason::Success);
-        self.answer_in_turn(id, WaitingAck { kind, packet, reason, token: Some(token) });
+        self.answer_in_turn(
+            id,
+            WaitingAck {
+                kind,
+                packet,
+                reason,
+                token: Some(token),
+            },
+        );
         true
     }
 
     /// Writes a PUBACK or PUBREC behind those that wait.
     pub(super) fn answer_publish(&mut self, id: u64, kind: AckKind, packet: u16, reason: Reason) {
-        self.answer_in_turn(id, WaitingAck { kind, packet, reason, token: None });
+        self.answer_in_turn(
+            id,
+            WaitingAck {
+                kind,
+                packet,
+                reason,
+                token: None,
+            },
+        );
     }
 
     fn answer_in_turn(&mut self, id: u64, ack: WaitingAck) {
-        let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
+        let connection = self
+            .sessions
+            .get_mut(&id)
+            .and_then(|session| session.connection.as_mut());
         match connection {
             Some(connection) if ack.token.is_some() || !connection.acks.is_empty() => {
                 connection.acks.push_back(ack);
@@ -66,7 +100,9 @@ impl Core {
     /// Carries out the confirmations that receivers have given.
     pub(super) fn take_confirmations(&mut self) {
         for (token, is_confirmed) in self.confirmations.take() {
-            let Some(unconfirmed) = self.unconfirmed.get_mut(&token) else { continue };
+            let Some(unconfirmed) = self.unconfirmed.get_mut(&token) else {
+                continue;
+            };
             let (id, packet, qos) = (unconfirmed.session, unconfirmed.packet, unconfirmed.qos);
             unconfirmed.remaining = unconfirmed.remaining.saturating_sub(1);
             if is_confirmed && unconfirmed.remaining > 0 {
@@ -82,7 +118,9 @@ impl Core {
 
     /// Records that a QoS 2 message was confirmed, or that it was not and may come again.
     fn settle(&mut self, id: u64, packet: u16, token: u64, is_confirmed: bool) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         if session.unconfirmed.get(&packet) != Some(&token) {
             return;
         }
@@ -93,10 +131,18 @@ impl Core {
     }
 
     fn release_acks(&mut self, id: u64, token: u64, is_confirmed: bool) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(connection) = session.connection.as_mut() else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(connection) = session.connection.as_mut() else {
+            return;
+        };
         let mut waits = false;
-        for ack in connection.acks.iter_mut().filter(|ack| ack.token == Some(token)) {
+        for ack in connection
+            .acks
+            .iter_mut()
+            .filter(|ack| ack.token == Some(token))
+        {
             (ack.token, waits) = (None, true);
         }
         if !waits {

@@ -32,12 +32,18 @@ impl Core {
         outbox: Arc<Outbox>,
     ) {
         match self.admit(connect, certificate, peer) {
-            Ok((who, properties)) => self.attach((connection, peer), connect, who, &properties, outbox),
+            Ok((who, properties)) => {
+                self.attach((connection, peer), connect, who, &properties, outbox)
+            }
             Err(fault) => {
                 Counters::count(&self.counters.refused);
                 tracing::debug!(client = %connect.client, %fault, "connection refused");
                 let mut refusal = BytesMut::new();
-                let said = if connect.problem_information { fault.said } else { "" };
+                let said = if connect.problem_information {
+                    fault.said
+                } else {
+                    ""
+                };
                 let limit = connect.maximum_packet as usize;
                 encode::connack_refused(&mut refusal, connect.version, fault.reason, said, limit);
                 self.leaving.push((outbox, refusal));
@@ -60,7 +66,11 @@ impl Core {
         }
         let user = self
             .access
-            .authenticate(certificate, connect.user.as_deref(), connect.password.as_deref())
+            .authenticate(
+                certificate,
+                connect.user.as_deref(),
+                connect.password.as_deref(),
+            )
             .map_err(|reason| Fault::new(reason, "unknown user or wrong password"))?;
         let assigned = connect.client.is_empty();
         if assigned && connect.version == Version::V311 && !connect.clean {
@@ -69,24 +79,41 @@ impl Core {
                 "a session that lasts needs a client identifier",
             ));
         }
-        let client = if assigned { random_name()? } else { Arc::clone(&connect.client) };
+        let client = if assigned {
+            random_name()?
+        } else {
+            Arc::clone(&connect.client)
+        };
         let who = Identity { client, user };
-        match self.clients.get(&who.client).and_then(|id| self.sessions.get(id)) {
+        match self
+            .clients
+            .get(&who.client)
+            .and_then(|id| self.sessions.get(id))
+        {
             Some(session) if session.who.user != who.user => {
-                return Err(Fault::new(Reason::NotAuthorized, "the session is another user's"));
+                return Err(Fault::new(
+                    Reason::NotAuthorized,
+                    "the session is another user's",
+                ));
             }
             Some(_) | None => {}
         }
         if let Some(will) = &connect.will
             && !self.access.may_publish(&who, &will.message.topic)
         {
-            return Err(Fault::new(Reason::NotAuthorized, "the will's topic is not allowed"));
+            return Err(Fault::new(
+                Reason::NotAuthorized,
+                "the will's topic is not allowed",
+            ));
         }
         let properties = self.connack_properties(connect, assigned.then(|| who.client.to_string()));
         let mut answer = BytesMut::new();
         encode::connack(&mut answer, connect.version, false, &properties);
         if answer.len() > connect.maximum_packet as usize {
-            return Err(Fault::new(Reason::PacketTooLarge, "CONNACK is larger than the client takes"));
+            return Err(Fault::new(
+                Reason::PacketTooLarge,
+                "CONNACK is larger than the client takes",
+            ));
         }
         if !self.clients.contains_key(&who.client) {
             self.make_room(&who, peer)?;
@@ -97,12 +124,21 @@ impl Core {
 
     /// Checks that the will is within the client's quota, from which what an earlier connection of the session keeps is deducted.
     fn check_will(&self, who: &Identity, peer: IpAddr, connect: &Connect) -> Result<(), Fault> {
-        let Some(will) = &connect.will else { return Ok(()) };
+        let Some(will) = &connect.will else {
+            return Ok(());
+        };
         let holder = Holder::of(who, Some(peer));
-        let session = self.clients.get(&who.client).and_then(|id| self.sessions.get(id));
+        let session = self
+            .clients
+            .get(&who.client)
+            .and_then(|id| self.sessions.get(id));
         let earlier = session.filter(|session| session.holder == holder);
         let freed = earlier.map_or(0, |session| session.kept - session.filter_bytes);
-        if self.kept.has_room(holder.as_ref(), will.weight().saturating_sub(freed), &self.limits) {
+        if self.kept.has_room(
+            holder.as_ref(),
+            will.weight().saturating_sub(freed),
+            &self.limits,
+        ) {
             return Ok(());
         }
         Err(Fault::new(
@@ -154,7 +190,9 @@ impl Core {
     /// Ends an older connection with the same client identifier, and its session too if the client wants a clean one.
     fn take_over(&mut self, id: u64, clean: bool) {
         let said = "the same client identifier connected anew";
-        self.write(id, |connection| connection.disconnect(Reason::SessionTakenOver, said));
+        self.write(id, |connection| {
+            connection.disconnect(Reason::SessionTakenOver, said)
+        });
         self.detach(id, true);
         if clean {
             self.end_session(id);
@@ -163,15 +201,22 @@ impl Core {
 
     /// Sets how long the session is kept without its client, which also decides whether it is on disk.
     pub(super) fn set_expiry(&mut self, id: u64, expiry: u32) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         session.expiry = expiry;
         let durable = self.durable && expiry > 0;
         if session.durable && !durable {
             self.forget_on_disk(id);
         } else if durable {
             session.durable = true;
-            let saved = SavedSession { user: session.who.user.clone(), expiry };
-            self.changes.sessions.insert(Arc::clone(&session.who.client), Some(saved));
+            let saved = SavedSession {
+                user: session.who.user.clone(),
+                expiry,
+            };
+            self.changes
+                .sessions
+                .insert(Arc::clone(&session.who.client), Some(saved));
             self.changes.urgent = true;
         }
     }
@@ -197,7 +242,11 @@ impl Core {
 
 /// Returns the effective keep-alive, seconds: the client's, unless it is none or longer than `longest`. 0 means none.
 pub(crate) fn effective_keep_alive(asked: u16, longest: u16) -> u16 {
-    if longest > 0 && (asked == 0 || asked > longest) { longest } else { asked }
+    if longest > 0 && (asked == 0 || asked > longest) {
+        longest
+    } else {
+        asked
+    }
 }
 
 /// Returns a random client identifier that cannot be guessed.

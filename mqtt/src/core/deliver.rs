@@ -33,7 +33,9 @@ impl Core {
             return;
         }
         let weight = delivery.message.weight();
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         let full = session.is_full(weight, &self.limits)
             || self.queued_bytes + weight > self.limits.total_queued_bytes;
         if full && !delivery.regardless {
@@ -55,13 +57,21 @@ impl Core {
         session.bytes += weight;
         self.queued_bytes += weight;
         let client = Arc::clone(&session.who.client);
-        self.save(id, || SavedMessage { client, queued, id: 0, released: false });
+        self.save(id, || SavedMessage {
+            client,
+            queued,
+            id: 0,
+            released: false,
+        });
         self.pump(id);
     }
 
     /// Writes a QoS 0 message.
     fn send_now(&mut self, id: u64, delivery: &Delivery<'_>) {
-        let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
+        let connection = self
+            .sessions
+            .get_mut(&id)
+            .and_then(|session| session.connection.as_mut());
         let Some(connection) = connection else { return };
         if connection.is_full(&self.limits) && !delivery.regardless {
             return Counters::count(&self.counters.dropped);
@@ -103,17 +113,26 @@ impl Core {
     }
 
     fn send_again(&mut self, id: u64) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         let position = session.on_wire;
         session.on_wire += 1;
-        let (Some(connection), Some(inflight)) = (&mut session.connection, session.inflight.get(position))
+        let (Some(connection), Some(inflight)) =
+            (&mut session.connection, session.inflight.get(position))
         else {
             return;
         };
         self.dirty.insert(id);
         let Some(queued) = &inflight.queued else {
             let version = connection.version;
-            encode::ack(&mut connection.staged, version, AckKind::Rel, inflight.id, Reason::Success);
+            encode::ack(
+                &mut connection.staged,
+                version,
+                AckKind::Rel,
+                inflight.id,
+                Reason::Success,
+            );
             return;
         };
         if connection.publish(outgoing(queued, inflight.id, true, self.now)) == Written::TooLarge {
@@ -123,8 +142,12 @@ impl Core {
     }
 
     fn send_next(&mut self, id: u64) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(queued) = session.pending.pop_front() else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(queued) = session.pending.pop_front() else {
+            return;
+        };
         let packet = session.take_id();
         let written = match &mut session.connection {
             Some(_) if queued.message.expired(self.now) => Written::TooLarge,
@@ -132,7 +155,11 @@ impl Core {
             None => return,
         };
         let sequence = queued.sequence;
-        session.inflight.push_back(Inflight { id: packet, sequence, queued: Some(queued) });
+        session.inflight.push_back(Inflight {
+            id: packet,
+            sequence,
+            queued: Some(queued),
+        });
         session.on_wire += 1;
         if written == Written::TooLarge {
             let position = session.inflight.len() - 1;
@@ -148,9 +175,16 @@ impl Core {
 
     /// Removes a message in flight that is finished.
     pub(super) fn finish_inflight(&mut self, id: u64, position: usize) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(done) = session.finish(position) else { return };
-        let weight = done.queued.as_ref().map_or(0, |queued| queued.message.weight());
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(done) = session.finish(position) else {
+            return;
+        };
+        let weight = done
+            .queued
+            .as_ref()
+            .map_or(0, |queued| queued.message.weight());
         session.bytes -= weight;
         self.queued_bytes -= weight;
         if session.durable {

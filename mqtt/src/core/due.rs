@@ -8,7 +8,10 @@ impl Core {
         while let Some(due) = self.timers.pop(self.now) {
             match due {
                 Due::Will(id, generation) => {
-                    let session = self.sessions.get_mut(&id).filter(|session| session.is_away(generation));
+                    let session = self
+                        .sessions
+                        .get_mut(&id)
+                        .filter(|session| session.is_away(generation));
                     let holder = session.as_ref().and_then(|session| session.holder.clone());
                     if let Some(will) = session.and_then(|session| session.will.take()) {
                         self.recount(id);
@@ -16,7 +19,11 @@ impl Core {
                     }
                 }
                 Due::Expiry(id, generation) => {
-                    if self.sessions.get(&id).is_some_and(|session| session.is_away(generation)) {
+                    if self
+                        .sessions
+                        .get(&id)
+                        .is_some_and(|session| session.is_away(generation))
+                    {
                         self.end_session(id);
                     }
                 }

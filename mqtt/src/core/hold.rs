@@ -41,7 +41,9 @@ impl Core {
 
     /// Records the end of a connection whose packets wait; returns false if none do.
     pub(super) fn hold_closed(&mut self, connection: u64, fault: Option<Fault>) -> bool {
-        let Some(queue) = self.held.get_mut(&connection) else { return false };
+        let Some(queue) = self.held.get_mut(&connection) else {
+            return false;
+        };
         queue.held.push_back(Held::Closed(fault));
         // Publishers need not wait for this client any longer.
         self.room = true;
@@ -50,21 +52,31 @@ impl Core {
 
     /// Holds back a message of this process.
     pub(super) fn hold_local(&mut self, message: Message, done: Done) {
-        self.held.entry(THIS_PROCESS).or_default().held.push_back(Held::Local(message, done, self.now));
+        self.held
+            .entry(THIS_PROCESS)
+            .or_default()
+            .held
+            .push_back(Held::Local(message, done, self.now));
         self.watch_held();
     }
 
     /// Reports whether an earlier message of this process on `topic` waits, which a later one must not overtake.
     pub(super) fn is_held_local(&self, topic: &str) -> bool {
-        let is_it = |held: &Held| matches!(held, Held::Local(message, ..) if *message.topic == *topic);
-        self.held.get(&THIS_PROCESS).is_some_and(|queue| queue.held.iter().any(is_it))
+        let is_it =
+            |held: &Held| matches!(held, Held::Local(message, ..) if *message.topic == *topic);
+        self.held
+            .get(&THIS_PROCESS)
+            .is_some_and(|queue| queue.held.iter().any(is_it))
     }
 
     fn hold_batch(&mut self, batch: Batch) {
         if batch.packets.is_empty() {
             return;
         }
-        let (connection, weight) = (batch.connection, batch.packets.iter().map(Packet::weight).sum());
+        let (connection, weight) = (
+            batch.connection,
+            batch.packets.iter().map(Packet::weight).sum(),
+        );
         let queue = self.held.entry(connection).or_default();
         queue.weight += weight;
         self.held_bytes += weight;
@@ -87,7 +99,10 @@ impl Core {
 
     /// Drops the waiting items of a connection.
     pub(super) fn forget_held(&mut self, connection: u64) {
-        self.held_bytes -= self.held.remove(&connection).map_or(0, |queue| queue.weight);
+        self.held_bytes -= self
+            .held
+            .remove(&connection)
+            .map_or(0, |queue| queue.weight);
     }
 
     /// Processes packets until one must wait; returns the rest.
@@ -124,16 +139,28 @@ impl Core {
         let mut has_begun = false;
         loop {
             // Only the current item is taken out. The rest of the queue stays, which shows that its publisher waits.
-            let Some(queue) = self.held.get_mut(&connection) else { return };
-            let Some(held) = queue.held.pop_front() else { return self.forget_held(connection) };
+            let Some(queue) = self.held.get_mut(&connection) else {
+                return;
+            };
+            let Some(held) = queue.held.pop_front() else {
+                return self.forget_held(connection);
+            };
             match held {
                 Held::Batch(batch, since, weight) => {
                     // The time limit begins anew with each packet, because one behind others has not delayed anybody yet.
-                    let since = if std::mem::replace(&mut has_begun, true) { self.now } else { since };
+                    let since = if std::mem::replace(&mut has_begun, true) {
+                        self.now
+                    } else {
+                        since
+                    };
                     self.lose_patience(&batch, since);
                     let before = batch.packets.len();
                     if let Some(rest) = self.work(batch) {
-                        let since = if rest.packets.len() == before { since } else { self.now };
+                        let since = if rest.packets.len() == before {
+                            since
+                        } else {
+                            self.now
+                        };
                         if let Some(queue) = self.held.get_mut(&connection) {
                             queue.held.push_front(Held::Batch(rest, since, weight));
                         }
@@ -156,10 +183,14 @@ impl Core {
 
     /// Retries the messages of this process topic by topic: each topic keeps its order and delays no other.
     fn retry_locals(&mut self) {
-        let Some(queue) = self.held.remove(&THIS_PROCESS) else { return };
+        let Some(queue) = self.held.remove(&THIS_PROCESS) else {
+            return;
+        };
         let (mut waiting, mut topics) = (VecDeque::new(), HashSet::new());
         for held in queue.held {
-            let Held::Local(message, done, since) = held else { continue };
+            let Held::Local(message, done, since) = held else {
+                continue;
+            };
             if topics.contains(&message.topic) {
                 // The time limit of a message begins when it is the first of its topic.
                 waiting.push_back(Held::Local(message, done, self.now));
@@ -174,7 +205,13 @@ impl Core {
             }
         }
         if !waiting.is_empty() {
-            self.held.insert(THIS_PROCESS, Queue { held: waiting, weight: 0 });
+            self.held.insert(
+                THIS_PROCESS,
+                Queue {
+                    held: waiting,
+                    weight: 0,
+                },
+            );
         }
     }
 
@@ -193,8 +230,12 @@ impl Core {
         if since + self.patience() > self.now {
             return;
         }
-        let Some(Packet::Publish(publish)) = batch.packets.front() else { return };
-        let Some(id) = self.connections.get(&batch.connection).copied() else { return };
+        let Some(Packet::Publish(publish)) = batch.packets.front() else {
+            return;
+        };
+        let Some(id) = self.connections.get(&batch.connection).copied() else {
+            return;
+        };
         if self.waits_for_release(id, publish) {
             let said = "more QoS 2 messages open than allowed, and none was released";
             return self.fail(id, Fault::new(Reason::ReceiveMaximumExceeded, said));
@@ -227,26 +268,38 @@ impl Core {
         let waits = |who: &Subscriber| match who {
             Subscriber::Local(id) => self.locals.get(id).is_some_and(|local| local.is_full()),
             Subscriber::Session(id) => self.sessions.get(id).is_some_and(|session| {
-                let connection = session
-                    .connection
-                    .as_ref()
-                    .filter(|connection| !self.held.get(&connection.id).is_some_and(Queue::has_ended));
-                connection.is_some() && !self.slow.contains(id) && session.is_full(weight, &self.limits)
+                let connection = session.connection.as_ref().filter(|connection| {
+                    !self.held.get(&connection.id).is_some_and(Queue::has_ended)
+                });
+                connection.is_some()
+                    && !self.slow.contains(id)
+                    && session.is_full(weight, &self.limits)
             }),
         };
         let room = |who: Subscriber| match who {
             Subscriber::Local(_) => !waits(&who),
-            Subscriber::Session(id) => {
-                self.sessions.get(&id).is_some_and(|session| !session.is_full(weight, &self.limits))
-            }
+            Subscriber::Session(id) => self
+                .sessions
+                .get(&id)
+                .is_some_and(|session| !session.is_full(weight, &self.limits)),
         };
         let publisher = from.map(Subscriber::Session);
-        let hears =
-            |entry: &&Entry| entry.qos > QoS::AtMostOnce && !(entry.no_local && publisher == Some(entry.who));
-        let above = |entries: &[Entry]| entries.iter().filter(hears).map(|e| e.who).collect::<Vec<_>>();
+        let hears = |entry: &&Entry| {
+            entry.qos > QoS::AtMostOnce && !(entry.no_local && publisher == Some(entry.who))
+        };
+        let above = |entries: &[Entry]| {
+            entries
+                .iter()
+                .filter(hears)
+                .map(|e| e.who)
+                .collect::<Vec<_>>()
+        };
         let mut full = above(&found.each);
         // A shared subscription waits only if none of its members has room.
-        let shares = found.groups.iter().filter(|group| !group.iter().any(|entry| room(entry.who)));
+        let shares = found
+            .groups
+            .iter()
+            .filter(|group| !group.iter().any(|entry| room(entry.who)));
         full.extend(shares.flat_map(|group| above(group)));
         full.retain(waits);
         full.sort_unstable();

@@ -50,13 +50,20 @@ mod tests {
 
     #[test]
     fn each_client_has_a_quota_and_all_have_a_limit() {
-        let limits = Limits { kept_bytes_per_client: 100, total_kept_bytes: 250, ..Limits::default() };
+        let limits = Limits {
+            kept_bytes_per_client: 100,
+            total_kept_bytes: 250,
+            ..Limits::default()
+        };
         let [ann, eve] = ["ann", "eve"].map(|user| Holder::User(user.into()));
         let mut kept = Kept::default();
         kept.add(Some(&ann), 90);
         assert!(kept.has_room(Some(&ann), 10, &limits) && !kept.has_room(Some(&ann), 11, &limits));
         kept.add(Some(&eve), 100);
-        assert!(kept.has_room(None, 60, &limits) && !kept.has_room(None, 61, &limits), "all clients");
+        assert!(
+            kept.has_room(None, 60, &limits) && !kept.has_room(None, 61, &limits),
+            "all clients"
+        );
         kept.remove(Some(&eve), 100);
         kept.remove(Some(&ann), 90);
         assert_eq!((kept.total, kept.clients.len()), (0, 0));

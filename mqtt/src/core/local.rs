@@ -32,9 +32,21 @@ impl Core {
     }
 
     /// Subscribes for this process, and returns the receiver's id.
-    pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery, confirms: bool) -> u64 {
+    pub(super) fn subscribe_local(
+        &mut self,
+        filter: String,
+        receiver: Delivery,
+        confirms: bool,
+    ) -> u64 {
         let id = self.new_id();
-        self.locals.insert(id, LocalReceiver { filters: Vec::new(), receiver, confirms });
+        self.locals.insert(
+            id,
+            LocalReceiver {
+                filters: Vec::new(),
+                receiver,
+                confirms,
+            },
+        );
         self.add_local(id, filter);
         id
     }
@@ -42,8 +54,14 @@ impl Core {
     /// Adds a filter to a receiver; retained messages come first. A message that several of its filters match is delivered once.
     pub(super) fn add_local(&mut self, id: u64, filter: String) {
         // The handle has validated the filter.
-        let Ok(parsed) = topic::parse_filter(&filter) else { return };
-        let Some(local) = self.locals.get_mut(&id).filter(|local| !local.filters.contains(&filter)) else {
+        let Ok(parsed) = topic::parse_filter(&filter) else {
+            return;
+        };
+        let Some(local) = self
+            .locals
+            .get_mut(&id)
+            .filter(|local| !local.filters.contains(&filter))
+        else {
             return;
         };
         let entry = Entry {
@@ -54,8 +72,11 @@ impl Core {
             subscription_id: None,
         };
         self.index.insert(parsed, entry);
-        let retained =
-            if parsed.share.is_none() { self.retained.matching(parsed.filter) } else { Vec::new() };
+        let retained = if parsed.share.is_none() {
+            self.retained.matching(parsed.filter)
+        } else {
+            Vec::new()
+        };
         local.filters.push(filter);
         let now = self.now;
         for message in retained.iter().filter(|message| !message.expired(now)) {
@@ -65,7 +86,9 @@ impl Core {
 
     /// Removes a filter from a receiver.
     pub(super) fn remove_local(&mut self, id: u64, filter: &str) {
-        let Some(local) = self.locals.get_mut(&id) else { return };
+        let Some(local) = self.locals.get_mut(&id) else {
+            return;
+        };
         local.filters.retain(|heard| heard != filter);
         if let Ok(parsed) = topic::parse_filter(filter) {
             self.index.remove(parsed, Subscriber::Local(id));
@@ -74,7 +97,9 @@ impl Core {
 
     /// Delivers a message to a receiver, which is removed if nobody holds it any more.
     pub(super) fn hand_over(&mut self, id: u64, message: &Arc<Message>) {
-        let Some(local) = self.locals.get(&id) else { return };
+        let Some(local) = self.locals.get(&id) else {
+            return;
+        };
         let sent = local.receiver.try_reserve().map(|room| {
             Counters::count(&self.counters.sent);
             let confirming = self.confirming.as_mut().filter(|_| local.confirms);
@@ -82,14 +107,23 @@ impl Core {
                 confirming.receivers += 1;
                 self.confirmations.of(confirming.token)
             });
-            room.send(Delivered { message: Arc::clone(message), confirmation });
+            room.send(Delivered {
+                message: Arc::clone(message),
+                confirmation,
+            });
         });
         match sent {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => Counters::count(&self.counters.dropped),
             Err(TrySendError::Closed(_)) => {
-                let Some(local) = self.locals.remove(&id) else { return };
-                for filter in local.filters.iter().filter_map(|filter| topic::parse_filter(filter).ok()) {
+                let Some(local) = self.locals.remove(&id) else {
+                    return;
+                };
+                for filter in local
+                    .filters
+                    .iter()
+                    .filter_map(|filter| topic::parse_filter(filter).ok())
+                {
                     self.index.remove(filter, Subscriber::Local(id));
                 }
             }

@@ -162,7 +162,13 @@ impl Core {
     /// Carries out a command.
     pub(crate) fn handle(&mut self, command: Command) {
         match command {
-            Command::Connect { connection, connect, certificate, peer, outbox } => {
+            Command::Connect {
+                connection,
+                connect,
+                certificate,
+                peer,
+                outbox,
+            } => {
                 self.connect((connection, peer), &connect, certificate, outbox);
             }
             Command::Packets(batch) => self.batch(batch),
@@ -173,11 +179,21 @@ impl Core {
                 }
             }
             Command::Publish { message, done } => self.publish_local(message, done),
-            Command::Subscribe { filter, receiver, confirms, done } => {
+            Command::Subscribe {
+                filter,
+                receiver,
+                confirms,
+                done,
+            } => {
                 // If nobody waits for the answer any more, nothing is lost.
                 let _ = done.send(self.subscribe_local(filter, receiver, confirms));
             }
-            Command::Filter { receiver, filter, on, done } => {
+            Command::Filter {
+                receiver,
+                filter,
+                on,
+                done,
+            } => {
                 match on {
                     true => self.add_local(receiver, filter),
                     false => self.remove_local(receiver, &filter),
@@ -194,7 +210,10 @@ impl Core {
             Counters::count(&self.counters.slow);
             self.fail(
                 session,
-                Fault::new(Reason::QuotaExceeded, "the client does not keep up with its messages"),
+                Fault::new(
+                    Reason::QuotaExceeded,
+                    "the client does not keep up with its messages",
+                ),
             );
         }
     }
@@ -222,7 +241,9 @@ impl Core {
         let hard = 2 * self.limits.buffered_bytes + self.limits.retained_bytes;
         let mut lost = Vec::new();
         for id in self.dirty.drain() {
-            let Some(session) = self.sessions.get_mut(&id) else { continue };
+            let Some(session) = self.sessions.get_mut(&id) else {
+                continue;
+            };
             if let Some(connection) = &mut session.connection {
                 if connection.staged.len() + connection.outbox.waiting() > hard {
                     lost.push(id);
@@ -267,7 +288,11 @@ impl Core {
     /// Returns when [`Core::begin`] is due again if no command arrives; milliseconds since 1970.
     pub(crate) fn wake(&self) -> Option<u64> {
         let more = !self.slow.is_empty() || self.room && !self.held.is_empty();
-        if more { Some(self.now) } else { self.timers.next() }
+        if more {
+            Some(self.now)
+        } else {
+            self.timers.next()
+        }
     }
 
     /// Records that a receiver in this process may have room.
@@ -279,7 +304,10 @@ impl Core {
     pub(crate) fn shut_down(&mut self) {
         let connected: Vec<u64> = self.connections.values().copied().collect();
         for session in connected {
-            self.fail(session, Fault::new(Reason::ServerShuttingDown, "the broker stops"));
+            self.fail(
+                session,
+                Fault::new(Reason::ServerShuttingDown, "the broker stops"),
+            );
         }
     }
 
@@ -308,7 +336,11 @@ impl Core {
 
     /// Writes to a session's connection, if it has one.
     fn write(&mut self, id: u64, write: impl FnOnce(&mut session::Connection)) {
-        if let Some(connection) = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut()) {
+        if let Some(connection) = self
+            .sessions
+            .get_mut(&id)
+            .and_then(|session| session.connection.as_mut())
+        {
             write(connection);
             self.dirty.insert(id);
         }

@@ -16,7 +16,9 @@ impl Core {
     /// Handles a client's PUBLISH.
     pub(super) fn publish(&mut self, id: u64, publish: &Publish) -> Result<Flow, Fault> {
         let topic = self.resolve(id, publish)?;
-        let Some(session) = self.sessions.get(&id) else { return Ok(Flow::Done) };
+        let Some(session) = self.sessions.get(&id) else {
+            return Ok(Flow::Done);
+        };
         let who = session.who.clone();
         if publish.qos == QoS::ExactlyOnce {
             if session.incoming.contains(&publish.id) {
@@ -47,11 +49,22 @@ impl Core {
             return Ok(Flow::Wait);
         }
         if publish.qos > QoS::AtMostOnce {
-            self.confirming = Some(Confirming { token: self.new_id(), receivers: 0 });
+            self.confirming = Some(Confirming {
+                token: self.new_id(),
+                receivers: 0,
+            });
         }
         let heard = self.accept(&message, Some(id));
-        let reason = if heard { Reason::Success } else { Reason::NoMatchingSubscribers };
-        match self.confirming.take().filter(|confirming| confirming.receivers > 0) {
+        let reason = if heard {
+            Reason::Success
+        } else {
+            Reason::NoMatchingSubscribers
+        };
+        match self
+            .confirming
+            .take()
+            .filter(|confirming| confirming.receivers > 0)
+        {
             Some(confirming) => self.acknowledge_later(id, publish, &confirming, reason),
             None => self.acknowledge(id, publish, reason),
         }
@@ -66,24 +79,34 @@ impl Core {
             && self.version(id) == Version::V311
             && self.open_messages(id) >= most
             && self.sessions.get(&id).is_some_and(|session| {
-                !session.incoming.contains(&publish.id) && !session.unconfirmed.contains_key(&publish.id)
+                !session.incoming.contains(&publish.id)
+                    && !session.unconfirmed.contains_key(&publish.id)
             })
     }
 
     /// Returns the number of QoS 2 messages of a client that are not released.
     fn open_messages(&self, id: u64) -> usize {
-        self.sessions.get(&id).map_or(0, |session| session.incoming.len() + session.unconfirmed.len())
+        self.sessions.get(&id).map_or(0, |session| {
+            session.incoming.len() + session.unconfirmed.len()
+        })
     }
 
     /// Returns the topic, from its name or its alias.
     pub(super) fn resolve(&mut self, id: u64, publish: &Publish) -> Result<Arc<str>, Fault> {
-        let Some(alias) = publish.alias else { return Ok(Arc::clone(&publish.topic)) };
+        let Some(alias) = publish.alias else {
+            return Ok(Arc::clone(&publish.topic));
+        };
         let invalid = |said| Fault::new(Reason::TopicAliasInvalid, said);
         if alias > self.limits.topic_aliases {
             return Err(invalid("a topic alias higher than allowed"));
         }
-        let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
-        let Some(connection) = connection else { return Ok(Arc::clone(&publish.topic)) };
+        let connection = self
+            .sessions
+            .get_mut(&id)
+            .and_then(|session| session.connection.as_mut());
+        let Some(connection) = connection else {
+            return Ok(Arc::clone(&publish.topic));
+        };
         if publish.topic.is_empty() {
             return connection
                 .aliases_in
@@ -91,7 +114,10 @@ impl Core {
                 .cloned()
                 .ok_or(Fault::protocol("an unknown topic alias"));
         }
-        let old = connection.aliases_in.get(&alias).map_or(0, |topic| topic.len() + ENTRY_BYTES);
+        let old = connection
+            .aliases_in
+            .get(&alias)
+            .map_or(0, |topic| topic.len() + ENTRY_BYTES);
         let new = publish.topic.len() + ENTRY_BYTES;
         if new > old && !self.has_room_to_keep(id, new - old) {
             return Err(Fault::new(
@@ -99,9 +125,14 @@ impl Core {
                 "the client's quota of topic aliases and wills is used up",
             ));
         }
-        let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
+        let connection = self
+            .sessions
+            .get_mut(&id)
+            .and_then(|session| session.connection.as_mut());
         if let Some(connection) = connection {
-            connection.aliases_in.insert(alias, Arc::clone(&publish.topic));
+            connection
+                .aliases_in
+                .insert(alias, Arc::clone(&publish.topic));
             connection.alias_bytes = connection.alias_bytes - old + new;
         }
         self.recount(id);
@@ -126,7 +157,9 @@ impl Core {
 
     /// Remembers a QoS 2 message until its client releases it.
     pub(super) fn remember(&mut self, id: u64, packet: u16) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         session.incoming.insert(packet);
         if session.durable {
             let key = (Arc::clone(&session.who.client), packet);
@@ -138,7 +171,9 @@ impl Core {
     /// Retains and routes a message; returns false if nobody subscribes to it.
     pub(super) fn accept(&mut self, message: &Arc<Message>, from: Option<u64>) -> bool {
         let session = from.and_then(|id| self.sessions.get(&id));
-        let holder = session.filter(|_| message.retain).and_then(|session| session.holder.clone());
+        let holder = session
+            .filter(|_| message.retain)
+            .and_then(|session| session.holder.clone());
         self.accept_of(message, from, holder)
     }
 
@@ -169,7 +204,9 @@ impl Core {
             self.timers.sweep(self.now);
         }
         if self.durable {
-            self.changes.retained.insert(Arc::clone(&message.topic), Some(Arc::clone(message)));
+            self.changes
+                .retained
+                .insert(Arc::clone(&message.topic), Some(Arc::clone(message)));
             self.changes.urgent |= message.qos > QoS::AtMostOnce;
         }
     }
@@ -187,7 +224,9 @@ impl Core {
         self.index.find(&message.topic, &mut found);
         let heard = !found.each.is_empty() || !found.groups.is_empty();
         let publisher = from.map(Subscriber::Session);
-        found.each.retain(|entry| !(entry.no_local && publisher == Some(entry.who)));
+        found
+            .each
+            .retain(|entry| !(entry.no_local && publisher == Some(entry.who)));
         found.each.sort_unstable_by_key(|entry| entry.who);
         for entries in found.each.chunk_by(|a, b| a.who == b.who) {
             self.give(message, entries);
@@ -208,8 +247,15 @@ impl Core {
         match first.who {
             Subscriber::Local(id) => self.hand_over(id, message),
             Subscriber::Session(id) => {
-                let qos = entries.iter().map(|entry| entry.qos).max().unwrap_or(first.qos);
-                let ids: Vec<u32> = entries.iter().filter_map(|entry| entry.subscription_id).collect();
+                let qos = entries
+                    .iter()
+                    .map(|entry| entry.qos)
+                    .max()
+                    .unwrap_or(first.qos);
+                let ids: Vec<u32> = entries
+                    .iter()
+                    .filter_map(|entry| entry.subscription_id)
+                    .collect();
                 let delivery = Delivery {
                     message,
                     qos: qos.min(message.qos),
@@ -225,22 +271,31 @@ impl Core {
     /// Chooses the next member of a shared subscription: a connected one with room, otherwise one with room, if there is one.
     fn choose(&mut self, group: &[Entry], message: &Message) -> usize {
         self.shared_turn = self.shared_turn.wrapping_add(1);
-        let turns = (0..group.len()).map(|step| (self.shared_turn.wrapping_add(step)) % group.len());
+        let turns =
+            (0..group.len()).map(|step| (self.shared_turn.wrapping_add(step)) % group.len());
         let ready = |position: &usize| match group[*position].who {
             Subscriber::Local(_) => true,
             Subscriber::Session(id) => self.sessions.get(&id).is_some_and(|session| {
-                session.connection.as_ref().is_some_and(|connection| !connection.is_full(&self.limits))
+                session
+                    .connection
+                    .as_ref()
+                    .is_some_and(|connection| !connection.is_full(&self.limits))
                     && !session.is_full(message.weight(), &self.limits)
             }),
         };
         let room = |position: &usize| match group[*position].who {
             Subscriber::Local(_) => true,
-            Subscriber::Session(id) => {
-                self.sessions.get(&id).is_some_and(|session| !session.is_full(message.weight(), &self.limits))
-            }
+            Subscriber::Session(id) => self
+                .sessions
+                .get(&id)
+                .is_some_and(|session| !session.is_full(message.weight(), &self.limits)),
         };
-        let mut chosen =
-            turns.clone().find(ready).or_else(|| turns.clone().find(room)).into_iter().chain(turns);
+        let mut chosen = turns
+            .clone()
+            .find(ready)
+            .or_else(|| turns.clone().find(room))
+            .into_iter()
+            .chain(turns);
         chosen.next().unwrap_or(0)
     }
 }

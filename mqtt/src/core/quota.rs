@@ -21,12 +21,21 @@ impl Core {
         let is_users = |session: &Session| who.user.is_some() && session.who.user == who.user;
         let is_peers = |session: &Session| !peer.is_loopback() && session.peer == Some(peer);
         let count = |is_one: &dyn Fn(&Session) -> bool| {
-            self.sessions.values().filter(|session| is_one(session)).count()
+            self.sessions
+                .values()
+                .filter(|session| is_one(session))
+                .count()
         };
         let (victim, said) = if count(&is_users) >= most {
-            (self.least_used(is_users), "as many sessions as one user may have, all of them in use")
+            (
+                self.least_used(is_users),
+                "as many sessions as one user may have, all of them in use",
+            )
         } else if count(&is_peers) >= most {
-            (self.least_used(is_peers), "as many sessions as one address may have, all of them in use")
+            (
+                self.least_used(is_peers),
+                "as many sessions as one address may have, all of them in use",
+            )
         } else if self.sessions.len() >= self.limits.sessions {
             let crowd = self.crowd();
             let victim = self.least_used(|session| session.peer == crowd);
@@ -45,16 +54,25 @@ impl Core {
     /// Returns the address with the most sessions without a client.
     fn crowd(&self) -> Option<IpAddr> {
         let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
-        let away = self.sessions.values().filter(|session| session.connection.is_none());
+        let away = self
+            .sessions
+            .values()
+            .filter(|session| session.connection.is_none());
         away.for_each(|session| *counts.entry(session.peer).or_default() += 1);
-        counts.into_iter().max_by_key(|(_, count)| *count).and_then(|(peer, _)| peer)
+        counts
+            .into_iter()
+            .max_by_key(|(_, count)| *count)
+            .and_then(|(peer, _)| peer)
     }
 
     fn least_used(&self, is_one: impl Fn(&Session) -> bool) -> Option<u64> {
-        let away =
-            self.sessions.iter().filter(|(_, session)| session.connection.is_none() && is_one(session));
+        let away = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.connection.is_none() && is_one(session));
         let age = |session: &Session| (!session.subscriptions.is_empty(), session.left);
-        away.min_by_key(|(id, session)| (age(session), **id)).map(|(id, _)| *id)
+        away.min_by_key(|(id, session)| (age(session), **id))
+            .map(|(id, _)| *id)
     }
 
     fn evict(&mut self, id: u64) {

@@ -20,7 +20,10 @@ impl Core {
         self.now = now;
         for (client, session) in saved.sessions {
             let id = self.new_id();
-            let who = Identity { client: Arc::clone(&client), user: session.user };
+            let who = Identity {
+                client: Arc::clone(&client),
+                user: session.user,
+            };
             let expiry = session.expiry.min(self.limits.session_expiry);
             let mut session = Session::new(who, expiry);
             session.holder = Holder::of(&session.who, None);
@@ -30,8 +33,10 @@ impl Core {
             self.expire_later(id);
         }
         for (client, filter, subscription) in saved.subscriptions {
-            let (Some(id), Ok(parsed)) = (self.clients.get(&client).copied(), topic::parse_filter(&filter))
-            else {
+            let (Some(id), Ok(parsed)) = (
+                self.clients.get(&client).copied(),
+                topic::parse_filter(&filter),
+            ) else {
                 continue;
             };
             self.index_subscription(id, parsed, subscription);
@@ -66,14 +71,22 @@ impl Core {
         let Some(session) = id.and_then(|id| self.sessions.get_mut(id)) else {
             return self.changes.delete(sequence);
         };
-        let weight = if saved.released { 0 } else { saved.queued.message.weight() };
+        let weight = if saved.released {
+            0
+        } else {
+            saved.queued.message.weight()
+        };
         session.bytes += weight;
         self.queued_bytes += weight;
         if saved.id == 0 {
             session.pending.push_back(saved.queued);
         } else {
             let queued = (!saved.released).then_some(saved.queued);
-            session.restore_inflight(Inflight { id: saved.id, sequence, queued });
+            session.restore_inflight(Inflight {
+                id: saved.id,
+                sequence,
+                queued,
+            });
         }
     }
 }

@@ -149,7 +149,10 @@ impl Session {
 
     /// Returns the position of the message that was sent as `id` on this connection.
     pub(crate) fn position(&self, id: u16) -> Option<usize> {
-        self.inflight.iter().take(self.on_wire).position(|inflight| inflight.id == id)
+        self.inflight
+            .iter()
+            .take(self.on_wire)
+            .position(|inflight| inflight.id == id)
     }
 
     /// Removes the finished message at `position`.
@@ -177,7 +180,11 @@ impl Session {
     }
 
     /// Adds or replaces a subscription; returns the one that it replaces.
-    pub(super) fn subscribe(&mut self, filter: Arc<str>, subscription: Subscription) -> Option<Subscription> {
+    pub(super) fn subscribe(
+        &mut self,
+        filter: Arc<str>,
+        subscription: Subscription,
+    ) -> Option<Subscription> {
         let bytes = filter.len() + ENTRY_BYTES;
         let old = self.subscriptions.insert(filter, subscription);
         if old.is_none() {
@@ -239,7 +246,13 @@ impl Connection {
     /// Writes a DISCONNECT, with a reason string if the client wants it and its packet limit allows it.
     pub(crate) fn disconnect(&mut self, reason: Reason, said: &str) {
         let said = if self.problem_information { said } else { "" };
-        encode::disconnect(&mut self.staged, self.version, reason, said, self.maximum_packet);
+        encode::disconnect(
+            &mut self.staged,
+            self.version,
+            reason,
+            said,
+            self.maximum_packet,
+        );
     }
 
     /// Writes a PUBLISH, with an alias instead of a topic that was sent before.
@@ -273,6 +286,11 @@ impl Connection {
     }
 
     fn write(&mut self, outgoing: &Outgoing<'_>) -> bool {
-        encode::publish(&mut self.staged, self.version, outgoing, self.maximum_packet)
+        encode::publish(
+            &mut self.staged,
+            self.version,
+            outgoing,
+            self.maximum_packet,
+        )
     }
 }

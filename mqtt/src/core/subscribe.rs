@@ -22,7 +22,10 @@ impl Core {
             if options.no_local && text.starts_with("$share/") {
                 return Err(Fault::protocol("a shared subscription with no local"));
             }
-            let subscription = Subscription { options: *options, id: subscribe.subscription_id };
+            let subscription = Subscription {
+                options: *options,
+                id: subscribe.subscription_id,
+            };
             match self.subscribe_one(id, text, subscription) {
                 Ok(new) => {
                     codes.push(options.qos as u8);
@@ -43,7 +46,9 @@ impl Core {
                 }
             }
         }
-        self.write(id, |connection| encode::suback(&mut connection.staged, version, subscribe.id, &codes));
+        self.write(id, |connection| {
+            encode::suback(&mut connection.staged, version, subscribe.id, &codes)
+        });
         for (text, options) in wanted {
             self.send_retained(id, &text, options, subscribe.subscription_id);
         }
@@ -52,7 +57,10 @@ impl Core {
 
     /// Checks that the client accepts a packet with a code for each of this number of filters.
     fn check_answer(&self, id: u64, filters: usize) -> Result<(), Fault> {
-        let connection = self.sessions.get(&id).and_then(|session| session.connection.as_ref());
+        let connection = self
+            .sessions
+            .get(&id)
+            .and_then(|session| session.connection.as_ref());
         let most = connection.map_or(usize::MAX, |connection| connection.maximum_packet);
         if encode::acknowledgement_size(filters) > most {
             return Err(Fault::new(
@@ -64,15 +72,28 @@ impl Core {
     }
 
     /// Adds or replaces one subscription; returns true if it is new.
-    fn subscribe_one(&mut self, id: u64, text: &Arc<str>, subscription: Subscription) -> Result<bool, Fault> {
+    fn subscribe_one(
+        &mut self,
+        id: u64,
+        text: &Arc<str>,
+        subscription: Subscription,
+    ) -> Result<bool, Fault> {
         let filter = topic::parse_filter(text)?;
         let most = self.limits.subscriptions;
-        let Some(session) = self.sessions.get_mut(&id) else { return Ok(false) };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return Ok(false);
+        };
         if !self.access.may_subscribe(&session.who, filter.filter) {
-            return Err(Fault::new(Reason::NotAuthorized, "the access rules refuse it"));
+            return Err(Fault::new(
+                Reason::NotAuthorized,
+                "the access rules refuse it",
+            ));
         }
         if session.subscriptions.len() >= most && !session.subscriptions.contains_key(text) {
-            return Err(Fault::new(Reason::QuotaExceeded, "as many subscriptions as a session may have"));
+            return Err(Fault::new(
+                Reason::QuotaExceeded,
+                "as many subscriptions as a session may have",
+            ));
         }
         let is_new = !session.subscriptions.contains_key(text);
         if is_new && !self.has_room_to_keep(id, text.len() + ENTRY_BYTES) {
@@ -81,7 +102,9 @@ impl Core {
                 "the client's quota of subscriptions and wills is used up",
             ));
         }
-        let Some(session) = self.sessions.get_mut(&id) else { return Ok(false) };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return Ok(false);
+        };
         let old = session.subscribe(Arc::clone(text), subscription);
         if session.durable && old != Some(subscription) {
             let key = (Arc::clone(&session.who.client), Arc::clone(text));
@@ -94,7 +117,12 @@ impl Core {
     }
 
     /// Adds a session's subscription to the index.
-    pub(super) fn index_subscription(&mut self, id: u64, filter: Filter<'_>, subscription: Subscription) {
+    pub(super) fn index_subscription(
+        &mut self,
+        id: u64,
+        filter: Filter<'_>,
+        subscription: Subscription,
+    ) {
         let entry = Entry {
             who: Subscriber::Session(id),
             qos: subscription.options.qos,
@@ -105,11 +133,25 @@ impl Core {
         self.index.insert(filter, entry);
     }
 
-    fn send_retained(&mut self, id: u64, text: &str, options: Options, subscription_id: Option<u32>) {
-        let Ok(Filter { share: None, filter }) = topic::parse_filter(text) else { return };
+    fn send_retained(
+        &mut self,
+        id: u64,
+        text: &str,
+        options: Options,
+        subscription_id: Option<u32>,
+    ) {
+        let Ok(Filter {
+            share: None,
+            filter,
+        }) = topic::parse_filter(text)
+        else {
+            return;
+        };
         let room = self.sessions.get(&id).is_some_and(|session| {
-            let behind =
-                session.connection.as_ref().is_none_or(|connection| connection.is_full(&self.limits));
+            let behind = session
+                .connection
+                .as_ref()
+                .is_none_or(|connection| connection.is_full(&self.limits));
             !behind && !session.is_full(0, &self.limits)
         });
         for message in self.retained.matching(filter) {
@@ -132,7 +174,9 @@ impl Core {
         self.check_answer(id, unsubscribe.filters.len())?;
         let mut codes = Vec::with_capacity(unsubscribe.filters.len());
         for text in &unsubscribe.filters {
-            let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
+            let Some(session) = self.sessions.get_mut(&id) else {
+                return Ok(());
+            };
             let Ok(filter) = topic::parse_filter(text) else {
                 codes.push(Reason::TopicFilterInvalid.code());
                 continue;
@@ -151,7 +195,12 @@ impl Core {
         }
         self.recount(id);
         self.write(id, |connection| {
-            encode::unsuback(&mut connection.staged, connection.version, unsubscribe.id, &codes);
+            encode::unsuback(
+                &mut connection.staged,
+                connection.version,
+                unsubscribe.id,
+                &codes,
+            );
         });
         Ok(())
     }

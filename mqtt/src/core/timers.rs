@@ -83,7 +83,10 @@ impl Timers {
 
     /// Removes and returns the first deadline that has passed.
     pub(super) fn pop(&mut self, now: u64) -> Option<Due> {
-        let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let entry = self
+            .due
+            .first_entry()
+            .filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }
 }

@@ -69,14 +69,23 @@ proptest! {
 #[test]
 fn a_share_is_a_group_of_its_own() {
     let mut index = Index::default();
-    let filter = |share| Filter { share, filter: "a/+" };
+    let filter = |share| Filter {
+        share,
+        filter: "a/+",
+    };
     index.insert(filter(Some("g")), entry(1));
     index.insert(filter(Some("g")), entry(2));
     index.insert(filter(Some("h")), entry(1));
     index.insert(filter(None), entry(1));
     let mut found = Found::default();
     index.find("a/b", &mut found);
-    assert_eq!((found.each.len(), found.groups.iter().map(Vec::len).collect::<Vec<_>>()), (1, vec![2, 1]));
+    assert_eq!(
+        (
+            found.each.len(),
+            found.groups.iter().map(Vec::len).collect::<Vec<_>>()
+        ),
+        (1, vec![2, 1])
+    );
     index.remove(filter(Some("g")), Subscriber::Session(1));
     index.remove(filter(Some("g")), Subscriber::Session(2));
     index.remove(filter(Some("h")), Subscriber::Session(1));

@@ -41,8 +41,14 @@ pub(super) async fn run(
 ) {
     let outbox = Arc::new(Outbox::default());
     let From { peer, slot } = from;
-    let mut incoming =
-        Incoming { context, id, slot: &slot, reader, buffer: BytesMut::new(), ask: *READ.start() };
+    let mut incoming = Incoming {
+        context,
+        id,
+        slot: &slot,
+        reader,
+        buffer: BytesMut::new(),
+        ask: *READ.start(),
+    };
     let first = tokio::select! {
         // Cancel-safe: a client that has not identified itself loses nothing.
         () = slot.evicted() => return,
@@ -58,8 +64,13 @@ pub(super) async fn run(
         Counters::count(&context.counters.refused);
         return context.warn(&format!("{peer}: {full}"));
     }
-    let command =
-        Command::Connect { connection: id, connect: first, certificate, peer, outbox: Arc::clone(&outbox) };
+    let command = Command::Connect {
+        connection: id,
+        connect: first,
+        certificate,
+        peer,
+        outbox: Arc::clone(&outbox),
+    };
     if context.commands.send(command).await.is_err() {
         return;
     }
@@ -82,7 +93,13 @@ pub(super) async fn run(
         }
     };
     let fault = ended.and_then(Result::err);
-    let sent = context.commands.send(Command::Closed { connection: id, fault }).await;
+    let sent = context
+        .commands
+        .send(Command::Closed {
+            connection: id,
+            fault,
+        })
+        .await;
     if writes && sent.is_ok() {
         // The broker may hold packets of this connection before its end, and the DISCONNECT for a fault waits behind them.
         let _ = timeout(LINGER, &mut writing).await;
@@ -122,7 +139,13 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
                     tracing::debug!(%fault, "not a CONNECT");
                     let mut refusal = BytesMut::new();
                     let version = refusing_version(&self.buffer);
-                    encode::connack_refused(&mut refusal, version, fault.reason, fault.said, usize::MAX);
+                    encode::connack_refused(
+                        &mut refusal,
+                        version,
+                        fault.reason,
+                        fault.said,
+                        usize::MAX,
+                    );
                     outbox.push(&mut refusal);
                     return None;
                 }
@@ -135,7 +158,11 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
     }
 
     /// Reads the packets after CONNECT, until the end (`Ok`) or a fault.
-    async fn packets(&mut self, version: Version, keep_alive: Option<Duration>) -> Result<(), Fault> {
+    async fn packets(
+        &mut self,
+        version: Version,
+        keep_alive: Option<Duration>,
+    ) -> Result<(), Fault> {
         let batches = Arc::new(Semaphore::new(BATCHES));
         let limit = self.context.limits.packet_bytes;
         loop {
@@ -153,8 +180,18 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
             let full = packets.len() >= PACKETS;
             if !packets.is_empty() {
                 let permit = Arc::clone(&batches).acquire_owned().await.ok();
-                let batch = Batch { connection: self.id, packets, permit };
-                if self.context.commands.send(Command::Packets(batch)).await.is_err() {
+                let batch = Batch {
+                    connection: self.id,
+                    packets,
+                    permit,
+                };
+                if self
+                    .context
+                    .commands
+                    .send(Command::Packets(batch))
+                    .await
+                    .is_err()
+                {
                     return Ok(());
                 }
             }
@@ -165,12 +202,14 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
                 continue;
             }
             let read = match keep_alive {
-                Some(limit) => timeout_unless_stalled(limit, self.read()).await.map_err(|_| {
-                    Fault::new(
-                        Reason::KeepAliveTimeout,
-                        "nothing was heard for one and a half times the keep-alive",
-                    )
-                })?,
+                Some(limit) => timeout_unless_stalled(limit, self.read())
+                    .await
+                    .map_err(|_| {
+                        Fault::new(
+                            Reason::KeepAliveTimeout,
+                            "nothing was heard for one and a half times the keep-alive",
+                        )
+                    })?,
                 None => self.read().await,
             };
             if !matches!(read, Ok(count) if count > 0) {
@@ -214,7 +253,11 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
 fn refusing_version(start: &[u8]) -> Version {
     let name = b"\0\x04MQTT";
     let level = (2..=5).find_map(|header| start.get(header..)?.strip_prefix(name)?.first());
-    if level.is_some_and(|level| *level >= 5) { Version::V5 } else { Version::V311 }
+    if level.is_some_and(|level| *level >= 5) {
+        Version::V5
+    } else {
+        Version::V311
+    }
 }
 
 /// Writes the bytes of the outbox until it is closed or the socket fails.
@@ -231,7 +274,11 @@ async fn write(
             () = lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
         }
         if outbox.written(bytes.len())
-            && context.commands.send(Command::Drained { connection: id }).await.is_err()
+            && context
+                .commands
+                .send(Command::Drained { connection: id })
+                .await
+                .is_err()
         {
             break;
         }

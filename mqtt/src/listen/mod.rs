@@ -48,7 +48,11 @@ pub(crate) struct ConnectionContext {
 
 impl ConnectionContext {
     /// Creates the context of connections to the broker that receives `commands`.
-    pub(crate) fn new(limits: Limits, counters: Arc<Counters>, commands: mpsc::Sender<Command>) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        counters: Arc<Counters>,
+        commands: mpsc::Sender<Command>,
+    ) -> Self {
         let connections = ConnectionLimiter::new(ConnectionLimits {
             established: limits.connections,
             reserved: 0,
@@ -95,11 +99,23 @@ impl std::fmt::Debug for Acceptor {
 impl Listening {
     /// Loads the certificates and binds the port.
     pub(crate) async fn bind(listener: &Listener) -> Result<Self, Error> {
-        let tls = listener.tls.as_ref().map(tls::acceptor).transpose()?.map(Acceptor);
-        let failed = |source| Error::Listen { address: listener.address, source };
+        let tls = listener
+            .tls
+            .as_ref()
+            .map(tls::acceptor)
+            .transpose()?
+            .map(Acceptor);
+        let failed = |source| Error::Listen {
+            address: listener.address,
+            source,
+        };
         let bound = TcpListener::bind(listener.address).await.map_err(failed)?;
         let address = bound.local_addr().map_err(failed)?;
-        Ok(Self { address, listener: bound, tls })
+        Ok(Self {
+            address,
+            listener: bound,
+            tls,
+        })
     }
 
     /// Accepts connections until `stop` is cancelled, then waits for them to end.
@@ -113,20 +129,24 @@ impl Listening {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => {
-                    match context.connections.accept(Some(peer)) {
-                        Ok(slot) => {
-                            let from = From { peer: peer.ip().to_canonical(), slot };
-                            drop(connections.spawn(
-                                serve(context.clone(), self.tls.clone(), stream, from).in_current_span(),
-                            ))
-                        }
-                        Err(full) => {
-                            Counters::count(&context.counters.refused);
-                            context.warn(&format!("{}: {full}", peer.ip()));
-                        }
+                Ok((stream, peer)) => match context.connections.accept(Some(peer)) {
+                    Ok(slot) => {
+                        let from = From {
+                            peer: peer.ip().to_canonical(),
+                            slot,
+                        };
+                        drop(
+                            connections.spawn(
+                                serve(context.clone(), self.tls.clone(), stream, from)
+                                    .in_current_span(),
+                            ),
+                        )
                     }
-                }
+                    Err(full) => {
+                        Counters::count(&context.counters.refused);
+                        context.warn(&format!("{}: {full}", peer.ip()));
+                    }
+                },
                 Err(error) => {
                     context.warn(&format!("it cannot be accepted: {error}"));
                     sleep(PAUSE).await;
@@ -148,7 +168,9 @@ struct From {
 /// Serves one connection from its first byte to its last.
 async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStream, from: From) {
     // If this fails, the connection works too, only a little slower, and a client without keep-alive that has vanished is noticed later.
-    let _ = stream.set_nodelay(true).and_then(|()| set_keepalive(&stream));
+    let _ = stream
+        .set_nodelay(true)
+        .and_then(|()| set_keepalive(&stream));
     let id = context.ids.fetch_add(1, Ordering::Relaxed);
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();

@@ -16,7 +16,10 @@ use crate::{config::Tls, error::Error};
 /// Creates the acceptor for `tls`. If there are client authorities, client certificates are required.
 pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(default_provider());
-    let failed = |source| Error::Tls { path: tls.certificates.clone(), source };
+    let failed = |source| Error::Tls {
+        path: tls.certificates.clone(),
+        source,
+    };
     let verifier = match &tls.client_authorities {
         None => Arc::new(NoClientAuth) as Arc<dyn rustls::server::danger::ClientCertVerifier>,
         Some(path) => {
@@ -24,12 +27,20 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, Error> {
             for certificate in certificates(path)? {
                 roots.add(certificate).map_err(failed)?;
             }
-            let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-            builder.build().map_err(|source| Error::Authorities { path: path.clone(), source })?
+            let builder =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+            builder.build().map_err(|source| Error::Authorities {
+                path: path.clone(),
+                source,
+            })?
         }
     };
     let key = PrivateKeyDer::from_pem_file(&tls.key);
-    let key = key.map_err(|source| Error::Pem { what: "a private key", path: tls.key.clone(), source })?;
+    let key = key.map_err(|source| Error::Pem {
+        what: "a private key",
+        path: tls.key.clone(),
+        source,
+    })?;
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(failed)?
@@ -40,14 +51,27 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, Error> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let failed = |source| Error::Pem { what: "certificates", path: path.to_owned(), source };
-    CertificateDer::pem_file_iter(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+    let failed = |source| Error::Pem {
+        what: "certificates",
+        path: path.to_owned(),
+        source,
+    };
+    CertificateDer::pem_file_iter(path)
+        .map_err(failed)?
+        .collect::<Result<_, _>>()
+        .map_err(failed)
 }
 
 /// Returns the common name of the client's certificate, which the handshake has verified.
 pub(super) fn common_name(connection: &ServerConnection) -> Option<Arc<str>> {
     let first = connection.peer_certificates()?.first()?;
     let (_, certificate) = X509Certificate::from_der(first).ok()?;
-    let name = certificate.subject().iter_common_name().next()?.as_str().ok()?.into();
+    let name = certificate
+        .subject()
+        .iter_common_name()
+        .next()?
+        .as_str()
+        .ok()?
+        .into();
     Some(name)
 }

@@ -44,18 +44,29 @@ pub(super) async fn has_bad_header(path: &Path) -> bool {
         let _ = file.take(HEAD as u64).read_to_end(&mut bytes).await;
     }
     !bytes.is_empty()
-        && bytes.get(18..20).is_none_or(|versions| versions.iter().any(|it| !(1..=2).contains(it)))
+        && bytes
+            .get(18..20)
+            .is_none_or(|versions| versions.iter().any(|it| !(1..=2).contains(it)))
 }
 
 /// Returns a table that does not belong to this broker, if there is one.
 pub(super) fn foreign(names: &[String]) -> Option<&String> {
-    names.iter().find(|name| !TABLES.contains(&name.as_str()) && !name.starts_with("sqlite_"))
+    names
+        .iter()
+        .find(|name| !TABLES.contains(&name.as_str()) && !name.starts_with("sqlite_"))
 }
 
 /// Renames the file and returns its new name. Files that were set aside earlier are removed, so that they do not fill the disk.
 pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let prefix = format!("{name}.damaged-");
     let mut entries = fs::read_dir(directory).await?;
     while let Some(entry) = entries.next_entry().await? {
@@ -64,7 +75,9 @@ pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
             let _ = fs::remove_file(entry.path()).await;
         }
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let aside = directory.join(format!("{prefix}{}", now.as_micros()));
     for part in PARTS {
         let with = |path: &Path| {

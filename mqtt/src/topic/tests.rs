@@ -7,8 +7,16 @@ use super::{check_name, filter_matches, is_filter, literal_prefix, parse_filter}
 /// Section 4.7 of both specifications, example by example: filter, topic, whether it matches.
 const EXAMPLES: &[(&str, &str, bool)] = &[
     ("sport/tennis/player1/#", "sport/tennis/player1", true),
-    ("sport/tennis/player1/#", "sport/tennis/player1/ranking", true),
-    ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
+    (
+        "sport/tennis/player1/#",
+        "sport/tennis/player1/ranking",
+        true,
+    ),
+    (
+        "sport/tennis/player1/#",
+        "sport/tennis/player1/score/wimbledon",
+        true,
+    ),
     ("sport/#", "sport", true),
     ("#", "a/b/c", true),
     ("#", "/", true),
@@ -26,7 +34,11 @@ const EXAMPLES: &[(&str, &str, bool)] = &[
     ("ACCOUNTS", "Accounts", false),
     ("/finance", "finance", false),
     ("a b/ü", "a b/ü", true),
-    ("$hw/events/device/+/twin/update", "$hw/events/device/ns/dev/twin/update", false),
+    (
+        "$hw/events/device/+/twin/update",
+        "$hw/events/device/ns/dev/twin/update",
+        false,
+    ),
     ("default/#", "default", true),
     ("default/#", "default/a/b", true),
     ("default/+", "default/a", true),
@@ -39,7 +51,11 @@ const EXAMPLES: &[(&str, &str, bool)] = &[
 #[test]
 fn the_specifications_examples_hold() {
     for (filter, topic, expected) in EXAMPLES {
-        assert_eq!(filter_matches(filter, topic), *expected, "{filter} and {topic}");
+        assert_eq!(
+            filter_matches(filter, topic),
+            *expected,
+            "{filter} and {topic}"
+        );
     }
 }
 
@@ -117,7 +133,17 @@ proptest! {
 
 #[test]
 fn what_can_be_subscribed_to() {
-    for good in ["a", "a/+/b", "#", "a/#", "+", "/", "a//b", "$hw/x", "$share/g/a"] {
+    for good in [
+        "a",
+        "a/+/b",
+        "#",
+        "a/#",
+        "+",
+        "/",
+        "a//b",
+        "$hw/x",
+        "$share/g/a",
+    ] {
         assert!(is_filter(good), "{good}");
     }
     let long = "x".repeat(70_000);

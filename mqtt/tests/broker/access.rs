@@ -19,15 +19,26 @@ use crate::{
 };
 
 fn own_topics() -> Rule {
-    Rule { user: None, action: Action::All, filter: "device/%u/#".into(), allow: true }
+    Rule {
+        user: None,
+        action: Action::All,
+        filter: "device/%u/#".into(),
+        allow: true,
+    }
 }
 
 #[tokio::test]
 async fn passwords_are_checked() {
-    let access = Access::default().with_user("u", b"secret").with_anonymous(false);
+    let access = Access::default()
+        .with_user("u", b"secret")
+        .with_anonymous(false);
     let broker = Broker::start(Config { access, ..plain() }).await;
     let with = |password: &str| connect311(0xC2, 0, &[&text("a"), &text("u"), &text(password)]);
-    for (connect, code) in [(with("wrong"), 4), (connect311(2, 0, &[&text("a")]), 5), (with("secret"), 0)] {
+    for (connect, code) in [
+        (with("wrong"), 4),
+        (connect311(2, 0, &[&text("a")]), 5),
+        (with("secret"), 0),
+    ] {
         let mut client = Raw::open(broker.address).await;
         client.send(&connect).await;
         client.expect(&[0x20, 2, 0, code]).await;
@@ -60,18 +71,34 @@ async fn a_session_is_its_users() {
 
 #[tokio::test]
 async fn a_device_has_its_own_topics_only() {
-    let rule = Rule { filter: "device/%c/#".into(), ..own_topics() };
-    let broker = Broker::start(Config { access: Access::default().with_rule(rule), ..plain() }).await;
+    let rule = Rule {
+        filter: "device/%c/#".into(),
+        ..own_topics()
+    };
+    let broker = Broker::start(Config {
+        access: Access::default().with_rule(rule),
+        ..plain()
+    })
+    .await;
     let mut heard = broker.handle.subscribe("#", 8).await.unwrap();
     let mut client = Raw::connect(broker.address, &clean5("d1")).await;
-    client.send(&publish(2, "device/d2/x", 1, Some(&[]), b"no")).await;
+    client
+        .send(&publish(2, "device/d2/x", 1, Some(&[]), b"no"))
+        .await;
     client.expect(&packet(0x40, &[&[0, 1, 0x87]])).await;
-    client.send(&publish(4, "device/d2/x", 1, Some(&[]), b"no")).await;
+    client
+        .send(&publish(4, "device/d2/x", 1, Some(&[]), b"no"))
+        .await;
     client.expect(&packet(0x50, &[&[0, 1, 0x87]])).await;
     // that exchange is finished, so a message with its identifier is a new one
-    client.send(&publish(4, "device/d1/x", 1, Some(&[]), b"other")).await;
+    client
+        .send(&publish(4, "device/d1/x", 1, Some(&[]), b"other"))
+        .await;
     client.expect(&ack(0x50, 1)).await;
-    assert_eq!(within("a message", heard.recv()).await.unwrap().payload[..], *b"other");
+    assert_eq!(
+        within("a message", heard.recv()).await.unwrap().payload[..],
+        *b"other"
+    );
     client.send(&subscribe(2, Some(&[]), "device/+/x", 0)).await;
     client.expect(&[0x90, 4, 0, 2, 0, 0x87]).await;
     // MQTT 3.1.1 cannot refuse a message: it is acknowledged and dropped
@@ -79,9 +106,14 @@ async fn a_device_has_its_own_topics_only() {
     older.send(&publish(2, "device/d2/x", 1, None, b"no")).await;
     older.expect(&ack(0x40, 1)).await;
     drop(older);
-    client.send(&publish(2, "device/d1/x", 3, Some(&[]), b"yes")).await;
+    client
+        .send(&publish(2, "device/d1/x", 3, Some(&[]), b"yes"))
+        .await;
     client.expect(&ack(0x40, 3)).await;
-    assert_eq!(within("a message", heard.recv()).await.unwrap().payload[..], *b"yes");
+    assert_eq!(
+        within("a message", heard.recv()).await.unwrap().payload[..],
+        *b"yes"
+    );
     let will = connect311(6, 0, &[&text("d1"), &text("device/d2/x"), &text("gone")]);
     let mut other = Raw::open(broker.address).await;
     other.send(&will).await;
@@ -119,11 +151,15 @@ async fn dial(
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-            builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+            builder
+                .with_client_auth_cert(vec![certificate.der().clone()], key)
+                .unwrap()
         }
     };
     let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, TcpStream::connect(address).await?).await
+    TlsConnector::from(Arc::new(config))
+        .connect(name, TcpStream::connect(address).await?)
+        .await
 }
 
 #[tokio::test]
@@ -138,16 +174,37 @@ async fn a_client_certificate_is_the_user() {
         key: write(directory.path(), "server.key", &server.1.serialize_pem()),
         client_authorities: Some(write(directory.path(), "ca.crt", &authority.pem())),
     };
-    let listeners = vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: Some(tls) }];
-    let access = Access::default().with_anonymous(false).with_rule(own_topics());
-    let broker = Broker::start(Config { listeners, access, ..Config::default() }).await;
+    let listeners = vec![Listener {
+        address: "127.0.0.1:0".parse().unwrap(),
+        tls: Some(tls),
+    }];
+    let access = Access::default()
+        .with_anonymous(false)
+        .with_rule(own_topics());
+    let broker = Broker::start(Config {
+        listeners,
+        access,
+        ..Config::default()
+    })
+    .await;
     let mut heard = broker.handle.subscribe("#", 8).await.unwrap();
 
-    let mut client = dial(broker.address, &authority, Some(&device)).await.unwrap();
-    let publishes =
-        [publish(0, "device/d2/x", 0, None, b"no"), publish(0, "device/d1/x", 0, None, b"yes")].concat();
-    client.write_all(&[connect311(2, 0, &[&text("any")]), publishes].concat()).await.unwrap();
-    assert_eq!(within("a message", heard.recv()).await.unwrap().payload[..], *b"yes");
+    let mut client = dial(broker.address, &authority, Some(&device))
+        .await
+        .unwrap();
+    let publishes = [
+        publish(0, "device/d2/x", 0, None, b"no"),
+        publish(0, "device/d1/x", 0, None, b"yes"),
+    ]
+    .concat();
+    client
+        .write_all(&[connect311(2, 0, &[&text("any")]), publishes].concat())
+        .await
+        .unwrap();
+    assert_eq!(
+        within("a message", heard.recv()).await.unwrap().payload[..],
+        *b"yes"
+    );
     drop(client);
 
     let mut stranger = match dial(broker.address, &authority, None).await {
@@ -164,8 +221,20 @@ async fn a_client_certificate_is_the_user() {
 async fn files_that_are_not_pem_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = write(directory.path(), "empty.pem", "");
-    let tls = Tls { certificates: path.clone(), key: path.clone(), client_authorities: None };
-    let listeners = vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: Some(tls) }];
-    let error = mqtt::bind(Config { listeners, ..Config::default() }).await.unwrap_err();
+    let tls = Tls {
+        certificates: path.clone(),
+        key: path.clone(),
+        client_authorities: None,
+    };
+    let listeners = vec![Listener {
+        address: "127.0.0.1:0".parse().unwrap(),
+        tls: Some(tls),
+    }];
+    let error = mqtt::bind(Config {
+        listeners,
+        ..Config::default()
+    })
+    .await
+    .unwrap_err();
     assert!(error.to_string().contains("empty.pem"), "{error}");
 }

@@ -21,7 +21,15 @@ pub(crate) fn text(text: &str) -> Vec<u8> {
 /// Returns a 3.1.1 CONNECT: flags (2 is clean), keep-alive and payload.
 pub(crate) fn connect311(flags: u8, keep_alive: u16, payload: &[&[u8]]) -> Vec<u8> {
     let rest = payload.concat();
-    packet(0x10, &[b"\0\x04MQTT\x04", &[flags], &keep_alive.to_be_bytes(), &rest])
+    packet(
+        0x10,
+        &[
+            b"\0\x04MQTT\x04",
+            &[flags],
+            &keep_alive.to_be_bytes(),
+            &rest,
+        ],
+    )
 }
 
 /// Returns the CONNECT of a clean 3.1.1 session.
@@ -37,7 +45,16 @@ pub(crate) fn lasting311(client: &str) -> Vec<u8> {
 /// Returns an MQTT 5 CONNECT: flags, properties without their length, and payload.
 pub(crate) fn connect5(flags: u8, properties: &[u8], payload: &[&[u8]]) -> Vec<u8> {
     let rest = payload.concat();
-    packet(0x10, &[b"\0\x04MQTT\x05", &[flags, 0, 0], &[properties.len() as u8], properties, &rest])
+    packet(
+        0x10,
+        &[
+            b"\0\x04MQTT\x05",
+            &[flags, 0, 0],
+            &[properties.len() as u8],
+            properties,
+            &rest,
+        ],
+    )
 }
 
 /// Returns the CONNECT of an MQTT 5 clean start.
@@ -47,13 +64,34 @@ pub(crate) fn clean5(client: &str) -> Vec<u8> {
 
 /// Returns a SUBSCRIBE of one filter; `properties` is `None` for 3.1.1.
 pub(crate) fn subscribe(id: u16, properties: Option<&[u8]>, filter: &str, options: u8) -> Vec<u8> {
-    packet(0x82, &[&id.to_be_bytes(), &inside(properties), &text(filter), &[options]])
+    packet(
+        0x82,
+        &[
+            &id.to_be_bytes(),
+            &inside(properties),
+            &text(filter),
+            &[options],
+        ],
+    )
 }
 
 /// Returns a PUBLISH; `flags` are duplicate, QoS and retain, and `id` is 0 at QoS 0.
-pub(crate) fn publish(flags: u8, topic: &str, id: u16, properties: Option<&[u8]>, payload: &[u8]) -> Vec<u8> {
-    let id = if flags & 6 == 0 { Vec::new() } else { id.to_be_bytes().to_vec() };
-    packet(0x30 | flags, &[&text(topic), &id, &inside(properties), payload])
+pub(crate) fn publish(
+    flags: u8,
+    topic: &str,
+    id: u16,
+    properties: Option<&[u8]>,
+    payload: &[u8],
+) -> Vec<u8> {
+    let id = if flags & 6 == 0 {
+        Vec::new()
+    } else {
+        id.to_be_bytes().to_vec()
+    };
+    packet(
+        0x30 | flags,
+        &[&text(topic), &id, &inside(properties), payload],
+    )
 }
 
 /// Returns a PUBACK (0x40), PUBREC (0x50), PUBREL (0x62) or PUBCOMP (0x70) in its short form.
@@ -62,5 +100,7 @@ pub(crate) fn ack(first: u8, id: u16) -> Vec<u8> {
 }
 
 fn inside(properties: Option<&[u8]>) -> Vec<u8> {
-    properties.map(|bytes| [&[bytes.len() as u8], bytes].concat()).unwrap_or_default()
+    properties
+        .map(|bytes| [&[bytes.len() as u8], bytes].concat())
+        .unwrap_or_default()
 }

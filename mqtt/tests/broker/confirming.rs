@@ -10,9 +10,17 @@ use crate::{
 
 /// Returns the next message's payload and confirmation.
 async fn next(messages: &mut Subscription) -> (Vec<u8>, Confirmation) {
-    let delivered = within("a message", messages.next_delivered()).await.unwrap();
-    let Delivered { message, confirmation } = delivered;
-    (message.payload.to_vec(), confirmation.expect("its publisher waits"))
+    let delivered = within("a message", messages.next_delivered())
+        .await
+        .unwrap();
+    let Delivered {
+        message,
+        confirmation,
+    } = delivered;
+    (
+        message.payload.to_vec(),
+        confirmation.expect("its publisher waits"),
+    )
 }
 
 /// A PINGREQ and its answer: what was sent before it has been processed.
@@ -43,9 +51,15 @@ async fn acknowledgements_wait_for_confirmations_and_keep_their_order() {
     client.expect(&ack(0x70, 2)).await;
     // at QoS 0 nobody waits
     client.send(&publish(0, "t/0", 0, None, b"zero")).await;
-    let delivered = within("a message", messages.next_delivered()).await.unwrap();
+    let delivered = within("a message", messages.next_delivered())
+        .await
+        .unwrap();
     assert!(delivered.confirmation.is_none());
-    broker.handle.publish("t/own", "x", QoS::AtLeastOnce, false).await.unwrap();
+    broker
+        .handle
+        .publish("t/own", "x", QoS::AtLeastOnce, false)
+        .await
+        .unwrap();
     broker.stop().await;
 }
 

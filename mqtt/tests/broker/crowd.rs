@@ -26,7 +26,11 @@ async fn a_silent_crowd_keeps_nobody_out() {
 
 #[tokio::test]
 async fn of_connections_without_connect_the_oldest_goes() {
-    let broker = Broker::start(limited(Limits { pending_connections: 2, ..Limits::default() })).await;
+    let broker = Broker::start(limited(Limits {
+        pending_connections: 2,
+        ..Limits::default()
+    }))
+    .await;
     let mut crowd = silent_tcp(broker.address, 3).await;
     closed(&mut crowd[0]).await;
     let client = Raw::connect(broker.address, &clean311("a")).await;
@@ -36,7 +40,11 @@ async fn of_connections_without_connect_the_oldest_goes() {
 
 #[tokio::test]
 async fn of_clients_the_one_that_said_nothing_for_longest_goes_and_is_told() {
-    let broker = Broker::start(limited(Limits { connections: 2, ..Limits::default() })).await;
+    let broker = Broker::start(limited(Limits {
+        connections: 2,
+        ..Limits::default()
+    }))
+    .await;
     let mut first = Raw::connect(broker.address, &clean5("a")).await;
     let mut second = Raw::connect(broker.address, &clean5("b")).await;
     first.send(&[0xC0, 0]).await;
@@ -53,7 +61,11 @@ async fn of_clients_the_one_that_said_nothing_for_longest_goes_and_is_told() {
 
 #[tokio::test]
 async fn sessions_that_nobody_comes_back_for_make_room() {
-    let broker = Broker::start(limited(Limits { sessions: 3, ..Limits::default() })).await;
+    let broker = Broker::start(limited(Limits {
+        sessions: 3,
+        ..Limits::default()
+    }))
+    .await;
     let handle = &broker.handle;
     // a session with a subscription is worth more than those without, however long its client is away
     let mut hears = Raw::connect(broker.address, &lasting311("hears")).await;

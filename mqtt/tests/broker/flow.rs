@@ -21,26 +21,44 @@ const MANY: u16 = 2000;
 
 /// Returns a configuration with a queue limit for each session, as in `EdgeCore`'s configuration.
 fn queue_of(queued_messages: usize) -> Config {
-    Config { limits: Limits { queued_messages, ..Limits::default() }, ..plain() }
+    Config {
+        limits: Limits {
+            queued_messages,
+            ..Limits::default()
+        },
+        ..plain()
+    }
 }
 
 /// Returns the identifier of a PUBLISH on the topic `t`, and the number in its payload's first two bytes.
 fn numbered(packet: &[u8]) -> (u16, u16) {
     let start = packet.len() - packet_length(packet);
     let id = u16::from_be_bytes([packet[start + 3], packet[start + 4]]);
-    (id, u16::from_be_bytes([packet[start + 5], packet[start + 6]]))
+    (
+        id,
+        u16::from_be_bytes([packet[start + 5], packet[start + 6]]),
+    )
 }
 
 /// Returns the number of bytes after the fixed header.
 fn packet_length(packet: &[u8]) -> usize {
-    packet.len() - 1 - packet[1..].iter().take_while(|byte| **byte & 0x80 != 0).count() - 1
+    packet.len()
+        - 1
+        - packet[1..]
+            .iter()
+            .take_while(|byte| **byte & 0x80 != 0)
+            .count()
+        - 1
 }
 
 /// Reads until all publications have come back and are acknowledged on both sides, each in order.
 async fn hears_all(client: &mut Raw, count: u16) {
     let (mut heard, mut acknowledged) = (0, 0);
     while heard < count || acknowledged < count {
-        let packet = client.packet().await.unwrap_or_else(|| panic!("cut off after {heard}, {acknowledged}"));
+        let packet = client
+            .packet()
+            .await
+            .unwrap_or_else(|| panic!("cut off after {heard}, {acknowledged}"));
         if packet[0] == 0x40 {
             acknowledged += 1;
             assert_eq!(packet, ack(0x40, acknowledged));
@@ -59,7 +77,9 @@ async fn a_client_that_hears_itself_hears_all() {
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
     client.send(&subscribe(1, None, "t", 1)).await;
     client.expect(&[0x90, 3, 0, 1, 1]).await;
-    let all: Vec<u8> = (1..=MANY).flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes())).collect();
+    let all: Vec<u8> = (1..=MANY)
+        .flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes()))
+        .collect();
     // the client's acknowledgements come behind all of them
     client.send(&all).await;
     hears_all(&mut client, MANY).await;
@@ -80,10 +100,14 @@ async fn two_that_publish_to_each_other_hear_all() {
         clients.push(client);
     }
     for (client, other) in clients.iter_mut().zip(["b", "a"]) {
-        let all: Vec<u8> = (1..=MANY).flat_map(|id| publish(2, other, id, None, &id.to_be_bytes())).collect();
+        let all: Vec<u8> = (1..=MANY)
+            .flat_map(|id| publish(2, other, id, None, &id.to_be_bytes()))
+            .collect();
         client.send(&all).await;
     }
-    let [one, two] = &mut clients[..] else { unreachable!() };
+    let [one, two] = &mut clients[..] else {
+        unreachable!()
+    };
     tokio::join!(hears_all(one, MANY), hears_all(two, MANY));
     assert_eq!(broker.handle.counts().slow, 0);
     drop(clients);
@@ -104,7 +128,12 @@ async fn a_client_that_hears_itself_hears_large_messages() {
     let publishing = tokio::spawn(async move {
         for id in 1..=MANY {
             let payload = [&id.to_be_bytes()[..], &[0; SIZE - 2]].concat();
-            publisher.lock().await.write_all(&publish(2, "t", id, None, &payload)).await.unwrap();
+            publisher
+                .lock()
+                .await
+                .write_all(&publish(2, "t", id, None, &payload))
+                .await
+                .unwrap();
         }
     });
     let (mut heard, mut acknowledged) = (0, 0);
@@ -129,7 +158,8 @@ async fn rumqttc_hears_itself() {
     // together they exceed the read-ahead limit many times: a client that limits its messages under way is only delayed
     for qos in [rumqttc::QoS::AtLeastOnce, rumqttc::QoS::ExactlyOnce] {
         let broker = Broker::start(queue_of(50)).await;
-        let mut options = MqttOptions::new("a", broker.address.ip().to_string(), broker.address.port());
+        let mut options =
+            MqttOptions::new("a", broker.address.ip().to_string(), broker.address.port());
         options.set_inflight(200);
         options.set_max_packet_size(1 << 20, 1 << 20);
         let (client, mut events) = AsyncClient::new(options, 64);
@@ -165,18 +195,43 @@ async fn mosquittos_programs_lose_nothing() {
     let at = ["-h", "127.0.0.1", "-p", &port, "-q", "1", "-t", "t"];
     // `mosquitto_sub` does not flush its log by itself
     let mut hears = Command::new("stdbuf");
-    hears.args(["-oL", "mosquitto_sub", "-d", "-F", "message %p", "-C", &MANY.to_string()]).args(at);
-    let mut hears =
-        hears.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("mosquitto_sub: make needs");
+    hears
+        .args([
+            "-oL",
+            "mosquitto_sub",
+            "-d",
+            "-F",
+            "message %p",
+            "-C",
+            &MANY.to_string(),
+        ])
+        .args(at);
+    let mut hears = hears
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("mosquitto_sub: make needs");
     let mut lines = BufReader::new(hears.stdout.take().unwrap()).lines();
     let mut next = async || within("mosquitto_sub", lines.next_line()).await.unwrap();
-    while !next().await.expect("a subscription").starts_with("Subscribed") {}
+    while !next()
+        .await
+        .expect("a subscription")
+        .starts_with("Subscribed")
+    {}
     let mut says = Command::new("mosquitto_pub");
-    let mut says = says.arg("-l").args(at).stdin(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut says = says
+        .arg("-l")
+        .args(at)
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
     let all: String = (1..=MANY).map(|number| format!("{number}\n")).collect();
     let mut input = says.stdin.take().unwrap();
     let saying = tokio::spawn(async move { input.write_all(all.as_bytes()).await });
-    let mut expected: VecDeque<String> = (1..=MANY).map(|number| format!("message {number}")).collect();
+    let mut expected: VecDeque<String> = (1..=MANY)
+        .map(|number| format!("message {number}"))
+        .collect();
     while let Some(first) = expected.front() {
         let line = next().await.expect("all messages");
         if line.starts_with("message ") {
@@ -185,18 +240,29 @@ async fn mosquittos_programs_lose_nothing() {
         }
     }
     saying.await.unwrap().unwrap();
-    assert!(within("mosquitto_pub", says.wait()).await.unwrap().success());
+    assert!(
+        within("mosquitto_pub", says.wait())
+            .await
+            .unwrap()
+            .success()
+    );
     broker.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_that_hears_itself_and_acknowledges_nothing_is_cut_off_at_its_bound() {
-    let limits = Limits { queued_messages: 100, patience: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits {
+        queued_messages: 100,
+        patience: Duration::from_millis(500),
+        ..Limits::default()
+    };
     let broker = Broker::start(Config { limits, ..plain() }).await;
     let mut client = Raw::connect(broker.address, &clean5("a")).await;
     client.send(&subscribe(1, Some(&[]), "t", 1)).await;
     client.expect(&[0x90, 4, 0, 1, 0, 1]).await;
-    let all: Vec<u8> = (1..=200_u16).flat_map(|id| publish(2, "t", id, Some(&[]), b"x")).collect();
+    let all: Vec<u8> = (1..=200_u16)
+        .flat_map(|id| publish(2, "t", id, Some(&[]), b"x"))
+        .collect();
     client.send(&all).await;
     let (mut heard, mut acknowledged) = (0, 0);
     let last = loop {
@@ -227,10 +293,15 @@ async fn a_client_that_hears_itself_and_does_not_read_is_read_up_to_a_bound_and_
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
     client.send(&subscribe(1, None, "t", 1)).await;
     client.expect(&[0x90, 3, 0, 1, 1]).await;
-    let some: Vec<u8> = (1..=100_u16).flat_map(|id| publish(2, "t", id, None, &[0; 1000])).collect();
+    let some: Vec<u8> = (1..=100_u16)
+        .flat_map(|id| publish(2, "t", id, None, &[0; 1000]))
+        .collect();
     let (_reads, mut writes) = client.split();
     // after a client is cut off, its bytes are discarded for a moment
-    within("the cut", async { while writes.write_all(&some).await.is_ok() {} }).await;
+    within("the cut", async {
+        while writes.write_all(&some).await.is_ok() {}
+    })
+    .await;
     let counts = broker.handle.counts();
     // the messages in its queue, 256 KiB behind them, and three reads of the socket
     assert!(counts.received < 1000, "{counts:?}");
@@ -244,14 +315,19 @@ async fn more_open_messages_than_allowed_wait_for_their_release() {
     const OPEN: u16 = 256;
     let broker = Broker::start(plain()).await;
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
-    let all: Vec<u8> = (1..=2 * OPEN).flat_map(|id| publish(4, "t", id, None, b"x")).collect();
+    let all: Vec<u8> = (1..=2 * OPEN)
+        .flat_map(|id| publish(4, "t", id, None, b"x"))
+        .collect();
     client.send(&all).await;
     for id in 1..=OPEN {
         client.expect(&ack(0x50, id)).await;
     }
     for id in 1..=OPEN {
         client.send(&ack(0x62, id)).await;
-        let mut answers = [client.packet().await.unwrap(), client.packet().await.unwrap()];
+        let mut answers = [
+            client.packet().await.unwrap(),
+            client.packet().await.unwrap(),
+        ];
         answers.sort();
         assert_eq!(answers, [ack(0x50, OPEN + id), ack(0x70, id)]);
     }
@@ -261,10 +337,20 @@ async fn more_open_messages_than_allowed_wait_for_their_release() {
 
 #[tokio::test]
 async fn a_client_that_releases_nothing_is_cut_off() {
-    let limits = Limits { receive_maximum: 2, patience: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits {
+        receive_maximum: 2,
+        patience: Duration::from_millis(200),
+        ..Limits::default()
+    };
     let broker = Broker::start(Config { limits, ..plain() }).await;
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
-    client.send(&(1..=3).flat_map(|id| publish(4, "t", id, None, b"x")).collect::<Vec<u8>>()).await;
+    client
+        .send(
+            &(1..=3)
+                .flat_map(|id| publish(4, "t", id, None, b"x"))
+                .collect::<Vec<u8>>(),
+        )
+        .await;
     client.expect(&ack(0x50, 1)).await;
     client.expect(&ack(0x50, 2)).await;
     client.closed().await;
@@ -274,15 +360,31 @@ async fn a_client_that_releases_nothing_is_cut_off() {
 /// A small message would fit while there is no room for a larger one that was published before it.
 #[tokio::test]
 async fn a_message_of_this_process_does_not_overtake_an_earlier_one_on_its_topic() {
-    let broker =
-        Broker::start(Config { limits: Limits { queued_bytes: 1000, ..Limits::default() }, ..plain() }).await;
+    let broker = Broker::start(Config {
+        limits: Limits {
+            queued_bytes: 1000,
+            ..Limits::default()
+        },
+        ..plain()
+    })
+    .await;
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
     client.send(&subscribe(1, None, "#", 1)).await;
     client.expect(&[0x90, 3, 0, 1, 1]).await;
     let handle = &broker.handle;
     let mut under_way = Vec::new();
-    for (topic, payload) in [("t", vec![1; 590]), ("t", vec![2; 590]), ("t", vec![3; 6]), ("u", vec![4; 6])] {
-        under_way.push(handle.begin_publish(topic, payload, QoS::AtLeastOnce, true).await.unwrap());
+    for (topic, payload) in [
+        ("t", vec![1; 590]),
+        ("t", vec![2; 590]),
+        ("t", vec![3; 6]),
+        ("u", vec![4; 6]),
+    ] {
+        under_way.push(
+            handle
+                .begin_publish(topic, payload, QoS::AtLeastOnce, true)
+                .await
+                .unwrap(),
+        );
     }
     client.expect(&publish(2, "t", 1, None, &[1; 590])).await;
     client.expect(&publish(2, "u", 2, None, &[4; 6])).await;
@@ -293,7 +395,10 @@ async fn a_message_of_this_process_does_not_overtake_an_earlier_one_on_its_topic
         within("the publication", publishing.done()).await.unwrap();
     }
     let mut kept = handle.subscribe("t", 1).await.unwrap();
-    assert_eq!(within("what is kept", kept.recv()).await.unwrap().payload[..], [3; 6]);
+    assert_eq!(
+        within("what is kept", kept.recv()).await.unwrap().payload[..],
+        [3; 6]
+    );
     drop(client);
     broker.stop().await;
 }
@@ -301,17 +406,29 @@ async fn a_message_of_this_process_does_not_overtake_an_earlier_one_on_its_topic
 /// A client that makes no room delays this process as long as any other publisher, and no longer.
 #[tokio::test]
 async fn a_client_that_acknowledges_nothing_does_not_keep_this_process_from_publishing() {
-    let limits = Limits { queued_messages: 1, patience: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits {
+        queued_messages: 1,
+        patience: Duration::from_millis(200),
+        ..Limits::default()
+    };
     let broker = Broker::start(Config { limits, ..plain() }).await;
     let mut slow = Raw::connect(broker.address, &clean311("slow")).await;
     slow.send(&subscribe(1, None, "t", 1)).await;
     slow.expect(&[0x90, 3, 0, 1, 1]).await;
     let handle = &broker.handle;
-    handle.publish("t", "1", QoS::AtLeastOnce, true).await.unwrap();
-    within("room", handle.publish("t", "2", QoS::AtLeastOnce, true)).await.unwrap();
+    handle
+        .publish("t", "1", QoS::AtLeastOnce, true)
+        .await
+        .unwrap();
+    within("room", handle.publish("t", "2", QoS::AtLeastOnce, true))
+        .await
+        .unwrap();
     slow.expect(&publish(2, "t", 1, None, b"1")).await;
     slow.closed().await;
     let mut kept = handle.subscribe("t", 1).await.unwrap();
-    assert_eq!(within("what is kept", kept.recv()).await.unwrap().payload[..], *b"2");
+    assert_eq!(
+        within("what is kept", kept.recv()).await.unwrap().payload[..],
+        *b"2"
+    );
     broker.stop().await;
 }

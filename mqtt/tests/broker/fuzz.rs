@@ -24,14 +24,23 @@ async fn noise_ends_its_own_connection_and_nothing_else() {
             _ => Raw::connect(broker.address, &clean5("loud")).await,
         };
         if round % 2 == 0 {
-            loud.send_or_broken(&subscribe(1, (round % 3 == 2).then_some(&[]), "noise/#", 2)).await;
+            loud.send_or_broken(&subscribe(1, (round % 3 == 2).then_some(&[]), "noise/#", 2))
+                .await;
         }
         loud.send_or_broken(&bytes).await;
         drop(loud);
-        calm.send(&publish(0, "calm", 0, None, &round.to_be_bytes())).await;
-        assert_eq!(within("a message", messages.recv()).await.unwrap().payload[..], round.to_be_bytes());
+        calm.send(&publish(0, "calm", 0, None, &round.to_be_bytes()))
+            .await;
+        assert_eq!(
+            within("a message", messages.recv()).await.unwrap().payload[..],
+            round.to_be_bytes()
+        );
     }
-    broker.handle.publish("done", "x", QoS::AtLeastOnce, false).await.unwrap();
+    broker
+        .handle
+        .publish("done", "x", QoS::AtLeastOnce, false)
+        .await
+        .unwrap();
     drop(calm);
     broker.stop().await;
 }

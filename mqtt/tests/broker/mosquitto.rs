@@ -52,7 +52,10 @@ impl Subscriber {
     fn line(&mut self, start: &str) -> String {
         loop {
             let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "mosquitto_sub ended, waiting for {start}");
+            assert!(
+                self.lines.read_line(&mut line).unwrap() > 0,
+                "mosquitto_sub ended, waiting for {start}"
+            );
             if line.starts_with(start) {
                 return line.trim_end().to_owned();
             }
@@ -74,7 +77,10 @@ impl Drop for Subscriber {
 
 fn publish(address: SocketAddr, arguments: &[&str]) {
     let port = address.port().to_string();
-    let done = Command::new("mosquitto_pub").args(["-h", "127.0.0.1", "-p", &port]).args(arguments).status();
+    let done = Command::new("mosquitto_pub")
+        .args(["-h", "127.0.0.1", "-p", &port])
+        .args(arguments)
+        .status();
     assert!(done.unwrap().success(), "{arguments:?}");
 }
 
@@ -85,7 +91,10 @@ async fn every_quality_of_service_in_both_versions() {
         for qos in ["0", "1", "2"] {
             let topic = format!("q/{from}/{to}/{qos}");
             let mut subscriber = subscriber(broker.address, &["-V", to, "-q", qos, "-t", &topic]);
-            publish(broker.address, &["-V", from, "-q", qos, "-t", &topic, "-m", "hello"]);
+            publish(
+                broker.address,
+                &["-V", from, "-q", qos, "-t", &topic, "-m", "hello"],
+            );
             assert_eq!(subscriber.message(), format!("{topic} hello 0"));
         }
     }
@@ -95,8 +104,14 @@ async fn every_quality_of_service_in_both_versions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retained_messages_are_kept_and_deleted() {
     let broker = Broker::start(plain()).await;
-    publish(broker.address, &["-t", "r/1", "-m", "kept", "-r", "-q", "1"]);
-    publish(broker.address, &["-t", "r/2", "-m", "gone", "-r", "-q", "1"]);
+    publish(
+        broker.address,
+        &["-t", "r/1", "-m", "kept", "-r", "-q", "1"],
+    );
+    publish(
+        broker.address,
+        &["-t", "r/2", "-m", "gone", "-r", "-q", "1"],
+    );
     publish(broker.address, &["-t", "r/2", "-n", "-r", "-q", "1"]);
     for version in ["311", "5"] {
         let mut subscriber = subscriber(broker.address, &["-V", version, "-t", "r/#"]);
@@ -113,8 +128,18 @@ async fn a_killed_clients_will_is_published() {
     let mut watcher = subscriber(broker.address, &["-t", "wills/#"]);
     for version in ["311", "5"] {
         let topic = format!("wills/{version}");
-        let arguments =
-            ["-V", version, "-t", "x", "--will-topic", &topic, "--will-payload", "lost", "--will-qos", "1"];
+        let arguments = [
+            "-V",
+            version,
+            "-t",
+            "x",
+            "--will-topic",
+            &topic,
+            "--will-payload",
+            "lost",
+            "--will-qos",
+            "1",
+        ];
         drop(subscriber(broker.address, &arguments));
         assert_eq!(watcher.message(), format!("{topic} lost 0"));
     }
@@ -124,14 +149,20 @@ async fn a_killed_clients_will_is_published() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_kept_while_its_client_is_away() {
     let broker = Broker::start(plain()).await;
-    let cases: [(&str, &[&str]); 2] =
-        [("one", &["-V", "311", "-c"]), ("two", &["-V", "5", "-c", "-x", "60"])];
+    let cases: [(&str, &[&str]); 2] = [
+        ("one", &["-V", "311", "-c"]),
+        ("two", &["-V", "5", "-c", "-x", "60"]),
+    ];
     for (client, more) in cases {
         let arguments = [&["-i", client, "-q", "2", "-t", "s"], more].concat();
         drop(subscriber(broker.address, &arguments));
         let handle = broker.handle.clone();
         until("the client to be gone", || handle.counts().connections == 0).await;
-        broker.handle.publish("s", "while away", QoS::ExactlyOnce, false).await.unwrap();
+        broker
+            .handle
+            .publish("s", "while away", QoS::ExactlyOnce, false)
+            .await
+            .unwrap();
         let mut back = subscriber_again(broker.address, &arguments);
         assert_eq!(back.message(), "s while away 0");
         drop(back);
@@ -144,18 +175,29 @@ async fn a_session_is_kept_while_its_client_is_away() {
 fn a_session_and_a_retained_message_outlive_a_killed_broker() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("mqtt.db");
-    let cases: [(&str, &[&str]); 2] =
-        [("one", &["-V", "311", "-c"]), ("two", &["-V", "5", "-c", "-x", "60"])];
+    let cases: [(&str, &[&str]); 2] = [
+        ("one", &["-V", "311", "-c"]),
+        ("two", &["-V", "5", "-c", "-x", "60"]),
+    ];
     for (client, more) in cases {
         let arguments = [&["-i", client, "-q", "2", "-t", client], more].concat();
         let broker = Process::start(&database);
         drop(subscriber(broker.address, &arguments));
         publish(broker.address, &["-q", "2", "-t", client, "-m", "queued"]);
-        publish(broker.address, &["-q", "1", "-t", "kept", "-m", client, "-r"]);
+        publish(
+            broker.address,
+            &["-q", "1", "-t", "kept", "-m", client, "-r"],
+        );
         broker.kill();
         let broker = Process::start(&database);
-        assert_eq!(subscriber_again(broker.address, &arguments).message(), format!("{client} queued 0"));
-        assert_eq!(subscriber(broker.address, &["-t", "kept"]).message(), format!("kept {client} 1"));
+        assert_eq!(
+            subscriber_again(broker.address, &arguments).message(),
+            format!("{client} queued 0")
+        );
+        assert_eq!(
+            subscriber(broker.address, &["-t", "kept"]).message(),
+            format!("kept {client} 1")
+        );
         broker.kill();
     }
 }
@@ -164,7 +206,16 @@ fn a_session_and_a_retained_message_outlive_a_killed_broker() {
 fn subscriber_again(address: SocketAddr, arguments: &[&str]) -> Subscriber {
     let port = address.port().to_string();
     let mut child = Command::new("mosquitto_sub")
-        .args(["-h", "127.0.0.1", "-p", &port, "-W", "60", "-F", "message %t %p %r"])
+        .args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-W",
+            "60",
+            "-F",
+            "message %t %p %r",
+        ])
         .args(arguments)
         .stdout(Stdio::piped())
         .spawn()

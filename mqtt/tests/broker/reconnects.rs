@@ -25,7 +25,15 @@ async fn send(broker: SocketAddr, id: u16, mut state: Sender, cut: u16) -> Sende
     for _ in 0..cut {
         match state {
             Sender::Publish { again } => {
-                publisher.send(&publish(if again { 12 } else { 4 }, "t", id, None, &id.to_be_bytes())).await;
+                publisher
+                    .send(&publish(
+                        if again { 12 } else { 4 },
+                        "t",
+                        id,
+                        None,
+                        &id.to_be_bytes(),
+                    ))
+                    .await;
                 state = Sender::Publish { again: true };
                 if cut == 1 {
                     // The connection breaks before the answer is read.

@@ -65,12 +65,18 @@ async fn a_killed_broker_has_what_it_acknowledged() {
     drop(subscriber);
     let mut publisher = Raw::connect(broker.address, &lasting311("p")).await;
     for id in 1..=100_u16 {
-        publisher.send(&publish(2, "t/one", id, None, &id.to_be_bytes())).await;
+        publisher
+            .send(&publish(2, "t/one", id, None, &id.to_be_bytes()))
+            .await;
         publisher.expect(&ack(0x40, id)).await;
     }
-    publisher.send(&publish(4, "t/two", 500, None, b"once")).await;
+    publisher
+        .send(&publish(4, "t/two", 500, None, b"once"))
+        .await;
     publisher.expect(&ack(0x50, 500)).await;
-    publisher.send(&publish(3, "kept", 501, None, b"kept")).await;
+    publisher
+        .send(&publish(3, "kept", 501, None, b"kept"))
+        .await;
     publisher.expect(&ack(0x40, 501)).await;
     broker.kill();
 
@@ -78,7 +84,9 @@ async fn a_killed_broker_has_what_it_acknowledged() {
     let mut publisher = Raw::open(broker.address).await;
     publisher.send(&lasting311("p")).await;
     publisher.expect(&[0x20, 2, 1, 0]).await;
-    publisher.send(&publish(12, "t/two", 500, None, b"once")).await;
+    publisher
+        .send(&publish(12, "t/two", 500, None, b"once"))
+        .await;
     publisher.expect(&ack(0x50, 500)).await;
     publisher.send(&ack(0x62, 500)).await;
     publisher.expect(&ack(0x70, 500)).await;
@@ -86,10 +94,14 @@ async fn a_killed_broker_has_what_it_acknowledged() {
     subscriber.send(&lasting311("s")).await;
     subscriber.expect(&[0x20, 2, 1, 0]).await;
     for id in 1..=100_u16 {
-        subscriber.expect(&publish(2, "t/one", id, None, &id.to_be_bytes())).await;
+        subscriber
+            .expect(&publish(2, "t/one", id, None, &id.to_be_bytes()))
+            .await;
         subscriber.send(&ack(0x40, id)).await;
     }
-    subscriber.expect(&publish(4, "t/two", 101, None, b"once")).await;
+    subscriber
+        .expect(&publish(4, "t/two", 101, None, b"once"))
+        .await;
     subscriber.send(&ack(0x50, 101)).await;
     subscriber.expect(&ack(0x62, 101)).await;
     broker.kill();
@@ -109,14 +121,19 @@ async fn a_killed_broker_has_what_it_acknowledged() {
     subscriber.send(&ack(0x70, 101)).await;
     subscriber.send(&subscribe(7, None, "kept", 0)).await;
     subscriber.expect(&[0x90, 3, 0, 7, 0]).await;
-    subscriber.expect(&publish(1, "kept", 0, None, b"kept")).await;
+    subscriber
+        .expect(&publish(1, "kept", 0, None, b"kept"))
+        .await;
     broker.kill();
 }
 
 #[tokio::test]
 async fn a_stopped_broker_tells_its_clients_and_goes_on_where_it_was() {
     let directory = tempfile::tempdir().unwrap();
-    let config = || Config { database: Some(directory.path().join("mqtt.db")), ..plain() };
+    let config = || Config {
+        database: Some(directory.path().join("mqtt.db")),
+        ..plain()
+    };
     let broker = Broker::start(config()).await;
     let five = connect5(0, &[17, 0, 0, 0, 60], &[&text("five")]);
     let mut client = Raw::connect(broker.address, &five).await;
@@ -128,12 +145,18 @@ async fn a_stopped_broker_tells_its_clients_and_goes_on_where_it_was() {
     client.closed().await;
 
     let broker = Broker::start(config()).await;
-    broker.handle.publish("t", "x", QoS::AtLeastOnce, false).await.unwrap();
+    broker
+        .handle
+        .publish("t", "x", QoS::AtLeastOnce, false)
+        .await
+        .unwrap();
     broker.stop().await;
 
     let broker = Broker::start(config()).await;
     let mut client = Raw::connect(broker.address, &five).await;
-    client.expect(&publish(2, "t", 1, Some(&[11, 9]), b"x")).await;
+    client
+        .expect(&publish(2, "t", 1, Some(&[11, 9]), b"x"))
+        .await;
     drop(client);
     broker.stop().await;
 }
@@ -141,13 +164,20 @@ async fn a_stopped_broker_tells_its_clients_and_goes_on_where_it_was() {
 #[tokio::test]
 async fn a_session_that_ends_leaves_nothing_on_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let config = || Config { database: Some(directory.path().join("mqtt.db")), ..plain() };
+    let config = || Config {
+        database: Some(directory.path().join("mqtt.db")),
+        ..plain()
+    };
     let broker = Broker::start(config()).await;
     let mut client = Raw::connect(broker.address, &lasting311("a")).await;
     client.send(&subscribe(1, None, "t", 1)).await;
     client.expect(&[0x90, 3, 0, 1, 1]).await;
     drop(client);
-    broker.handle.publish("t", "x", QoS::AtLeastOnce, false).await.unwrap();
+    broker
+        .handle
+        .publish("t", "x", QoS::AtLeastOnce, false)
+        .await
+        .unwrap();
     drop(Raw::connect(broker.address, &clean311("a")).await);
     broker.stop().await;
     let broker = Broker::start(config()).await;

@@ -30,10 +30,15 @@ async fn version_4_sends_and_receives_every_quality_of_service() {
     let publisher = client.clone();
     let sending = tokio::spawn(async move {
         for number in 0..COUNT {
-            for (topic, qos) in
-                [("t/0", QoS::AtMostOnce), ("t/1", QoS::AtLeastOnce), ("t/2", QoS::ExactlyOnce)]
-            {
-                publisher.publish(topic, qos, false, number.to_be_bytes()).await.unwrap();
+            for (topic, qos) in [
+                ("t/0", QoS::AtMostOnce),
+                ("t/1", QoS::AtLeastOnce),
+                ("t/2", QoS::ExactlyOnce),
+            ] {
+                publisher
+                    .publish(topic, qos, false, number.to_be_bytes())
+                    .await
+                    .unwrap();
             }
         }
     });
@@ -48,7 +53,11 @@ async fn version_4_sends_and_receives_every_quality_of_service() {
     })
     .await;
     sending.await.unwrap();
-    assert!(received.iter().all(|of| *of == (0..COUNT).collect::<Vec<_>>()));
+    assert!(
+        received
+            .iter()
+            .all(|of| *of == (0..COUNT).collect::<Vec<_>>())
+    );
     drop((client, events));
     broker.stop().await;
 }
@@ -57,7 +66,10 @@ async fn version_4_sends_and_receives_every_quality_of_service() {
 async fn version_5_sends_and_receives_every_quality_of_service_with_its_properties() {
     let broker = Broker::start(plain()).await;
     let (client, mut events) = five(broker.address, "five").await;
-    client.subscribe("t/#", v5::mqttbytes::QoS::ExactlyOnce).await.unwrap();
+    client
+        .subscribe("t/#", v5::mqttbytes::QoS::ExactlyOnce)
+        .await
+        .unwrap();
     let publisher = client.clone();
     let sending = tokio::spawn(async move {
         for number in 0..COUNT {
@@ -69,25 +81,35 @@ async fn version_5_sends_and_receives_every_quality_of_service_with_its_properti
                     ..Default::default()
                 };
                 let qos = v5::mqttbytes::qos(qos).unwrap();
-                publisher.publish_with_properties("t/x", qos, false, "body", properties).await.unwrap();
+                publisher
+                    .publish_with_properties("t/x", qos, false, "body", properties)
+                    .await
+                    .unwrap();
             }
         }
     });
     let mut received = [Vec::new(), Vec::new(), Vec::new()];
     within("all messages", async {
         while received.iter().any(|of| of.len() < COUNT as usize) {
-            if let v5::Event::Incoming(v5::Incoming::Publish(message)) = events.poll().await.unwrap() {
+            if let v5::Event::Incoming(v5::Incoming::Publish(message)) =
+                events.poll().await.unwrap()
+            {
                 let said = message.properties.unwrap();
                 assert_eq!(said.response_topic.as_deref(), Some("answers"));
                 assert_eq!(said.user_properties, [("k".into(), "v".into())]);
                 let number = said.correlation_data.unwrap();
-                received[message.qos as usize].push(u32::from_be_bytes(number[..].try_into().unwrap()));
+                received[message.qos as usize]
+                    .push(u32::from_be_bytes(number[..].try_into().unwrap()));
             }
         }
     })
     .await;
     sending.await.unwrap();
-    assert!(received.iter().all(|of| *of == (0..COUNT).collect::<Vec<_>>()));
+    assert!(
+        received
+            .iter()
+            .all(|of| *of == (0..COUNT).collect::<Vec<_>>())
+    );
     drop((client, events));
     broker.stop().await;
 }

@@ -14,7 +14,11 @@ fn limited(limits: Limits) -> Config {
 
 #[tokio::test]
 async fn at_qos_0_a_client_that_does_not_read_loses_and_others_do_not() {
-    let broker = Broker::start(limited(Limits { buffered_bytes: 64 * 1024, ..Limits::default() })).await;
+    let broker = Broker::start(limited(Limits {
+        buffered_bytes: 64 * 1024,
+        ..Limits::default()
+    }))
+    .await;
     let mut slow = Raw::connect(broker.address, &clean311("slow")).await;
     slow.send(&subscribe(1, None, "t", 0)).await;
     slow.expect(&[0x90, 3, 0, 1, 0]).await;
@@ -23,14 +27,25 @@ async fn at_qos_0_a_client_that_does_not_read_loses_and_others_do_not() {
     let mut sent = 0;
     within("a drop", async {
         while broker.handle.counts().dropped == 0 {
-            broker.handle.publish("t", vec![0; 60_000], QoS::AtMostOnce, false).await.unwrap();
+            broker
+                .handle
+                .publish("t", vec![0; 60_000], QoS::AtMostOnce, false)
+                .await
+                .unwrap();
             assert_eq!(quick.recv().await.unwrap().payload.len(), 60_000);
             sent += 1;
         }
     })
     .await;
-    assert!(sent < 2000, "{sent} messages of 60 kB were buffered somewhere");
-    assert_eq!(broker.handle.counts().connections, 1, "it may come back to its senses");
+    assert!(
+        sent < 2000,
+        "{sent} messages of 60 kB were buffered somewhere"
+    );
+    assert_eq!(
+        broker.handle.counts().connections,
+        1,
+        "it may come back to its senses"
+    );
     drop(slow);
     broker.stop().await;
 }
@@ -38,8 +53,17 @@ async fn at_qos_0_a_client_that_does_not_read_loses_and_others_do_not() {
 #[tokio::test]
 async fn above_qos_0_a_client_that_acknowledges_nothing_is_cut_off() {
     let patience = std::time::Duration::from_millis(500);
-    let broker = Broker::start(limited(Limits { queued_messages: 10, patience, ..Limits::default() })).await;
-    let mut slow = Raw::connect(broker.address, &connect5(2, &[17, 0, 0, 0, 60], &[&text("slow")])).await;
+    let broker = Broker::start(limited(Limits {
+        queued_messages: 10,
+        patience,
+        ..Limits::default()
+    }))
+    .await;
+    let mut slow = Raw::connect(
+        broker.address,
+        &connect5(2, &[17, 0, 0, 0, 60], &[&text("slow")]),
+    )
+    .await;
     slow.send(&subscribe(1, Some(&[]), "t", 1)).await;
     slow.expect(&[0x90, 4, 0, 1, 0, 1]).await;
     let mut publisher = Raw::connect(broker.address, &clean311("p")).await;
@@ -72,18 +96,26 @@ async fn a_publisher_waits_for_a_share_whose_members_are_behind() {
 }
 
 async fn waits_for(filter: &str) {
-    let broker =
-        Broker::start(limited(Limits { queued_messages: 10, inflight: 4, ..Limits::default() })).await;
+    let broker = Broker::start(limited(Limits {
+        queued_messages: 10,
+        inflight: 4,
+        ..Limits::default()
+    }))
+    .await;
     let mut subscriber = Raw::connect(broker.address, &clean311("s")).await;
     subscriber.send(&subscribe(1, None, filter, 1)).await;
     subscriber.expect(&[0x90, 3, 0, 1, 1]).await;
     let mut publisher = Raw::connect(broker.address, &clean311("p")).await;
-    let all: Vec<u8> = (1..=1000_u16).flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes())).collect();
+    let all: Vec<u8> = (1..=1000_u16)
+        .flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes()))
+        .collect();
     publisher.send(&all).await;
     for expected in 1..=1000_u16 {
         let message = subscriber.packet().await.unwrap();
         assert_eq!(message[7..], expected.to_be_bytes(), "in order, none lost");
-        subscriber.send(&ack(0x40, u16::from_be_bytes([message[5], message[6]]))).await;
+        subscriber
+            .send(&ack(0x40, u16::from_be_bytes([message[5], message[6]])))
+            .await;
     }
     for id in 1..=1000 {
         publisher.expect(&ack(0x40, id)).await;
@@ -95,7 +127,11 @@ async fn waits_for(filter: &str) {
 
 #[tokio::test]
 async fn a_session_without_its_client_keeps_to_its_bound() {
-    let broker = Broker::start(limited(Limits { queued_messages: 10, ..Limits::default() })).await;
+    let broker = Broker::start(limited(Limits {
+        queued_messages: 10,
+        ..Limits::default()
+    }))
+    .await;
     let mut client = Raw::connect(broker.address, &lasting311("a")).await;
     client.send(&subscribe(1, None, "t", 1)).await;
     client.expect(&[0x90, 3, 0, 1, 1]).await;
@@ -103,7 +139,10 @@ async fn a_session_without_its_client_keeps_to_its_bound() {
     let handle = &broker.handle;
     until("the client to be gone", || handle.counts().connections == 0).await;
     for _ in 0..15 {
-        handle.publish("t", "x", QoS::AtLeastOnce, false).await.unwrap();
+        handle
+            .publish("t", "x", QoS::AtLeastOnce, false)
+            .await
+            .unwrap();
     }
     assert_eq!(handle.counts().dropped, 5);
     broker.stop().await;
@@ -124,7 +163,10 @@ async fn a_client_that_says_nothing_is_given_up() {
 
 #[tokio::test]
 async fn a_connection_without_connect_is_given_up() {
-    let limits = Limits { connect_timeout: std::time::Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits {
+        connect_timeout: std::time::Duration::from_millis(50),
+        ..Limits::default()
+    };
     let broker = Broker::start(limited(limits)).await;
     let mut client = Raw::open(broker.address).await;
     client.send(&[0x10, 0x20, 0, 4, b'M']).await;
@@ -134,7 +176,11 @@ async fn a_connection_without_connect_is_given_up() {
 
 #[tokio::test]
 async fn a_client_that_asks_and_does_not_read_is_cut_off() {
-    let limits = Limits { buffered_bytes: 16 * 1024, retained_bytes: 1024, ..Limits::default() };
+    let limits = Limits {
+        buffered_bytes: 16 * 1024,
+        retained_bytes: 1024,
+        ..Limits::default()
+    };
     let broker = Broker::start(limited(limits)).await;
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
     let pings = vec![[0xC0, 0]; 32 * 1024].concat();

@@ -66,7 +66,12 @@ async fn perform(broker: &Broker, clients: &mut [Option<Raw>; 2], step: Step) {
         }
         Step::Gets(who, bytes) => clients[who].as_mut().unwrap().expect(&bytes).await,
         Step::GetsLike(who, start) => {
-            let packet = clients[who].as_mut().unwrap().packet().await.expect("a packet");
+            let packet = clients[who]
+                .as_mut()
+                .unwrap()
+                .packet()
+                .await
+                .expect("a packet");
             // The length depends on what follows.
             let same = packet[0] == start[0] && packet[2..].starts_with(&start[2..]);
             assert!(same, "\n got {packet:02x?}\nwant {start:02x?} …");

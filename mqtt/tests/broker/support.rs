@@ -24,8 +24,14 @@ pub(crate) struct Broker {
 
 /// Returns a configuration with one plain listener on a free port.
 pub(crate) fn plain() -> Config {
-    let listeners = vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: None }];
-    Config { listeners, ..Config::default() }
+    let listeners = vec![Listener {
+        address: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+    }];
+    Config {
+        listeners,
+        ..Config::default()
+    }
 }
 
 impl Broker {
@@ -33,13 +39,21 @@ impl Broker {
         let (handle, task) = mqtt::bind(config).await.unwrap();
         let stop = CancellationToken::new();
         let address = handle.addresses()[0];
-        Self { address, handle, stop: stop.clone(), task: tokio::spawn(task.run(stop)) }
+        Self {
+            address,
+            handle,
+            stop: stop.clone(),
+            task: tokio::spawn(task.run(stop)),
+        }
     }
 
     /// Stops the broker in an orderly way.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        within("the broker's end", self.task).await.unwrap().unwrap();
+        within("the broker's end", self.task)
+            .await
+            .unwrap()
+            .unwrap();
     }
 }
 
@@ -55,7 +69,10 @@ pub(crate) struct Reads(OwnedReadHalf);
 impl Raw {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let (reads, writes) = TcpStream::connect(address).await.unwrap().into_split();
-        Self { reads: Reads(reads), writes }
+        Self {
+            reads: Reads(reads),
+            writes,
+        }
     }
 
     /// Connects with `connect` and reads the CONNACK.
@@ -78,7 +95,8 @@ impl Raw {
 
     /// Sends bytes, and ignores the error of a broker that has already closed the connection.
     pub(crate) async fn send_or_broken(&mut self, bytes: &[u8]) {
-        let _ = tokio::time::timeout(Duration::from_millis(100), self.writes.write_all(bytes)).await;
+        let _ =
+            tokio::time::timeout(Duration::from_millis(100), self.writes.write_all(bytes)).await;
     }
 
     /// Returns the next complete packet; `None` if the connection was closed.
@@ -89,7 +107,11 @@ impl Raw {
     /// Checks that the next packet is `expected`.
     pub(crate) async fn expect(&mut self, expected: &[u8]) {
         let packet = self.packet().await;
-        assert_eq!(packet.as_deref(), Some(expected), "\n got {packet:02x?}\nwant {expected:02x?}");
+        assert_eq!(
+            packet.as_deref(),
+            Some(expected),
+            "\n got {packet:02x?}\nwant {expected:02x?}"
+        );
     }
 
     /// Checks that the connection was closed without another packet.

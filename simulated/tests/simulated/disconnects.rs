@@ -22,7 +22,11 @@ const FILLING: u64 = 6 * 1024;
 const SLACK: u64 = 1024;
 
 /// Delays, and connections that break off in the middle of a frame by themselves.
-const FAULTS: Faults = Faults { delay: 5, twice: 0, last: 20 };
+const FAULTS: Faults = Faults {
+    delay: 5,
+    twice: 0,
+    last: 20,
+};
 
 /// What must not grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +39,15 @@ struct Held {
 impl Held {
     fn now() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"))
+            .unwrap();
         let memory = line.trim().trim_end_matches(" kB").parse().unwrap();
-        Self { tasks: Handle::current().metrics().num_alive_tasks(), memory }
+        Self {
+            tasks: Handle::current().metrics().num_alive_tasks(),
+            memory,
+        }
     }
 }
 
@@ -50,25 +60,37 @@ fn nothing_is_lost_nothing_comes_twice_and_nothing_grows() {
         let (mut done, mut before, mut growth) = (0, None, FILLING);
         while done < wanted {
             done += NODES;
-            let _again = Again(format!("OUTRIGGER_SEED={seed} OUTRIGGER_DISCONNECTS={done}"));
+            let _again = Again(format!(
+                "OUTRIGGER_SEED={seed} OUTRIGGER_DISCONNECTS={done}"
+            ));
             world.disconnect(FAULTS).await;
             let is_part = done % PART == 0;
             if is_part {
                 world.heal().await;
             }
             let broken = world.watcher().broken();
-            assert!(broken.is_empty(), "{}\n{broken:#?}", world.watcher().trace(|trace| trace.to_string()));
+            assert!(
+                broken.is_empty(),
+                "{}\n{broken:#?}",
+                world.watcher().trace(|trace| trace.to_string())
+            );
             if is_part {
                 let held = Held::now();
                 let before = before.get_or_insert(held);
                 assert_eq!(held.tasks, before.tasks, "tasks after {done} disconnects");
                 let most = before.memory + growth;
-                assert!(held.memory <= most, "{held:?} after {done} disconnects, before {before:?}");
+                assert!(
+                    held.memory <= most,
+                    "{held:?} after {done} disconnects, before {before:?}"
+                );
                 if growth == FILLING && done >= WARM.min(wanted / 2) {
                     (*before, growth) = (held, SLACK);
                 }
             }
         }
-        println!("{done} disconnects: {before:?}, in the end {:?}", Held::now());
+        println!(
+            "{done} disconnects: {before:?}, in the end {:?}",
+            Held::now()
+        );
     });
 }

@@ -1,7 +1,13 @@
 //! Nothing is lost: many seeds of the simulated world, and many disconnects.
 
 // a helper fails its test by panicking, with a message that says what was expected
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
 
 mod disconnects;
 mod seeds;
@@ -9,7 +15,10 @@ mod seeds;
 /// The number in an environment variable, where there is one.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is no number: {text}")),
+    )
 }
 
 /// Says with which settings a failure is seen again, whatever fails while it lives.

@@ -13,21 +13,38 @@ use simulated::{Life, World, run};
 use crate::{Again, number};
 
 /// Worlds in the suite in which something happens all the time …
-const BUSY: (u64, Life) = (40, Life { steps: 30, time: Duration::ZERO });
+const BUSY: (u64, Life) = (
+    40,
+    Life {
+        steps: 30,
+        time: Duration::ZERO,
+    },
+);
 /// … and those of a working day.
-const DAYS: (u64, Life) = (6, Life { steps: 30, time: Duration::from_secs(8 * 3600) });
+const DAYS: (u64, Life) = (
+    6,
+    Life {
+        steps: 30,
+        time: Duration::from_secs(8 * 3600),
+    },
+);
 
 /// So many steps as asked for, or as in the suite.
 fn steps(suite: Life) -> Life {
     let steps = number("OUTRIGGER_STEPS").map(|steps| u32::try_from(steps).unwrap());
-    Life { steps: steps.unwrap_or(suite.steps), ..suite }
+    Life {
+        steps: steps.unwrap_or(suite.steps),
+        ..suite
+    }
 }
 
 /// One life; it fails with its trace, and with what shows it again.
 fn live(seed: u64, life: Life, show: bool) {
     let hours = life.time.as_secs() / 3600;
-    let _again =
-        Again(format!("OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={} OUTRIGGER_HOURS={hours}", life.steps));
+    let _again = Again(format!(
+        "OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={} OUTRIGGER_HOURS={hours}",
+        life.steps
+    ));
     let (ended, trace) = run(World::live(seed, life, show));
     if show {
         println!("{trace}");
@@ -72,7 +89,13 @@ fn no_seed_breaks_a_rule() {
 fn no_day_breaks_a_rule() {
     let (seeds, day) = (DAYS.0, steps(DAYS.1));
     let hours = number("OUTRIGGER_HOURS").map(|hours| Duration::from_secs(hours * 3600));
-    live_all((seeds, Life { time: hours.unwrap_or(day.time), ..day }));
+    live_all((
+        seeds,
+        Life {
+            time: hours.unwrap_or(day.time),
+            ..day
+        },
+    ));
 }
 
 #[test]
@@ -83,11 +106,23 @@ fn a_seed_gives_the_same_run_each_time() {
         let (second, again) = run(World::live(seed, life, true));
         if first.digest != second.digest {
             let (trace, again) = (trace.to_string(), again.to_string());
-            let differs = trace.lines().zip(again.lines()).position(|(one, other)| one != other);
+            let differs = trace
+                .lines()
+                .zip(again.lines())
+                .position(|(one, other)| one != other);
             let at = differs.unwrap_or_else(|| trace.lines().count().min(again.lines().count()));
-            let part =
-                |text: &str| text.lines().skip(at.saturating_sub(20)).take(25).collect::<Vec<_>>().join("\n");
-            panic!("seed {seed} differs from line {at} on:\n{}\n----\n{}", part(&trace), part(&again));
+            let part = |text: &str| {
+                text.lines()
+                    .skip(at.saturating_sub(20))
+                    .take(25)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            };
+            panic!(
+                "seed {seed} differs from line {at} on:\n{}\n----\n{}",
+                part(&trace),
+                part(&again)
+            );
         }
     }
 }

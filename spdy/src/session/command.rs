@@ -10,10 +10,23 @@ use crate::{Headers, Status, StreamId};
 
 /// A command to the driver.
 pub(super) enum Command {
-    Open { headers: Headers, fin: bool, opened: oneshot::Sender<io::Result<ReceivingHalf>> },
-    Reply { id: StreamId },
-    Send { id: StreamId, bytes: Bytes, fin: bool },
-    Reset { id: StreamId, status: Status },
+    Open {
+        headers: Headers,
+        fin: bool,
+        opened: oneshot::Sender<io::Result<ReceivingHalf>>,
+    },
+    Reply {
+        id: StreamId,
+    },
+    Send {
+        id: StreamId,
+        bytes: Bytes,
+        fin: bool,
+    },
+    Reset {
+        id: StreamId,
+        status: Status,
+    },
     Ping(oneshot::Sender<()>),
     Close,
 }

@@ -46,7 +46,12 @@ struct Entry {
 /// What the peer has sent and nobody has room for yet. Nothing more is read meanwhile, which holds the peer back.
 enum Blocked {
     /// Bytes of a stream whose reader is slow.
-    Bytes { id: StreamId, chunks: mpsc::Sender<Bytes>, bytes: Bytes, fin: bool },
+    Bytes {
+        id: StreamId,
+        chunks: mpsc::Sender<Bytes>,
+        bytes: Bytes,
+        fin: bool,
+    },
     /// A stream to accept, behind as many others as may wait.
     Request(Request),
 }
@@ -122,7 +127,11 @@ impl<T: AsyncRead + AsyncWrite> Driver<T> {
             unwritten: Bytes::new(),
             broken: None,
         };
-        Self { io, state, commands }
+        Self {
+            io,
+            state,
+            commands,
+        }
     }
 
     /// Runs the connection until either end closes it, or until nobody holds its session or any of its streams.
@@ -130,7 +139,11 @@ impl<T: AsyncRead + AsyncWrite> Driver<T> {
     /// # Errors
     /// The peer violates the protocol, or the connection broke.
     pub async fn run(self) -> io::Result<()> {
-        let Self { io, mut state, mut commands } = self;
+        let Self {
+            io,
+            mut state,
+            mut commands,
+        } = self;
         let (mut reader, mut writer) = split(io);
         let ended = state.work(&mut reader, &mut writer, &mut commands).await;
         for entry in state.entries.values() {
@@ -188,7 +201,10 @@ impl State {
             match step {
                 Step::Read(0) if self.entries.is_empty() => return Ok(()),
                 Step::Read(0) => {
-                    return Err(self.broken.take().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
+                    return Err(self
+                        .broken
+                        .take()
+                        .unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
                 }
                 Step::Read(_) => {}
                 Step::Written(Ok(0)) => self.broken = Some(io::ErrorKind::WriteZero.into()),
@@ -230,11 +246,18 @@ impl State {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Open { headers, fin, opened } => match self.connection.open(&headers, fin) {
+            Command::Open {
+                headers,
+                fin,
+                opened,
+            } => match self.connection.open(&headers, fin) {
                 Ok(id) => {
                     let (chunks, half) = self.entry(id, fin);
-                    let entry =
-                        Entry { chunks: Some(chunks), end: half.end.clone(), opened: Some((opened, half)) };
+                    let entry = Entry {
+                        chunks: Some(chunks),
+                        end: half.end.clone(),
+                        opened: Some((opened, half)),
+                    };
                     self.entries.insert(id, entry);
                 }
                 // the opener may have given up
@@ -260,16 +283,31 @@ impl State {
 
     fn entry(&self, id: StreamId, sends_nothing: bool) -> (mpsc::Sender<Bytes>, ReceivingHalf) {
         let (chunks, received) = mpsc::channel(CHUNKS);
-        (chunks, ReceivingHalf { id, chunks: received, end: Arc::default(), sends_nothing })
+        (
+            chunks,
+            ReceivingHalf {
+                id,
+                chunks: received,
+                end: Arc::default(),
+                sends_nothing,
+            },
+        )
     }
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Opened { id, headers, fin, unidirectional } => {
+            Event::Opened {
+                id,
+                headers,
+                fin,
+                unidirectional,
+            } => {
                 self.opened(id, headers, fin, unidirectional);
             }
             Event::Accepted { id, fin } => {
-                let Some(entry) = self.entries.get_mut(&id) else { return };
+                let Some(entry) = self.entries.get_mut(&id) else {
+                    return;
+                };
                 let waits = entry.opened.take();
                 if fin {
                     self.finish(id);
@@ -287,8 +325,10 @@ impl State {
                 if let Some(entry) = self.entries.remove(&id) {
                     entry.end.reset();
                     if let Some((opened, _)) = entry.opened {
-                        let refused =
-                            io::Error::new(io::ErrorKind::ConnectionRefused, "the peer refused the stream");
+                        let refused = io::Error::new(
+                            io::ErrorKind::ConnectionRefused,
+                            "the peer refused the stream",
+                        );
                         // the opener may have given up
                         drop(opened.send(Err(refused)));
                     }
@@ -310,8 +350,18 @@ impl State {
         };
         let (chunks, half) = self.entry(id, unidirectional);
         let end = half.end.clone();
-        let request = Request { headers, stream: Stream::new(half, commands, self.dropped.clone()) };
-        self.entries.insert(id, Entry { chunks: Some(chunks), end, opened: None });
+        let request = Request {
+            headers,
+            stream: Stream::new(half, commands, self.dropped.clone()),
+        };
+        self.entries.insert(
+            id,
+            Entry {
+                chunks: Some(chunks),
+                end,
+                opened: None,
+            },
+        );
         if fin {
             self.finish(id);
         }
@@ -345,11 +395,18 @@ impl State {
     }
 
     fn deliver(&mut self, id: StreamId, bytes: Bytes, fin: bool) {
-        let Some(chunks) = self.entries.get(&id).and_then(|entry| entry.chunks.clone()) else { return };
+        let Some(chunks) = self.entries.get(&id).and_then(|entry| entry.chunks.clone()) else {
+            return;
+        };
         if !bytes.is_empty()
             && let Err(TrySendError::Full(bytes)) = chunks.try_send(bytes)
         {
-            self.blocked = Some(Blocked::Bytes { id, chunks, bytes, fin });
+            self.blocked = Some(Blocked::Bytes {
+                id,
+                chunks,
+                bytes,
+                fin,
+            });
             return;
         }
         if fin {
@@ -368,7 +425,9 @@ impl State {
                     self.finish(id);
                 }
             }
-            (Some(Blocked::Request(request)), Room::Request(Some(permit))) => drop(permit.send(request)),
+            (Some(Blocked::Request(request)), Room::Request(Some(permit))) => {
+                drop(permit.send(request))
+            }
             (Some(Blocked::Request(request)), Room::Request(None)) => self.refuse(request),
             // room is only ever made in the queue that is full
             (blocked, _) => self.blocked = blocked,
@@ -415,7 +474,9 @@ async fn write<T: AsyncWrite>(writer: &mut WriteHalf<T>, output: &Bytes) -> Step
 async fn reserve(full: &Option<Full>) -> Room {
     match full {
         Some(Full::Bytes(chunks)) => Room::Bytes(chunks.clone().reserve_owned().await.ok()),
-        Some(Full::Requests(requests)) => Room::Request(requests.clone().reserve_owned().await.ok()),
+        Some(Full::Requests(requests)) => {
+            Room::Request(requests.clone().reserve_owned().await.ok())
+        }
         None => std::future::pending().await,
     }
 }

@@ -54,7 +54,9 @@ impl End {
 
     fn first(&self, end: u8) {
         // the first end is kept
-        let _ = self.0.compare_exchange(OPEN, end, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self
+            .0
+            .compare_exchange(OPEN, end, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Reports whether the half has ended in this way.

@@ -32,7 +32,11 @@ impl Request {
     /// # Errors
     /// The connection has ended.
     pub async fn accept(self) -> io::Result<Stream> {
-        self.stream.command(Command::Reply { id: self.stream.id() }).await?;
+        self.stream
+            .command(Command::Reply {
+                id: self.stream.id(),
+            })
+            .await?;
         Ok(self.stream)
     }
 

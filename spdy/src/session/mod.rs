@@ -53,8 +53,17 @@ pub fn new<T: AsyncRead + AsyncWrite>(io: T, role: Role) -> (Session, Incoming, 
     let (commands, received) = mpsc::channel(COMMANDS);
     let (requests, waiting) = mpsc::channel(WAITING);
     let dropped = Arc::new(Dropped::default());
-    let session = Session { commands: commands.clone(), dropped: dropped.clone() };
-    let driver = Driver::new(io, Connection::new(role), received, (requests, commands.downgrade()), dropped);
+    let session = Session {
+        commands: commands.clone(),
+        dropped: dropped.clone(),
+    };
+    let driver = Driver::new(
+        io,
+        Connection::new(role),
+        received,
+        (requests, commands.downgrade()),
+        dropped,
+    );
     (session, Incoming(waiting), driver)
 }
 
@@ -65,13 +74,24 @@ impl Session {
     /// The peer refuses it or does not answer, there are too many streams, or the connection has ended.
     pub async fn open(&self, headers: Headers, fin: bool) -> io::Result<Stream> {
         let (opened, answer) = oneshot::channel();
-        let command = Command::Open { headers: headers.clone(), fin, opened };
+        let command = Command::Open {
+            headers: headers.clone(),
+            fin,
+            opened,
+        };
         self.commands.send(command).await.map_err(|_| ended())?;
         let half = timeout(REPLY_TIMEOUT, answer).await.map_err(|_| {
-            io::Error::new(io::ErrorKind::TimedOut, "the peer does not answer to a new stream")
+            io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the peer does not answer to a new stream",
+            )
         })?;
         let half = half.map_err(|_| ended())??;
-        Ok(Stream::new(half, self.commands.clone(), self.dropped.clone()))
+        Ok(Stream::new(
+            half,
+            self.commands.clone(),
+            self.dropped.clone(),
+        ))
     }
 
     /// Sends a ping and waits for the answer.
@@ -80,7 +100,10 @@ impl Session {
     /// The connection has ended.
     pub async fn ping(&self) -> io::Result<()> {
         let (pong, answer) = oneshot::channel();
-        self.commands.send(Command::Ping(pong)).await.map_err(|_| ended())?;
+        self.commands
+            .send(Command::Ping(pong))
+            .await
+            .map_err(|_| ended())?;
         answer.await.map_err(|_| ended())
     }
 

@@ -37,12 +37,18 @@ pub struct Stream {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Stream")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
 impl Stream {
-    pub(super) fn new(half: ReceivingHalf, commands: mpsc::Sender<Command>, dropped: Arc<Dropped>) -> Self {
+    pub(super) fn new(
+        half: ReceivingHalf,
+        commands: mpsc::Sender<Command>,
+        dropped: Arc<Dropped>,
+    ) -> Self {
         Self {
             id: half.id,
             chunks: half.chunks,
@@ -62,7 +68,12 @@ impl Stream {
     /// Ends both halves.
     pub async fn reset(self, status: Status) {
         // if the connection has ended, the stream has too
-        let _ = self.command(Command::Reset { id: self.id, status }).await;
+        let _ = self
+            .command(Command::Reset {
+                id: self.id,
+                status,
+            })
+            .await;
     }
 
     pub(super) async fn command(&self, command: Command) -> io::Result<()> {
@@ -72,10 +83,17 @@ impl Stream {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], fin: bool) -> Poll<io::Result<()>> {
         if self.finished || self.end.is(RESET) || self.end.is(LOST) {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the stream has ended")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::BrokenPipe,
+                "the stream has ended",
+            )));
         }
         ready!(self.commands.poll_reserve(cx)).map_err(|_| ended())?;
-        let command = Command::Send { id: self.id, bytes: Bytes::copy_from_slice(bytes), fin };
+        let command = Command::Send {
+            id: self.id,
+            bytes: Bytes::copy_from_slice(bytes),
+            fin,
+        };
         self.finished = fin;
         Poll::Ready(self.commands.send_item(command).map_err(|_| ended()))
     }
@@ -113,7 +131,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let now = &bytes[..bytes.len().min(CHUNK)];
         if now.is_empty() {
             return Poll::Ready(Ok(0));

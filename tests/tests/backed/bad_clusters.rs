@@ -12,7 +12,10 @@ use tests::{Cluster, Setup};
 use crate::chain;
 
 async fn refused(cluster: ClusterOptions) -> String {
-    let options = Options { cluster: Some(cluster), ..Options::default().any_ports() };
+    let options = Options {
+        cluster: Some(cluster),
+        ..Options::default().any_ports()
+    };
     let refused: StartError = Cloud::start(options).await.expect_err("it does not start");
     chain(&refused)
 }
@@ -44,32 +47,56 @@ async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
     let mut stranger = cluster.options("r").await;
     stranger.config.auth_info.token = Some("a.b.c".to_owned().into());
     let told = refused(stranger).await;
-    assert!(told.contains("401") || told.contains("Unauthorized"), "{told}");
+    assert!(
+        told.contains("401") || told.contains("Unauthorized"),
+        "{told}"
+    );
     let mut unverified = cluster.options("r").await;
     unverified.config.accept_invalid_certs = true;
-    assert!(refused(unverified).await.contains("insecure-skip-tls-verify"));
+    assert!(
+        refused(unverified)
+            .await
+            .contains("insecure-skip-tls-verify")
+    );
     cluster.link().cut();
     let told = refused(cluster.options("r").await).await;
-    assert!(told.contains("does not answer") && told.contains("--kube-context"), "{told}");
+    assert!(
+        told.contains("does not answer") && told.contains("--kube-context"),
+        "{told}"
+    );
     let port = e2e::Ports::free().unwrap().api;
     let mut nobody = cluster.options("r").await;
     nobody.config.cluster_url = format!("https://127.0.0.1:{port}").parse().unwrap();
     let told = refused(nobody).await;
-    assert!(told.contains(&port.to_string()) && told.contains("does not answer"), "{told}");
+    assert!(
+        told.contains(&port.to_string()) && told.contains("does not answer"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
 async fn two_installations_do_not_serve_one_cluster() {
     let cluster = cluster().await;
-    let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
+    let options = Options {
+        cluster: Some(cluster.options("one").await),
+        ..Options::default().any_ports()
+    };
     let first = Cloud::start(options).await.unwrap();
     tests::eventually("the first leads", async || {
         let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
-        if leases.get_opt("cloudsim").await.unwrap().is_some() { Ok(()) } else { Err(()) }
+        if leases.get_opt("cloudsim").await.unwrap().is_some() {
+            Ok(())
+        } else {
+            Err(())
+        }
     })
     .await;
-    let other =
-        || async { ClusterOptions { installation: "other".to_owned(), ..cluster.options("two").await } };
+    let other = || async {
+        ClusterOptions {
+            installation: "other".to_owned(),
+            ..cluster.options("two").await
+        }
+    };
     let told = refused(other().await).await;
     assert!(
         told.contains("installation \"cloudsim\"")
@@ -79,7 +106,10 @@ async fn two_installations_do_not_serve_one_cluster() {
     );
     first.stop().await.unwrap();
     // given up at its end: the other one need not wait
-    let options = Options { cluster: Some(other().await), ..Options::default().any_ports() };
+    let options = Options {
+        cluster: Some(other().await),
+        ..Options::default().any_ports()
+    };
     Cloud::start(options).await.unwrap().stop().await.unwrap();
 }
 
@@ -92,7 +122,11 @@ async fn of_two_installations_that_start_together_one_serves() {
             installation: installation.to_owned(),
             ..cluster.options(&format!("{installation}-1")).await
         };
-        Cloud::start(Options { cluster: Some(named), ..Options::default().any_ports() }).await
+        Cloud::start(Options {
+            cluster: Some(named),
+            ..Options::default().any_ports()
+        })
+        .await
     };
     // at first there is no Lease, and then one that nobody holds
     for round in 0..2 {
@@ -102,10 +136,18 @@ async fn of_two_installations_that_start_together_one_serves() {
             (Err(one), Err(other)) => panic!("none serves: {} and {}", chain(&one), chain(&other)),
         };
         let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
-        let holder =
-            leases.get("cloudsim").await.unwrap().spec.and_then(|spec| spec.holder_identity).unwrap();
+        let holder = leases
+            .get("cloudsim")
+            .await
+            .unwrap()
+            .spec
+            .and_then(|spec| spec.holder_identity)
+            .unwrap();
         let told = chain(&refused);
-        assert!(told.contains(&format!("its replica {holder} holds Lease")), "{told}");
+        assert!(
+            told.contains(&format!("its replica {holder} holds Lease")),
+            "{told}"
+        );
         serving.stop().await.unwrap();
     }
 }
@@ -117,9 +159,19 @@ async fn definitions_of_another_version_are_named_with_what_to_apply() {
     let name = "devices.devices.kubeedge.io";
     let mut found = definitions.get(name).await.unwrap();
     // as of a KubeEdge before v1beta1
-    found.spec.versions.iter_mut().for_each(|version| version.served = version.name == "v1alpha2");
-    definitions.replace(name, &PostParams::default(), &found).await.unwrap();
-    let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
+    found
+        .spec
+        .versions
+        .iter_mut()
+        .for_each(|version| version.served = version.name == "v1alpha2");
+    definitions
+        .replace(name, &PostParams::default(), &found)
+        .await
+        .unwrap();
+    let options = ClusterOptions {
+        install_crds: false,
+        ..cluster.options("one").await
+    };
     let told = refused(options).await;
     for part in [
         name,
@@ -131,9 +183,15 @@ async fn definitions_of_another_version_are_named_with_what_to_apply() {
         assert!(told.contains(part), "{part}: {told}");
     }
     definitions.delete(name, &Default::default()).await.unwrap();
-    let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
+    let options = ClusterOptions {
+        install_crds: false,
+        ..cluster.options("one").await
+    };
     let told = refused(options).await;
-    assert!(told.contains("lacks CustomResourceDefinitions") && told.contains(name), "{told}");
+    assert!(
+        told.contains("lacks CustomResourceDefinitions") && told.contains(name),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -143,12 +201,30 @@ async fn an_installation_that_has_died_is_followed() {
     let left = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "cloudsim", "annotations": {"cloudsim/installation": "gone"}},
         "spec": {"holderIdentity": "gone-1", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}});
-    leases.create(&PostParams::default(), &serde_json::from_value(left).unwrap()).await.unwrap();
-    let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
+    leases
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(left).unwrap(),
+        )
+        .await
+        .unwrap();
+    let options = Options {
+        cluster: Some(cluster.options("one").await),
+        ..Options::default().any_ports()
+    };
     let cloud = Cloud::start(options).await.unwrap();
     tests::eventually("this one leads", async || {
-        let holder = leases.get("cloudsim").await.unwrap().spec.and_then(|spec| spec.holder_identity);
-        if holder.as_deref() == Some("one") { Ok(()) } else { Err(holder) }
+        let holder = leases
+            .get("cloudsim")
+            .await
+            .unwrap()
+            .spec
+            .and_then(|spec| spec.holder_identity);
+        if holder.as_deref() == Some("one") {
+            Ok(())
+        } else {
+            Err(holder)
+        }
     })
     .await;
     cloud.stop().await.unwrap();

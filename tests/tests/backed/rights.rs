@@ -37,7 +37,13 @@ const DEVICES: &str = "devices.kubeedge.io/v1beta1";
 
 /// A client of the node's MetaServer.
 async fn metaserver(world: &World) -> Client {
-    let url = format!("http://{}", world.nodes[0].meta_server().await.expect("MetaServer listens"));
+    let url = format!(
+        "http://{}",
+        world.nodes[0]
+            .meta_server()
+            .await
+            .expect("MetaServer listens")
+    );
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
     Client::try_from(config).unwrap()
@@ -79,26 +85,38 @@ async fn pods(world: &World) {
     world.apply(&account).await;
     world.apply(&role(&["list"])).await;
     world
-        .apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        .apply(
+            &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": {"name": "robot", "namespace": "default"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "robot"},
-            "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]}))
+            "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]}),
+        )
         .await;
-    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    world
+        .apply(&config_map("settings", json!({"mode": "fast"})))
+        .await;
     world.apply(&secret("password", json!({"p": "x"}))).await;
     world.run(&user()).await;
     let manifests = world.nodes[0].directory().join("manifests");
     let mut mirrored = pod("static", None);
     mirrored["metadata"]["namespace"].take();
     fs::write(manifests.join("static.yaml"), mirrored.to_string()).unwrap();
-    world.pod("static-edge-1").until("mirrored", tests::runs).await;
+    world
+        .pod("static-edge-1")
+        .until("mirrored", tests::runs)
+        .await;
     let access = world.object(POLICY, "ServiceAccountAccess", "robot");
     let of = |access: &Value| access["status"]["nodeList"] == json!(["edge-1"]);
     let first = access.until("the node's", of).await;
     world.apply(&role(&["list", "watch"])).await;
-    access.until("changed", |access| access["spec"] != first["spec"]).await;
+    access
+        .until("changed", |access| access["spec"] != first["spec"])
+        .await;
     through_metaserver(world).await;
-    world.object("rbac.authorization.k8s.io/v1", "Role", "robot").delete(None).await;
+    world
+        .object("rbac.authorization.k8s.io/v1", "Role", "robot")
+        .delete(None)
+        .await;
     world.pod("web").delete(None).await;
     world.pod("web").until_gone().await;
     // nobody runs as the account any more; what all accounts may do would be there otherwise
@@ -111,12 +129,18 @@ async fn through_metaserver(world: &World) {
     read(Api::<Endpoints>::default_namespaced(client.clone())).await;
     read(Api::<EndpointSlice>::default_namespaced(client.clone())).await;
     read(Api::<CustomResourceDefinition>::all(client.clone())).await;
-    let _ = Api::<ServiceAccount>::default_namespaced(client.clone()).get("robot").await;
+    let _ = Api::<ServiceAccount>::default_namespaced(client.clone())
+        .get("robot")
+        .await;
     let leases = Api::<Lease>::namespaced(client.clone(), "kube-node-lease");
     let patch = Patch::Merge(json!({"metadata": {"annotations": {"seen": "1"}}}));
-    let _ = leases.patch("edge-1", &PatchParams::default(), &patch).await;
+    let _ = leases
+        .patch("edge-1", &PatchParams::default(), &patch)
+        .await;
     // nobody has granted it: that is asked of the cluster
-    let _ = Api::<Pod>::default_namespaced(client.clone()).logs("none", &Default::default()).await;
+    let _ = Api::<Pod>::default_namespaced(client.clone())
+        .logs("none", &Default::default())
+        .await;
     let _ = Api::<kube::core::DynamicObject>::default_namespaced_with(
         client.clone(),
         &kube::api::ApiResource::erase::<k8s_openapi::api::apps::v1::Deployment>(&()),
@@ -125,7 +149,9 @@ async fn through_metaserver(world: &World) {
     .await;
     world.run(&pod("unwanted", Some("edge-1"))).await;
     eventually("it is evicted", async || {
-        Api::<Pod>::default_namespaced(client.clone()).evict("unwanted", &EvictParams::default()).await
+        Api::<Pod>::default_namespaced(client.clone())
+            .evict("unwanted", &EvictParams::default())
+            .await
     })
     .await;
 }
@@ -140,7 +166,9 @@ async fn devices(world: &World) {
     let other = world.apply(&other).await.get().await;
     world.apply(&device("t1", "edge-1", Some("21.5"))).await;
     let status = world.object(DEVICES, "DeviceStatus", "t1");
-    status.until("the device's", |status| uid(status) != uid(&other)).await;
+    status
+        .until("the device's", |status| uid(status) != uid(&other))
+        .await;
 }
 
 /// What nodes ask for as a session only.
@@ -149,12 +177,20 @@ async fn raw(world: &World) {
     let mut session = caller.session(world, "edge-2").await;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-2"}});
     let path = ResourcePath::object("default", &ResourceType::Node, "edge-2");
-    session.ask(Upstream::Object { path, change: Change::Insert, object: node }).await;
+    session
+        .ask(Upstream::Object {
+            path,
+            change: Change::Insert,
+            object: node,
+        })
+        .await;
     let claimed = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claimed", "namespace": "default"},
         "spec": {"nodeName": "edge-2", "containers": [{"name": "main", "image": "a:1"}],
             "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
     world.apply(&claimed).await;
-    use ResourceType::{Lease as NodeLease, PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
+    use ResourceType::{
+        Lease as NodeLease, PersistentVolume, PersistentVolumeClaim, VolumeAttachment,
+    };
     for (kind, namespace, name) in [
         (PersistentVolume, "default", "none"),
         (VolumeAttachment, "default", "none"),
@@ -163,8 +199,14 @@ async fn raw(world: &World) {
         session.ask(Upstream::query(namespace, &kind, name)).await;
     }
     eventually("the claim is asked for", async || {
-        session.ask(Upstream::query("default", &PersistentVolumeClaim, "data")).await;
-        let asked = world.cluster().calls().into_iter().any(|call| call.resource == "persistentvolumeclaims");
+        session
+            .ask(Upstream::query("default", &PersistentVolumeClaim, "data"))
+            .await;
+        let asked = world
+            .cluster()
+            .calls()
+            .into_iter()
+            .any(|call| call.resource == "persistentvolumeclaims");
         if asked { Ok(()) } else { Err("not yet") }
     })
     .await;
@@ -173,8 +215,18 @@ async fn raw(world: &World) {
         "request": STANDARD.encode(pem_certificate_request(csr.der())), "signerName": "kubernetes.io/kubelet-serving",
         "usages": ["digital signature", "server auth"]}});
     let kind = ResourceType::CertificateSigningRequest;
-    session.ask(Upstream::put(Change::Insert, "default", &kind, "csr-1", csr)).await;
-    session.ask(Upstream::query("default", &kind, "csr-1")).await;
+    session
+        .ask(Upstream::put(
+            Change::Insert,
+            "default",
+            &kind,
+            "csr-1",
+            csr,
+        ))
+        .await;
+    session
+        .ask(Upstream::query("default", &kind, "csr-1"))
+        .await;
     world.apply(&device("t2", "edge-2", None)).await;
     let status = world.object(DEVICES, "DeviceStatus", "t2");
     status.until("made", |_| true).await;
@@ -183,7 +235,12 @@ async fn raw(world: &World) {
     // repeated, as nodes do: it is refused until this cloud knows the device, whose DeviceStatus the other one may have made
     eventually("the device's value is written", async || {
         let path = "device/default/t2/twin/edge_updated".into();
-        session.ask(Upstream::Device { path, update: update.clone() }).await;
+        session
+            .ask(Upstream::Device {
+                path,
+                update: update.clone(),
+            })
+            .await;
         let status = status.get().await;
         if status["status"]["twins"][0]["reported"]["value"] == "20" {
             Ok(())
@@ -195,34 +252,55 @@ async fn raw(world: &World) {
     let event = json!({"metadata": {"name": "edge-2.1", "namespace": "default"}, "reason": "Test", "message": "m", "type": "Normal",
         "involvedObject": {"kind": "Node", "name": "edge-2", "uid": "edge-2"}, "source": {"component": "edged", "host": "edge-2"}});
     let path = ResourcePath::object("default", &ResourceType::Event, "edge-2.1");
-    let insert = Upstream::Object { path: path.clone(), change: Change::Insert, object: event.clone() };
-    session.say(wire::json::encode(&insert.into_message(0))).await;
+    let insert = Upstream::Object {
+        path: path.clone(),
+        change: Change::Insert,
+        object: event.clone(),
+    };
+    session
+        .say(wire::json::encode(&insert.into_message(0)))
+        .await;
     let again = json!({"event": event, "patchData": json!({"count": 2}).to_string()});
     let patch = Upstream::Patch { path, patch: again };
-    session.say(wire::json::encode(&patch.into_message(0))).await;
+    session
+        .say(wire::json::encode(&patch.into_message(0)))
+        .await;
     let counted = world.object("v1", "Event", "edge-2.1");
     counted.until("counted", |event| event["count"] == 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_rule_is_for_a_call_that_is_made() {
-    let mut world =
-        World::with(Setup { meta_server: true, lease: Duration::from_secs(4), ..Setup::default() }).await;
+    let mut world = World::with(Setup {
+        meta_server: true,
+        lease: Duration::from_secs(4),
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     pods(&world).await;
     devices(&world).await;
     raw(&world).await;
-    let request = TokenRequest { uses: Some(1), seconds: Some(1), ..TokenRequest::default() };
+    let request = TokenRequest {
+        uses: Some(1),
+        seconds: Some(1),
+        ..TokenRequest::default()
+    };
     world.cloud().join_token(&request).await.unwrap();
-    for (namespace, resource, verb) in
-        [("kube-node-lease", "leases", "update"), ("", "clusterobjectsyncs/status", "patch")]
-    {
+    for (namespace, resource, verb) in [
+        ("kube-node-lease", "leases", "update"),
+        ("", "clusterobjectsyncs/status", "patch"),
+    ] {
         eventually(resource, async || {
             let is_made = |call: &Right| {
                 (&*call.resource, &*call.verb) == (resource, verb)
                     && (namespace.is_empty() || call.namespace == namespace)
             };
-            if world.cluster().calls().iter().any(is_made) { Ok(()) } else { Err("not called yet") }
+            if world.cluster().calls().iter().any(is_made) {
+                Ok(())
+            } else {
+                Err("not called yet")
+            }
         })
         .await;
     }
@@ -236,24 +314,38 @@ async fn each_rule_is_for_a_call_that_is_made() {
         .unwrap();
     let mut options = world.options().clone();
     options.names.push("cloud.example".to_owned());
-    cloudsim::Cloud::start(options).await.unwrap().stop().await.unwrap();
+    cloudsim::Cloud::start(options)
+        .await
+        .unwrap()
+        .stop()
+        .await
+        .unwrap();
 
     let calls = world.cluster().calls();
     let is_made = |right: &Right| {
         // whose signature may be approved is asked for by the API server itself
-        let resource =
-            if right.resource == "signers" { "certificatesigningrequests/approval" } else { &right.resource };
-        let verb = if right.resource == "signers" { "patch" } else { &right.verb };
+        let resource = if right.resource == "signers" {
+            "certificatesigningrequests/approval"
+        } else {
+            &right.resource
+        };
+        let verb = if right.resource == "signers" {
+            "patch"
+        } else {
+            &right.verb
+        };
         calls.iter().any(|call| {
             let is_there = right.namespace.is_empty() || right.namespace == call.namespace;
-            is_there && (&*call.group, &*call.resource, &*call.verb) == (&*right.group, resource, verb)
+            is_there
+                && (&*call.group, &*call.resource, &*call.verb) == (&*right.group, resource, verb)
         })
     };
     // definitions are in this cluster from the beginning
     let rights = Rules::of_this_version().unwrap().rights(false);
     // what is done by whoever is first, for the cluster of this test is a cloudsim itself: statuses of rules, and DeviceStatuses of others
     let is_for_either = |right: &Right| {
-        let of_rules = (right.group == "rules.kubeedge.io" && ["get", "patch"].contains(&&*right.verb))
+        let of_rules = (right.group == "rules.kubeedge.io"
+            && ["get", "patch"].contains(&&*right.verb))
             || (right.resource == "devicestatuses" && ["create", "delete"].contains(&&*right.verb));
         // a node that hears of its end before its session ends has its record deleted
         of_rules || (right.resource == "clusterobjectsyncs" && right.verb == "delete")

@@ -11,7 +11,11 @@ fn defaults(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) if !fields.is_empty() && !path.ends_with("resources") => {
             for (name, value) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 defaults(&path, value, found);
             }
         }
@@ -57,6 +61,7 @@ fn the_definitions_of_the_chart_are_those_of_this_version() {
 #[test]
 fn the_rules_of_the_chart_are_those_that_the_program_asks_for() {
     let of_chart = fs::read_to_string(root().join("charts/cloudsim/files/rules.yaml")).unwrap();
-    let of_program = fs::read_to_string(root().join("cloudsim/src/cloud/backed/rules.yaml")).unwrap();
+    let of_program =
+        fs::read_to_string(root().join("cloudsim/src/cloud/backed/rules.yaml")).unwrap();
     assert_eq!(of_chart, of_program);
 }

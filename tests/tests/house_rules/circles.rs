@@ -54,7 +54,12 @@ impl<'a> Visit<'a> for Paths {
     }
 
     fn visit_path(&mut self, path: &'a syn::Path) {
-        self.used.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        self.used.push(
+            path.segments
+                .iter()
+                .map(|segment| segment.ident.to_string())
+                .collect(),
+        );
         visit::visit_path(self, path);
     }
 
@@ -68,7 +73,9 @@ impl<'a> Visit<'a> for Paths {
 
 fn is_cfg_test(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
-        && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
+        && attribute
+            .parse_args::<syn::Path>()
+            .is_ok_and(|path| path.is_ident("test"))
 }
 
 /// Collects the paths of a `use` tree, each with the name that it gets.
@@ -82,7 +89,10 @@ fn collect(tree: &UseTree, prefix: &[String], into: &mut Vec<(String, Vec<String
         UseTree::Name(tree) => into.push((tree.ident.to_string(), with(tree.ident.to_string()))),
         UseTree::Rename(tree) => into.push((tree.rename.to_string(), with(tree.ident.to_string()))),
         UseTree::Glob(_) => into.push(("*".to_owned(), prefix.to_vec())),
-        UseTree::Group(tree) => tree.items.iter().for_each(|tree| collect(tree, prefix, into)),
+        UseTree::Group(tree) => tree
+            .items
+            .iter()
+            .for_each(|tree| collect(tree, prefix, into)),
     }
 }
 
@@ -92,10 +102,15 @@ struct Modules(BTreeMap<Module, Paths>);
 impl Modules {
     fn of(name: &str, sources: &[(PathBuf, String)]) -> Self {
         let source = root().join(name).join("src");
-        let own = sources.iter().filter(|(path, _)| path.starts_with(&source) && !is_test(path));
+        let own = sources
+            .iter()
+            .filter(|(path, _)| path.starts_with(&source) && !is_test(path));
         let modules = own.map(|(path, text)| {
             let relative = path.strip_prefix(&source).unwrap().with_extension("");
-            let mut module: Module = relative.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+            let mut module: Module = relative
+                .iter()
+                .map(|part| part.to_str().unwrap().to_owned())
+                .collect();
             if ["mod", "lib", "main"].contains(&module.last().unwrap().as_str()) {
                 module.pop();
             }
@@ -130,10 +145,15 @@ impl Modules {
 
     /// Returns the module that has what is at this path, following re-exports.
     fn owner(&self, path: &[String], depth: usize) -> Option<Module> {
-        let length = (0..=path.len()).rev().find(|length| self.0.contains_key(&path[..*length]))?;
+        let length = (0..=path.len())
+            .rev()
+            .find(|length| self.0.contains_key(&path[..*length]))?;
         let (module, rest) = path.split_at(length);
         if let Some(name) = rest.first().filter(|_| depth < 5) {
-            let exported = self.0[module].exported.iter().find(|(export, _)| export == name);
+            let exported = self.0[module]
+                .exported
+                .iter()
+                .find(|(export, _)| export == name);
             let target = exported.and_then(|(_, target)| self.absolute(module, target));
             if let Some(target) = target.filter(|target| target != path) {
                 return self.owner(&[target.as_slice(), &rest[1..]].concat(), depth + 1);
@@ -146,11 +166,16 @@ impl Modules {
     fn imports(&self) -> Imports {
         let is_inside = |inner: &[String], outer: &[String]| inner.starts_with(outer);
         let imports = self.0.iter().map(|(module, paths)| {
-            let absolute = paths.used.iter().filter_map(|path| self.absolute(module, path));
+            let absolute = paths
+                .used
+                .iter()
+                .filter_map(|path| self.absolute(module, path));
             let owners = absolute.filter_map(|path| self.owner(&path, 0));
             (
                 module.clone(),
-                owners.filter(|owner| !is_inside(owner, module) && !is_inside(module, owner)).collect(),
+                owners
+                    .filter(|owner| !is_inside(owner, module) && !is_inside(module, owner))
+                    .collect(),
             )
         });
         imports.collect()
@@ -159,7 +184,11 @@ impl Modules {
 
 /// Returns the folder of a module, to which a file of the same name belongs. Each controller of `cloudsim` is a folder of its own.
 fn folder(module: &[String]) -> &[String] {
-    let depth = if module.first().is_some_and(|first| first == "controllers") { 2 } else { 1 };
+    let depth = if module.first().is_some_and(|first| first == "controllers") {
+        2
+    } else {
+        1
+    };
     &module[..depth.min(module.len())]
 }
 
@@ -168,9 +197,14 @@ fn of_folders(imports: &Imports) -> Imports {
     let mut folders = Imports::new();
     for (module, imported) in imports {
         let own = folder(module);
-        let others =
-            imported.iter().map(|other| folder(other)).filter(|other| *other != own && !other.is_empty());
-        folders.entry(own.to_vec()).or_default().extend(others.map(<[_]>::to_vec));
+        let others = imported
+            .iter()
+            .map(|other| folder(other))
+            .filter(|other| *other != own && !other.is_empty());
+        folders
+            .entry(own.to_vec())
+            .or_default()
+            .extend(others.map(<[_]>::to_vec));
     }
     folders
 }
@@ -178,7 +212,9 @@ fn of_folders(imports: &Imports) -> Imports {
 /// Returns a circle among the imports, if there is one: the modules on it, the first of them again at its end.
 fn circle(imports: &Imports) -> Option<Vec<Module>> {
     let mut done = BTreeSet::new();
-    imports.keys().find_map(|start| visit_imports(start, imports, &mut Vec::new(), &mut done))
+    imports
+        .keys()
+        .find_map(|start| visit_imports(start, imports, &mut Vec::new(), &mut done))
 }
 
 fn visit_imports(
@@ -194,8 +230,11 @@ fn visit_imports(
         return None;
     }
     way.push(module.clone());
-    let found =
-        imports.get(module).into_iter().flatten().find_map(|next| visit_imports(next, imports, way, done));
+    let found = imports
+        .get(module)
+        .into_iter()
+        .flatten()
+        .find_map(|next| visit_imports(next, imports, way, done));
     way.pop();
     found
 }
@@ -207,7 +246,11 @@ fn circles(names: &[&str], between: impl Fn(Imports) -> Imports) -> Vec<String> 
         let circle = circle(&between(Modules::of(name, &sources).imports()))?;
         Some(format!(
             "{name}: {}",
-            circle.iter().map(|module| module.join("::")).collect::<Vec<_>>().join(" -> ")
+            circle
+                .iter()
+                .map(|module| module.join("::"))
+                .collect::<Vec<_>>()
+                .join(" -> ")
         ))
     });
     found.collect()
@@ -216,15 +259,24 @@ fn circles(names: &[&str], between: impl Fn(Imports) -> Imports) -> Vec<String> 
 #[test]
 fn files_do_not_import_each_other_in_a_circle() {
     let found = circles(&CRATES, |imports| imports);
-    none("files that import each other in a circle: move what they share to a file below both", found);
+    none(
+        "files that import each other in a circle: move what they share to a file below both",
+        found,
+    );
 }
 
 #[test]
 fn folders_do_not_import_each_other_in_a_circle() {
     // `Api` of kubeapi holds the state of each of its parts, and every part is given the `Api`
-    let layered: Vec<_> = CRATES.into_iter().filter(|name| *name != "kubeapi").collect();
+    let layered: Vec<_> = CRATES
+        .into_iter()
+        .filter(|name| *name != "kubeapi")
+        .collect();
     let found = circles(&layered, |imports| of_folders(&imports));
-    none("folders that import each other in a circle: move what they share to a folder below both", found);
+    none(
+        "folders that import each other in a circle: move what they share to a folder below both",
+        found,
+    );
 }
 
 #[test]
@@ -257,15 +309,26 @@ fn a_circle_is_found() {
 fn a_circle_of_folders_is_found() {
     let module = |path: &str| path.split("::").map(str::to_owned).collect::<Module>();
     let imports = |pairs: &[(&str, &str)]| {
-        let imports = pairs.iter().map(|(from, to)| (module(from), BTreeSet::from([module(to)])));
+        let imports = pairs
+            .iter()
+            .map(|(from, to)| (module(from), BTreeSet::from([module(to)])));
         of_folders(&imports.collect())
     };
-    assert_eq!(circle(&imports(&[("a::one", "b::one"), ("a::two", "a::one")])), None);
-    assert_eq!(circle(&imports(&[("controllers::a::one", "controllers::b")])), None);
+    assert_eq!(
+        circle(&imports(&[("a::one", "b::one"), ("a::two", "a::one")])),
+        None
+    );
+    assert_eq!(
+        circle(&imports(&[("controllers::a::one", "controllers::b")])),
+        None
+    );
     let found = circle(&imports(&[("a::one", "b::one"), ("b::two", "a::two")])).unwrap();
     assert_eq!(found, [module("a"), module("b"), module("a")]);
     assert!(
-        circle(&imports(&[("controllers::a::one", "controllers::b"), ("controllers::b", "controllers::a")]))
-            .is_some()
+        circle(&imports(&[
+            ("controllers::a::one", "controllers::b"),
+            ("controllers::b", "controllers::a")
+        ]))
+        .is_some()
     );
 }

@@ -41,14 +41,25 @@ fn blocks(text: &str) -> Vec<Vec<Command>> {
 /// Reports whether a command runs until it is stopped.
 fn is_endless(command: &str) -> bool {
     let first = command.split('|').next().unwrap_or_default();
-    let mut words = first.split_whitespace().skip_while(|word| word.contains('='));
-    let program = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let mut words = first
+        .split_whitespace()
+        .skip_while(|word| word.contains('='));
+    let program = words
+        .next()
+        .unwrap_or_default()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
     let rest: Vec<&str> = words.collect();
     let verb = rest.first().copied().unwrap_or_default();
     let has = |option: &str| rest.contains(&option);
     match program {
-        "cloudsim" => matches!(verb, "up" | "hollow" | "runtime") || verb == "demo" && !has("--once"),
-        "edge-agent" => verb == "--config" && rest.len() == 2 || verb == "join" && !has("--no-start"),
+        "cloudsim" => {
+            matches!(verb, "up" | "hollow" | "runtime") || verb == "demo" && !has("--once")
+        }
+        "edge-agent" => {
+            verb == "--config" && rest.len() == 2 || verb == "join" && !has("--no-start")
+        }
         "kubectl" => has("port-forward") || has("proxy"),
         "mosquitto_sub" => !has("-C"),
         _ => false,
@@ -72,10 +83,13 @@ fn blocks_of_commands_can_be_pasted_one_after_the_other() {
             for (index, (line, command)) in block.iter().enumerate() {
                 let place = format!("{}:{line}: {command}", page.display());
                 if command.ends_with('&') {
-                    wrong.push(format!("{place}: gets no input and may not be ready; use another terminal"));
+                    wrong.push(format!(
+                        "{place}: gets no input and may not be ready; use another terminal"
+                    ));
                 } else if is_endless(command) && index + 1 < block.len() {
-                    wrong
-                        .push(format!("{place}: runs until Ctrl-C, so the next command needs another block"));
+                    wrong.push(format!(
+                        "{place}: runs until Ctrl-C, so the next command needs another block"
+                    ));
                 }
             }
         }
@@ -99,5 +113,8 @@ fn commands_that_do_not_end_are_recognized() {
         assert_eq!(is_endless(command), endless, "{command}");
     }
     let text = "```console\n$ a \\\n    b   # why\n# c &\noutput\n```\n";
-    assert_eq!(blocks(text), [[(2, "a b".to_owned()), (4, "c &".to_owned())]]);
+    assert_eq!(
+        blocks(text),
+        [[(2, "a b".to_owned()), (4, "c &".to_owned())]]
+    );
 }

@@ -18,10 +18,22 @@ fn rows() -> Vec<Row> {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         let number = cells[0].parse().ok()?;
         assert_eq!(cells.len(), 5, "{line}");
-        let held_by = cells[4].split('`').skip(1).step_by(2).map(str::to_owned).collect();
-        Some(Row { number, how: cells[2].to_owned(), held_by })
+        let held_by = cells[4]
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect();
+        Some(Row {
+            number,
+            how: cells[2].to_owned(),
+            held_by,
+        })
     };
-    page.lines().filter(|line| line.starts_with("| ")).filter_map(row).collect()
+    page.lines()
+        .filter(|line| line.starts_with("| "))
+        .filter_map(row)
+        .collect()
 }
 
 #[test]
@@ -35,12 +47,19 @@ fn every_row_of_the_page_is_held() {
             "same" | "other" => row
                 .held_by
                 .iter()
-                .filter(|name| !sources.iter().any(|(_, text)| text.contains(&format!("fn {name}("))))
+                .filter(|name| {
+                    !sources
+                        .iter()
+                        .any(|(_, text)| text.contains(&format!("fn {name}(")))
+                })
                 .collect(),
             "refused" => {
-                let of_mesh = |path: &Path| path.components().any(|part| part.as_os_str() == "edgemesh");
+                let of_mesh =
+                    |path: &Path| path.components().any(|part| part.as_os_str() == "edgemesh");
                 let is_said = |words: &str| {
-                    sources.iter().any(|(path, text)| of_mesh(path) && !is_test(path) && text.contains(words))
+                    sources
+                        .iter()
+                        .any(|(path, text)| of_mesh(path) && !is_test(path) && text.contains(words))
                 };
                 row.held_by.iter().filter(|words| !is_said(words)).collect()
             }
@@ -52,7 +71,10 @@ fn every_row_of_the_page_is_held() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let tested = rows.iter().filter(|row| ["same", "other"].contains(&row.how.as_str())).count();
+    let tested = rows
+        .iter()
+        .filter(|row| ["same", "other"].contains(&row.how.as_str()))
+        .count();
     assert!(tested >= 60, "{tested} rows are tested");
 }
 
@@ -63,10 +85,18 @@ fn rows_that_tests_name_are_rows_of_the_page() {
         .into_iter()
         .filter(|(path, _)| path.components().any(|part| part.as_os_str() == "edgemesh"));
     for (path, text) in of_mesh {
-        for part in text.split("row ").skip(1).chain(text.split("rows ").skip(1)) {
+        for part in text
+            .split("row ")
+            .skip(1)
+            .chain(text.split("rows ").skip(1))
+        {
             let number: String = part.chars().take_while(char::is_ascii_digit).collect();
             if let Ok(number) = number.parse() {
-                assert!(numbers.contains(&number), "{}: row {number}", path.display());
+                assert!(
+                    numbers.contains(&number),
+                    "{}: row {number}",
+                    path.display()
+                );
             }
         }
     }

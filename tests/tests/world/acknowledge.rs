@@ -18,14 +18,20 @@ async fn gated() -> (World, std::sync::Arc<Gate>) {
 }
 
 async fn acknowledged(world: &World, uid: &str) -> bool {
-    world.object_syncs("edge-1").await.contains(&format!("edge-1.{uid}"))
+    world
+        .object_syncs("edge-1")
+        .await
+        .contains(&format!("edge-1.{uid}"))
 }
 
 async fn until_acknowledged(world: &World, uid: &str) {
-    tests::eventually("the acknowledgement is written down", async || match acknowledged(world, uid).await {
-        true => Ok(()),
-        false => Err("nothing"),
-    })
+    tests::eventually(
+        "the acknowledgement is written down",
+        async || match acknowledged(world, uid).await {
+            true => Ok(()),
+            false => Err("nothing"),
+        },
+    )
     .await;
 }
 
@@ -74,7 +80,9 @@ async fn an_agent_that_ends_before_it_has_stored_gets_the_message_again() {
 #[tokio::test]
 async fn a_status_that_could_not_be_stored_is_not_lost() {
     let (world, gate) = gated().await;
-    world.apply(&config_map("settings", serde_json::json!({"k": "v"}))).await;
+    world
+        .apply(&config_map("settings", serde_json::json!({"k": "v"})))
+        .await;
     world.run(&pod("web", Some("edge-1"))).await;
     gate.fail("web");
     let id = world.running(0).into_values().next().unwrap();
@@ -83,6 +91,8 @@ async fn a_status_that_could_not_be_stored_is_not_lost() {
     gate.open();
     world
         .pod("web")
-        .until("told of its restart", |pod| pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+        .until("told of its restart", |pod| {
+            pod["status"]["containerStatuses"][0]["restartCount"] == 1
+        })
         .await;
 }

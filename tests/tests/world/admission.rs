@@ -13,7 +13,11 @@ fn asking(name: &str, requests: Value) -> Value {
 async fn rejected(world: &World, manifest: &Value) -> (String, String) {
     let failed = |pod: &Value| pod["status"]["phase"] == "Failed";
     let pod = world.apply(manifest).await.until("rejected", failed).await;
-    assert_eq!(pod["status"]["containerStatuses"], Value::Null, "nothing of it ever was");
+    assert_eq!(
+        pod["status"]["containerStatuses"],
+        Value::Null,
+        "nothing of it ever was"
+    );
     let text = |field: &str| pod["status"][field].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
 }
@@ -23,9 +27,15 @@ async fn until_told(world: &World, node: &Value) {
     let version = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
     let wanted = version(&node["metadata"]["resourceVersion"]);
     let name = format!("edge-1.{}", uid(node));
-    let sync = world.object_of_cluster("reliablesyncs.kubeedge.io/v1alpha1", "ClusterObjectSync", &name);
-    sync.until("as new as the node", |sync| version(&sync["status"]["objectResourceVersion"]) >= wanted)
-        .await;
+    let sync = world.object_of_cluster(
+        "reliablesyncs.kubeedge.io/v1alpha1",
+        "ClusterObjectSync",
+        &name,
+    );
+    sync.until("as new as the node", |sync| {
+        version(&sync["status"]["objectResourceVersion"]) >= wanted
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -34,8 +44,7 @@ async fn a_pod_that_does_not_fit_fails_with_the_kubelets_words() {
     world.until_ready().await;
     let (reason, message) = rejected(&world, &asking("large", json!({"cpu": "10000"}))).await;
     assert_eq!(reason, "OutOfcpu");
-    let words =
-        "Pod was rejected: Node didn't have enough resource: cpu, requested: 10000000, used: 0, capacity: ";
+    let words = "Pod was rejected: Node didn't have enough resource: cpu, requested: 10000000, used: 0, capacity: ";
     assert!(message.starts_with(words), "{message}");
     let mut elsewhere = pod("elsewhere", Some("edge-1"));
     elsewhere["spec"]["nodeSelector"] = json!({"disk": "fast"});
@@ -46,10 +55,18 @@ async fn a_pod_that_does_not_fit_fails_with_the_kubelets_words() {
         "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
     );
     world.run(&pod("fits", Some("edge-1"))).await;
-    let events = kube::Api::<k8s_openapi::api::core::v1::Event>::namespaced(world.client(), "default");
+    let events =
+        kube::Api::<k8s_openapi::api::core::v1::Event>::namespaced(world.client(), "default");
     eventually("an event says so", async || {
-        let all = events.list(&kube::api::ListParams::default()).await.map_err(|error| error.to_string())?;
-        let told = |reason: &str| all.items.iter().any(|event| event.reason.as_deref() == Some(reason));
+        let all = events
+            .list(&kube::api::ListParams::default())
+            .await
+            .map_err(|error| error.to_string())?;
+        let told = |reason: &str| {
+            all.items
+                .iter()
+                .any(|event| event.reason.as_deref() == Some(reason))
+        };
         if told("OutOfcpu") && told("NodeAffinity") {
             Ok(())
         } else {
@@ -63,19 +80,28 @@ async fn a_pod_that_does_not_fit_fails_with_the_kubelets_words() {
 async fn a_pod_that_runs_stays_when_the_node_changes_and_the_agent_restarts() {
     let mut world = World::new(1).await;
     world.until_ready().await;
-    let node = world.node("edge-1").merge(json!({"metadata": {"labels": {"disk": "fast"}}})).await;
+    let node = world
+        .node("edge-1")
+        .merge(json!({"metadata": {"labels": {"disk": "fast"}}}))
+        .await;
     // nobody promises that the label, which is one object's, comes before the pod, which is another's
     until_told(&world, &node).await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["nodeSelector"] = json!({"disk": "fast"});
     world.run(&manifest).await;
     let ids = world.running(0);
-    let node = world.node("edge-1").merge(json!({"metadata": {"labels": {"disk": null}}})).await;
+    let node = world
+        .node("edge-1")
+        .merge(json!({"metadata": {"labels": {"disk": null}}}))
+        .await;
     world.nodes[0].stop().await;
     world.nodes[0].start().await.unwrap();
     until_told(&world, &node).await;
     world.run(&pod("after", Some("edge-1"))).await;
-    assert!(ids.values().all(|id| world.running(0).values().any(|now| now == id)));
+    assert!(
+        ids.values()
+            .all(|id| world.running(0).values().any(|now| now == id))
+    );
     assert!(runs(&world.pod("web").get().await));
     let (reason, _) = rejected(&world, &{
         let mut late = manifest.clone();
@@ -100,7 +126,10 @@ async fn a_pod_that_was_refused_stays_as_it_is_when_the_agent_restarts() {
     let after = world.pod("large").get().await;
     assert_eq!(after["status"], before["status"]);
     assert_eq!(after["status"]["phase"], "Failed");
-    assert_eq!((&after["status"]["reason"], &after["status"]["message"]), (&json!(reason), &json!(message)));
+    assert_eq!(
+        (&after["status"]["reason"], &after["status"]["message"]),
+        (&json!(reason), &json!(message))
+    );
     assert_eq!(after["status"]["containerStatuses"], Value::Null);
     world.pod("large").delete(None).await;
     world.pod("large").until_gone().await;
@@ -111,7 +140,11 @@ async fn of_pods_that_come_together_only_as_many_run_as_fit() {
     let mut world = World::new(1).await;
     world.until_ready().await;
     let node = world.node("edge-1").get().await;
-    let cpus: u64 = node["status"]["allocatable"]["cpu"].as_str().unwrap().parse().unwrap();
+    let cpus: u64 = node["status"]["allocatable"]["cpu"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     // each takes more than a half
     let share = format!("{}m", cpus * 1000 / 2 + 1);
     world.nodes[0].stop().await;
@@ -147,13 +180,22 @@ async fn a_critical_pod_takes_the_place_of_a_lesser_one() {
     let lesser_now = world.pod("lesser").until("preempted", failed).await;
     assert_eq!(uid(&lesser_now), uid(&lesser));
     assert_eq!(lesser_now["status"]["reason"], "Preempting");
-    assert_eq!(lesser_now["status"]["message"], "Preempted in order to admit critical pod");
+    assert_eq!(
+        lesser_now["status"]["message"],
+        "Preempted in order to admit critical pod"
+    );
     let conditions = lesser_now["status"]["conditions"].as_array().unwrap();
-    let disrupted = conditions.iter().find(|one| one["type"] == "DisruptionTarget").unwrap();
+    let disrupted = conditions
+        .iter()
+        .find(|one| one["type"] == "DisruptionTarget")
+        .unwrap();
     assert_eq!(
         (&disrupted["status"], &disrupted["reason"]),
         (&json!("True"), &json!("TerminationByKubelet"))
     );
-    assert_eq!(disrupted["message"], "Pod was preempted by Kubelet to accommodate a critical pod.");
+    assert_eq!(
+        disrupted["message"],
+        "Pod was preempted by Kubelet to accommodate a critical pod."
+    );
     world.run(&pod("idle", Some("edge-1"))).await;
 }

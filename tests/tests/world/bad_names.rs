@@ -9,15 +9,25 @@ use wire::{Change, ResourcePath, ResourceType, Upstream};
 use crate::raw::{Caller, Session};
 
 async fn rogue(world: &World) -> Session {
-    Caller::node(world, "rogue").await.session(world, "rogue").await
+    Caller::node(world, "rogue")
+        .await
+        .session(world, "rogue")
+        .await
 }
 
 /// The code with which a request is refused.
 fn code(answer: &wire::Message) -> u64 {
     let content = &answer.content;
-    let status =
-        [content.pointer("/ErrStatus"), content.pointer("/Err/ErrStatus"), content.get("Err"), Some(content)];
-    let code = status.into_iter().flatten().find_map(|status| status["code"].as_u64());
+    let status = [
+        content.pointer("/ErrStatus"),
+        content.pointer("/Err/ErrStatus"),
+        content.get("Err"),
+        Some(content),
+    ];
+    let code = status
+        .into_iter()
+        .flatten()
+        .find_map(|status| status["code"].as_u64());
     code.unwrap_or_else(|| panic!("no status: {answer:?}"))
 }
 
@@ -38,8 +48,14 @@ async fn a_node_makes_no_namespace_with_an_event() {
         "null/event/pwn",
     ] {
         let path = ResourcePath::from(place);
-        let insert = Upstream::Object { change: Change::Insert, path, object: namespace.clone() };
-        session.say(wire::json::encode(&insert.into_message(0))).await;
+        let insert = Upstream::Object {
+            change: Change::Insert,
+            path,
+            object: namespace.clone(),
+        };
+        session
+            .say(wire::json::encode(&insert.into_message(0)))
+            .await;
     }
     // an event in another namespace than that of its path, and an honest one
     for (place, said) in [("kube-system", "default"), ("default", "default")] {
@@ -49,14 +65,27 @@ async fn a_node_makes_no_namespace_with_an_event() {
             "involvedObject": {"kind": "Node", "name": "rogue"}, "source": {"host": "rogue"},
         });
         let insert = Upstream::put(Change::Insert, place, &ResourceType::Event, &name, event);
-        session.say(wire::json::encode(&insert.into_message(0))).await;
+        session
+            .say(wire::json::encode(&insert.into_message(0)))
+            .await;
     }
     // requests are handled in order: when this is answered, the events are
-    session.ask(Upstream::query("", &ResourceType::Node, "rogue")).await;
-    let namespaces = Api::<Namespace>::all(world.client()).list(&Default::default()).await.unwrap();
+    session
+        .ask(Upstream::query("", &ResourceType::Node, "rogue"))
+        .await;
+    let namespaces = Api::<Namespace>::all(world.client())
+        .list(&Default::default())
+        .await
+        .unwrap();
     let namespaces: Vec<String> = namespaces.iter().map(ResourceExt::name_any).collect();
-    assert!(!namespaces.iter().any(|name| name == "pwn"), "{namespaces:?}");
-    let events = Api::<Event>::all(world.client()).list(&Default::default()).await.unwrap();
+    assert!(
+        !namespaces.iter().any(|name| name == "pwn"),
+        "{namespaces:?}"
+    );
+    let events = Api::<Event>::all(world.client())
+        .list(&Default::default())
+        .await
+        .unwrap();
     let events: Vec<String> = events
         .iter()
         .map(ResourceExt::name_any)
@@ -77,11 +106,16 @@ async fn a_query_that_would_be_a_watch_is_refused_and_the_session_ends_as_others
         "?watch=true/persistentvolumeclaim/x",
     ] {
         let mut session = rogue(&world).await;
-        let query = Upstream::Query { path: path.into(), content: Value::Null };
+        let query = Upstream::Query {
+            path: path.into(),
+            content: Value::Null,
+        };
         assert_eq!(code(&session.ask(query).await), 405, "{path}");
     }
     // for an object that is there or not there nothing has changed
     let mut session = rogue(&world).await;
-    let answer = session.ask(Upstream::query("", &ResourceType::PersistentVolume, "none")).await;
+    let answer = session
+        .ask(Upstream::query("", &ResourceType::PersistentVolume, "none"))
+        .await;
     assert_eq!(code(&answer), 404, "{answer:?}");
 }

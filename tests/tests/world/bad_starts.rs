@@ -19,17 +19,35 @@ async fn a_busy_port_is_named_with_its_option() {
     let any = || Options::default().any_ports();
     for (options, words) in [
         (
-            Options { api_port: addresses.api.unwrap().port(), ..any() },
+            Options {
+                api_port: addresses.api.unwrap().port(),
+                ..any()
+            },
             ["the API cannot listen", "--api-port"],
         ),
         (
-            Options { https_port: addresses.https.port(), ..any() },
+            Options {
+                https_port: addresses.https.port(),
+                ..any()
+            },
             ["the enrolment server cannot listen", "--https-port"],
         ),
-        (Options { ws_port: addresses.websocket.port(), ..any() }, ["CloudHub cannot listen", "--ws-port"]),
         (
-            Options { tunnel_port: addresses.tunnel.map(|address| address.port()), ..any() },
-            ["the stream server of nodes' tunnels cannot listen", "--tunnel-port"],
+            Options {
+                ws_port: addresses.websocket.port(),
+                ..any()
+            },
+            ["CloudHub cannot listen", "--ws-port"],
+        ),
+        (
+            Options {
+                tunnel_port: addresses.tunnel.map(|address| address.port()),
+                ..any()
+            },
+            [
+                "the stream server of nodes' tunnels cannot listen",
+                "--tunnel-port",
+            ],
         ),
     ] {
         let said = story(&Cloud::start(options).await.expect_err("the port is taken"));
@@ -42,8 +60,15 @@ async fn an_unusable_data_directory_is_named_with_its_option() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let options = Options { data_dir: Some(file.join("data")), ..Options::default().any_ports() };
-    let said = story(&Cloud::start(options).await.expect_err("a file is no directory"));
+    let options = Options {
+        data_dir: Some(file.join("data")),
+        ..Options::default().any_ports()
+    };
+    let said = story(
+        &Cloud::start(options)
+            .await
+            .expect_err("a file is no directory"),
+    );
     assert!(
         said.contains("file/data cannot be made; choose one that you may write to with --data-dir"),
         "{said}"
@@ -57,7 +82,10 @@ fn a_configuration_with_a_typo_is_named_with_its_line() {
         directory.path(),
         "apiVersion: edgecore.config.kubeedge.io/v1alpha2\nkind: EdgeCore\nmodules: {a\n",
     );
-    assert!(said.starts_with("DIR/edgecore.yaml is not YAML: line "), "{said}");
+    assert!(
+        said.starts_with("DIR/edgecore.yaml is not YAML: line "),
+        "{said}"
+    );
     let said = load(directory.path(), "kind: EdgeCore\n\tmodules: {}\n");
     assert_eq!(
         said,
@@ -76,7 +104,11 @@ modules:
 ";
     let said = load(directory.path(), text);
     assert!(said.starts_with("DIR/edgecore.yaml has "), "{said}");
-    for path in ["modules.edgeHub.heartbeat", "modules.edgeHub.httpServer", "modules.edgeHub.token"] {
+    for path in [
+        "modules.edgeHub.heartbeat",
+        "modules.edgeHub.httpServer",
+        "modules.edgeHub.token",
+    ] {
         assert!(said.contains(path), "{path} is not in {said}");
     }
     assert!(!said.contains("sesame"), "a token is a secret: {said}");
@@ -85,6 +117,8 @@ modules:
 #[test]
 fn a_missing_configuration_is_named_with_the_way_to_one() {
     let directory = tempfile::tempdir().unwrap();
-    let error = agent::config::load(&directory.path().join("none.yaml")).unwrap_err().to_string();
+    let error = agent::config::load(&directory.path().join("none.yaml"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("edge-agent --minconfig >"), "{error}");
 }

@@ -18,23 +18,32 @@ async fn reset(world: &mut World) {
     fs::rename(&directory, directory.with_extension("old")).unwrap();
     // `cloudsim node reset edge-1`: a token alone does not give a name that a node has
     assert!(world.cloud().reset_node("edge-1").await.unwrap());
-    world.nodes.push(world.prepare("edge-1", &Setup::default()).await);
+    world
+        .nodes
+        .push(world.prepare("edge-1", &Setup::default()).await);
     assert!(world.running(0).is_empty());
 }
 
 async fn with_pods() -> World {
     let world = World::new(1).await;
     world.until_ready().await;
-    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    world
+        .apply(&config_map("settings", json!({"mode": "fast"})))
+        .await;
     for name in ["stays", "goes"] {
         let mut manifest = pod(name, Some("edge-1"));
         manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
-        manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+        manifest["spec"]["containers"][0]["volumeMounts"] =
+            json!([{"name": "v", "mountPath": "/v"}]);
         world.run(&manifest).await;
     }
     eventually("two pods and a ConfigMap are acknowledged", async || {
         let synced = world.object_syncs("edge-1").await;
-        if synced.len() >= 3 { Ok(()) } else { Err(synced) }
+        if synced.len() >= 3 {
+            Ok(())
+        } else {
+            Err(synced)
+        }
     })
     .await;
     world
@@ -45,7 +54,11 @@ async fn until_it_runs_again(world: &World, name: &str) {
     let uid = tests::uid(&pod).to_owned();
     eventually("a container of the pod runs", async || {
         let running = world.running(0);
-        if running.keys().any(|(of, _)| *of == uid) { Ok(()) } else { Err(running) }
+        if running.keys().any(|(of, _)| *of == uid) {
+            Ok(())
+        } else {
+            Err(running)
+        }
     })
     .await;
     world.until_file(0, &pod, "/v/mode", "fast").await;
@@ -63,7 +76,11 @@ async fn a_machine_that_joins_anew_with_a_token_gets_all_that_its_name_has() {
     world.pod("goes").until_gone().await;
     eventually("nothing is waited for in vain", async || {
         let synced = world.object_syncs("edge-1").await;
-        if synced.contains(&gone) { Err(synced) } else { Ok(()) }
+        if synced.contains(&gone) {
+            Err(synced)
+        } else {
+            Ok(())
+        }
     })
     .await;
 }
@@ -83,5 +100,8 @@ async fn a_node_that_lost_its_certificate_alone_ends_what_was_deleted_meanwhile(
     world.nodes[0].start().await.unwrap();
     world.until_nothing_is_left(0, &goes).await;
     let left = world.running(0);
-    assert!(left.len() == 1 && left.iter().all(|(key, id)| ids.get(key) == Some(id)), "{left:?} of {ids:?}");
+    assert!(
+        left.len() == 1 && left.iter().all(|(key, id)| ids.get(key) == Some(id)),
+        "{left:?} of {ids:?}"
+    );
 }

@@ -42,8 +42,12 @@ struct Frames {
 impl Frames {
     fn add(&mut self, frame: &Message) {
         match frame {
-            Message::Text(text) => (self.text, self.bytes) = (self.text + 1, self.bytes + text.len()),
-            Message::Binary(bytes) => (self.binary, self.bytes) = (self.binary + 1, self.bytes + bytes.len()),
+            Message::Text(text) => {
+                (self.text, self.bytes) = (self.text + 1, self.bytes + text.len())
+            }
+            Message::Binary(bytes) => {
+                (self.binary, self.bytes) = (self.binary + 1, self.bytes + bytes.len())
+            }
             _ => {}
         }
     }
@@ -81,7 +85,9 @@ impl Between {
         let (certificate, key) = authority.sign_server(["127.0.0.1"], now).unwrap();
         let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key));
         let builder = ServerConfig::builder().with_no_client_auth();
-        let tls = builder.with_single_cert(vec![CertificateDer::from(certificate)], key).unwrap();
+        let tls = builder
+            .with_single_cert(vec![CertificateDer::from(certificate)], key)
+            .unwrap();
         Arc::new(Self {
             cloud: world.cloud().addresses().websocket,
             ca: authority.cert_der().to_vec(),
@@ -97,20 +103,34 @@ impl Between {
         let mut offered = None;
         // the type is the library's
         #[allow(clippy::result_large_err)]
-        let check = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
-            offered = request.headers().get(HEADER).map(text);
-            if self.tells && offered.is_some() {
-                response.headers_mut().insert(HEADER, HeaderValue::from_static(FORM));
-            }
-            Ok(response)
-        };
-        let mut node = tokio_tungstenite::accept_hdr_async(stream, check).await.ok()?;
+        let check =
+            |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
+                offered = request.headers().get(HEADER).map(text);
+                if self.tells && offered.is_some() {
+                    response
+                        .headers_mut()
+                        .insert(HEADER, HeaderValue::from_static(FORM));
+                }
+                Ok(response)
+            };
+        let mut node = tokio_tungstenite::accept_hdr_async(stream, check)
+            .await
+            .ok()?;
         let mut headers = vec![("node_id", "edge-1"), ("connectionuse", "msg")];
-        headers.extend(offered.as_deref().filter(|_| self.tells).map(|form| (HEADER, form)));
+        headers.extend(
+            offered
+                .as_deref()
+                .filter(|_| self.tells)
+                .map(|form| (HEADER, form)),
+        );
         let caller = Caller::with_files(&self.ca, &self.directory);
         let (mut cloud, answer) = caller.upgrade(self.cloud, &headers).await.ok()?;
         let taken = answer.headers().get(HEADER).map(text);
-        *self.seen.lock() = Seen { offered, taken, ..Seen::default() };
+        *self.seen.lock() = Seen {
+            offered,
+            taken,
+            ..Seen::default()
+        };
         loop {
             tokio::select! {
                 // cancel-safe: frames stay in their sockets until they are whole
@@ -136,9 +156,16 @@ fn text(value: &HeaderValue) -> String {
 /// What is seen of the link of a node that gets a ConfigMap and runs a pod.
 async fn seen(tells: bool) -> Seen {
     let setup = Setup::default();
-    let mut world = World::with(Setup { nodes: 0, ..setup.clone() }).await;
+    let mut world = World::with(Setup {
+        nodes: 0,
+        ..setup.clone()
+    })
+    .await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addresses = Addresses { websocket: listener.local_addr().unwrap(), ..world.cloud().addresses() };
+    let addresses = Addresses {
+        websocket: listener.local_addr().unwrap(),
+        ..world.cloud().addresses()
+    };
     let mut node = world.prepare_at(addresses, "edge-1", &setup).await;
     let between = Between::new(&world, node.directory().to_owned(), tells).await;
     let mut relaying = JoinSet::new();
@@ -153,7 +180,9 @@ async fn seen(tells: bool) -> Seen {
     world.nodes.push(node);
     world.until_ready().await;
     let large = "large ".repeat(LARGE / 6);
-    world.apply(&config_map("large", json!({"key": large}))).await;
+    world
+        .apply(&config_map("large", json!({"key": large})))
+        .await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "large"}}]);
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
@@ -164,16 +193,35 @@ async fn seen(tells: bool) -> Seen {
 
 #[tokio::test]
 async fn messages_are_compressed_where_both_ends_agree_on_it() {
-    let Seen { offered, taken, up, down } = seen(true).await;
-    assert_eq!((offered.as_deref(), taken.as_deref()), (Some(FORM), Some(FORM)));
-    assert!(down.bytes < LARGE / 2, "the ConfigMap alone would be more: {down:?}");
+    let Seen {
+        offered,
+        taken,
+        up,
+        down,
+    } = seen(true).await;
+    assert_eq!(
+        (offered.as_deref(), taken.as_deref()),
+        (Some(FORM), Some(FORM))
+    );
+    assert!(
+        down.bytes < LARGE / 2,
+        "the ConfigMap alone would be more: {down:?}"
+    );
     // a short message that nothing like it came before may go as it is
-    assert!(up.binary > up.text && down.binary > down.text, "{up:?} {down:?}");
+    assert!(
+        up.binary > up.text && down.binary > down.text,
+        "{up:?} {down:?}"
+    );
 }
 
 #[tokio::test]
 async fn nothing_changes_with_an_end_that_does_not_know_compression() {
-    let Seen { offered, taken, up, down } = seen(false).await;
+    let Seen {
+        offered,
+        taken,
+        up,
+        down,
+    } = seen(false).await;
     assert_eq!((offered.as_deref(), taken), (Some(FORM), None));
     assert!(down.bytes > LARGE, "{down:?}");
     assert_eq!((up.binary, down.binary), (0, 0));

@@ -8,8 +8,15 @@ use tests::{
 };
 
 async fn given(world: &World) {
-    world.apply(&config_map("settings", json!({"mode": "fast", "level": "3"}))).await;
-    world.apply(&secret("keys", json!({"password": "open sesame"}))).await;
+    world
+        .apply(&config_map(
+            "settings",
+            json!({"mode": "fast", "level": "3"}),
+        ))
+        .await;
+    world
+        .apply(&secret("keys", json!({"password": "open sesame"})))
+        .await;
 }
 
 #[tokio::test]
@@ -20,8 +27,7 @@ async fn every_source_of_environment_arrives() {
     manifest["metadata"]["labels"] = json!({"tier": "front"});
     let container = &mut manifest["spec"]["containers"][0];
     container["resources"] = json!({"limits": {"cpu": "250m", "memory": "64Mi"}});
-    container["envFrom"] =
-        json!([{"prefix": "S_", "configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}]);
+    container["envFrom"] = json!([{"prefix": "S_", "configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}]);
     container["env"] = json!([
         {"name": "LITERAL", "value": "one"},
         {"name": "EXPANDED", "value": "$(LITERAL) and $$(LITERAL) and $(ABSENT)"},
@@ -56,7 +62,10 @@ async fn every_source_of_environment_arrives() {
         "HOST=127.0.0.1",
         "MEMORY=64",
     ] {
-        assert!(environment.lines().any(|found| found == line), "{line} is not in:\n{environment}");
+        assert!(
+            environment.lines().any(|found| found == line),
+            "{line} is not in:\n{environment}"
+        );
     }
     assert!(!environment.contains("OPTIONAL="), "{environment}");
 }
@@ -81,8 +90,10 @@ async fn every_kind_of_volume_is_seen_inside() {
         ]}},
     ]);
     let mounts = ["config", "items", "keys", "scratch", "about", "all"];
-    let mounts: Vec<Value> =
-        mounts.iter().map(|name| json!({"name": name, "mountPath": format!("/{name}")})).collect();
+    let mounts: Vec<Value> = mounts
+        .iter()
+        .map(|name| json!({"name": name, "mountPath": format!("/{name}")}))
+        .collect();
     manifest["spec"]["containers"][0]["volumeMounts"] = json!(mounts);
     let pod = world.run(&manifest).await;
     for (path, content) in [
@@ -95,13 +106,27 @@ async fn every_kind_of_volume_is_seen_inside() {
         ("/all/password", "open sesame"),
         ("/all/name", "web"),
     ] {
-        assert_eq!(world.exec(0, &pod, &["cat", path]).await.as_deref(), Ok(content), "{path}");
+        assert_eq!(
+            world.exec(0, &pod, &["cat", path]).await.as_deref(),
+            Ok(content),
+            "{path}"
+        );
     }
-    assert!(world.exec(0, &pod, &["cat", "/items/level"]).await.is_err(), "only the listed items are there");
+    assert!(
+        world.exec(0, &pod, &["cat", "/items/level"]).await.is_err(),
+        "only the listed items are there"
+    );
     let token = world.exec(0, &pod, &["cat", "/all/token"]).await.unwrap();
     assert_eq!(token.split('.').count(), 3, "a JWT: {token}");
-    let scratch = world.nodes[0].directory().join("kubelet/pods").join(uid(&pod));
-    assert!(scratch.join("volumes/kubernetes.io~empty-dir/scratch").is_dir());
+    let scratch = world.nodes[0]
+        .directory()
+        .join("kubelet/pods")
+        .join(uid(&pod));
+    assert!(
+        scratch
+            .join("volumes/kubernetes.io~empty-dir/scratch")
+            .is_dir()
+    );
 }
 
 #[tokio::test]
@@ -112,15 +137,22 @@ async fn secrets_are_readable_for_their_owner_alone() {
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["volumes"] =
         json!([{"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}]);
-    manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "keys", "mountPath": "/keys"}]);
+    manifest["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "keys", "mountPath": "/keys"}]);
     let pod = world.run(&manifest).await;
     let volume = world.nodes[0]
         .directory()
         .join("kubelet/pods")
         .join(uid(&pod))
         .join("volumes/kubernetes.io~secret/keys");
-    let mode = std::fs::metadata(volume.join("password")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(volume.join("password"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o400);
-    let key = std::fs::metadata(world.nodes[0].directory().join("node.key")).unwrap().permissions().mode();
+    let key = std::fs::metadata(world.nodes[0].directory().join("node.key"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(key & 0o777, 0o600);
 }

@@ -19,19 +19,34 @@ fn own_address() -> SocketAddr {
 /// The status that a plain GET is answered with.
 async fn plain(address: SocketAddr, path: &str) -> Result<u16, String> {
     let path = path.to_owned();
-    let asked = tokio::task::spawn_blocking(move || e2e::scrape::get(address, &path)).await.unwrap();
-    asked.map(|answer| answer.code).map_err(|error| format!("{error:#}"))
+    let asked = tokio::task::spawn_blocking(move || e2e::scrape::get(address, &path))
+        .await
+        .unwrap();
+    asked
+        .map(|answer| answer.code)
+        .map_err(|error| format!("{error:#}"))
 }
 
 #[tokio::test]
 async fn a_silent_crowd_at_any_server_keeps_nobody_out() {
     let server = own_address();
-    let setup = Setup { server: Some(server), meta_server: true, quic: true, ..Setup::default() };
+    let setup = Setup {
+        server: Some(server),
+        meta_server: true,
+        quic: true,
+        ..Setup::default()
+    };
     let world = World::with(setup).await;
     world.until_ready().await;
     let addresses = world.cloud().addresses();
-    let meta = world.nodes[0].meta_server().await.expect("MetaServer listens");
-    eventually("the server listens", async || plain(server, "/healthz/ping").await.map(drop)).await;
+    let meta = world.nodes[0]
+        .meta_server()
+        .await
+        .expect("MetaServer listens");
+    eventually("the server listens", async || {
+        plain(server, "/healthz/ping").await.map(drop)
+    })
+    .await;
     let admin = Caller::admin(&world).await;
     for (what, address) in [
         ("API", addresses.api.unwrap()),
@@ -43,9 +58,21 @@ async fn a_silent_crowd_at_any_server_keeps_nobody_out() {
         let crowd = silent_tcp(address, CROWD).await;
         let served = async {
             match what {
-                "API" => assert_eq!(admin.https(address, "/api/v1/nodes", "", b"").await.unwrap().0, 200),
+                "API" => assert_eq!(
+                    admin
+                        .https(address, "/api/v1/nodes", "", b"")
+                        .await
+                        .unwrap()
+                        .0,
+                    200
+                ),
                 "enrolment" => drop(Caller::node(&world, "newcomer").await),
-                "hub" => drop(Caller::node(&world, "other").await.session(&world, "other").await),
+                "hub" => drop(
+                    Caller::node(&world, "other")
+                        .await
+                        .session(&world, "other")
+                        .await,
+                ),
                 "the node's server" => assert_eq!(plain(address, "/healthz/ping").await, Ok(200)),
                 _ => assert!(plain(address, "/version").await.is_ok()),
             }

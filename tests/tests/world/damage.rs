@@ -14,7 +14,9 @@ use tests::{
 async fn a_damaged_database_is_healed_from_the_cloud_and_no_container_restarts() {
     let mut world = World::new(1).await;
     world.until_ready().await;
-    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    world
+        .apply(&config_map("settings", json!({"mode": "fast"})))
+        .await;
     for name in ["one", "two"] {
         let mut manifest = pod(name, Some("edge-1"));
         manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
@@ -35,7 +37,11 @@ async fn a_damaged_database_is_healed_from_the_cloud_and_no_container_restarts()
     let running = world.running(0);
     let one = world.pod("one").get().await;
     let place = (uid(&one).to_owned(), "main".to_owned());
-    assert_eq!(running.get(&place), ids.get(&place), "the container that ran all the time");
+    assert_eq!(
+        running.get(&place),
+        ids.get(&place),
+        "the container that ran all the time"
+    );
 }
 
 #[tokio::test]
@@ -53,16 +59,23 @@ async fn pods_come_back_also_where_the_node_was_started_anew() {
     world.nodes[0] = world.prepare("edge-1", &Setup::default()).await;
     world.nodes[0].start().await.unwrap();
 
-    eventually("the pod runs again, in a new container", async || match world.running(0).remove(&place) {
-        Some(id) if Some(&id) != before.as_ref() => Ok(()),
-        other => Err(other),
-    })
+    eventually(
+        "the pod runs again, in a new container",
+        async || match world.running(0).remove(&place) {
+            Some(id) if Some(&id) != before.as_ref() => Ok(()),
+            other => Err(other),
+        },
+    )
     .await;
 }
 
 /// Opens a node's or a cloud's file.
 pub(super) async fn by_hand(file: &Path) -> SqliteConnection {
-    SqliteConnectOptions::new().filename(file).connect().await.unwrap()
+    SqliteConnectOptions::new()
+        .filename(file)
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// Does this to a node's or a cloud's file that nobody has open.
@@ -83,7 +96,8 @@ async fn a_damaged_pod_stops_no_other_and_goes_on_without_a_restart() {
     let ids = world.running(0);
     world.nodes[0].stop().await;
     let file = world.nodes[0].directory().join("agent.db");
-    let cut = "UPDATE objects SET value = substr(value, 1, 50) WHERE resource = 'pods' AND name = 'one'";
+    let cut =
+        "UPDATE objects SET value = substr(value, 1, 50) WHERE resource = 'pods' AND name = 'one'";
     damage(&file, cut).await;
     world.nodes[0].start().await.unwrap();
 
@@ -96,7 +110,11 @@ async fn a_damaged_pod_stops_no_other_and_goes_on_without_a_restart() {
     // it is this node's again, and was all the time
     let one = world.pod("one").get().await;
     let place = (uid(&one).to_owned(), "main".to_owned());
-    assert_eq!(world.running(0).get(&place), ids.get(&place), "the container that ran all the time");
+    assert_eq!(
+        world.running(0).get(&place),
+        ids.get(&place),
+        "the container that ran all the time"
+    );
     world.pod("one").delete(None).await;
     world.pod("one").until_gone().await;
     world.until_nothing_is_left(0, &one).await;
@@ -110,11 +128,19 @@ async fn a_damaged_record_of_a_pod_is_made_anew() {
     let ids = world.running(0);
     world.nodes[0].stop().await;
     let file = world.nodes[0].directory().join("agent.db");
-    damage(&file, "UPDATE objects SET value = x'7b' WHERE resource = 'pods.records.outrigger.dev'").await;
+    damage(
+        &file,
+        "UPDATE objects SET value = x'7b' WHERE resource = 'pods.records.outrigger.dev'",
+    )
+    .await;
     world.nodes[0].start().await.unwrap();
     world.run(&pod("two", Some("edge-1"))).await;
     let place = (uid(&one).to_owned(), "main".to_owned());
-    assert_eq!(world.running(0).get(&place), ids.get(&place), "the container that ran all the time");
+    assert_eq!(
+        world.running(0).get(&place),
+        ids.get(&place),
+        "the container that ran all the time"
+    );
     world.pod("one").delete(None).await;
     world.pod("one").until_gone().await;
     world.until_nothing_is_left(0, &one).await;

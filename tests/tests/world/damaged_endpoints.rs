@@ -15,9 +15,11 @@ use crate::damage::by_hand;
 const SERVICE: &str = "kubernetes.io/service-name";
 
 fn object(api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
-    let mut object =
-        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "default"}});
-    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "default"}});
+    object
+        .as_object_mut()
+        .unwrap()
+        .extend(rest.as_object().unwrap().clone());
     object
 }
 
@@ -43,10 +45,16 @@ async fn slices(world: &World) -> BTreeMap<String, (String, String)> {
         .await
         .unwrap();
     let first = |slice: &EndpointSlice| {
-        slice.endpoints.first().map(|one| one.addresses[0].clone()).unwrap_or_default()
+        slice
+            .endpoints
+            .first()
+            .map(|one| one.addresses[0].clone())
+            .unwrap_or_default()
     };
     let service = |slice: &EndpointSlice| slice.labels().get(SERVICE).cloned().unwrap_or_default();
-    all.iter().map(|slice| (slice.name_any(), (service(slice), first(slice)))).collect()
+    all.iter()
+        .map(|slice| (slice.name_any(), (service(slice), first(slice))))
+        .collect()
 }
 
 /// The name of the slice of a service.
@@ -54,7 +62,10 @@ async fn slice_of(world: &World, service: &str) -> String {
     let wanted = format!("{service} has a slice");
     eventually(&wanted, async || {
         let all = slices(world).await;
-        all.iter().find(|(_, (own, _))| own == service).map(|(name, _)| name.clone()).ok_or(all)
+        all.iter()
+            .find(|(_, (own, _))| own == service)
+            .map(|(name, _)| name.clone())
+            .ok_or(all)
     })
     .await
 }
@@ -62,27 +73,67 @@ async fn slice_of(world: &World, service: &str) -> String {
 /// Changes one byte of a stored object: within this text if there is one, else the first.
 async fn damage(world: &World, collection: &str, name: &str, text: &str) {
     let mut hand = by_hand(&world.directory().join("cloud/cloudsim.db")).await;
-    let query = "SELECT value FROM objects WHERE resource = ?1 AND namespace = 'default' AND name = ?2";
-    let row = sqlx::query(query).bind(collection).bind(name).fetch_one(&mut hand).await.unwrap();
+    let query =
+        "SELECT value FROM objects WHERE resource = ?1 AND namespace = 'default' AND name = ?2";
+    let row = sqlx::query(query)
+        .bind(collection)
+        .bind(name)
+        .fetch_one(&mut hand)
+        .await
+        .unwrap();
     let mut value: Vec<u8> = row.get(0);
-    let place = value.windows(text.len()).position(|window| window == text.as_bytes());
+    let place = value
+        .windows(text.len())
+        .position(|window| window == text.as_bytes());
     value[place.unwrap_or_default()] ^= 1;
-    let update = "UPDATE objects SET value = ?1 WHERE resource = ?2 AND namespace = 'default' AND name = ?3";
-    sqlx::query(update).bind(value).bind(collection).bind(name).execute(&mut hand).await.unwrap();
+    let update =
+        "UPDATE objects SET value = ?1 WHERE resource = ?2 AND namespace = 'default' AND name = ?3";
+    sqlx::query(update)
+        .bind(value)
+        .bind(collection)
+        .bind(name)
+        .execute(&mut hand)
+        .await
+        .unwrap();
     hand.close().await.unwrap();
 }
 
 fn damaged(world: &World) -> Vec<String> {
-    world.cloud().store().unwrap().damaged().now().keys().map(Key::to_string).collect()
+    world
+        .cloud()
+        .store()
+        .unwrap()
+        .damaged()
+        .now()
+        .keys()
+        .map(Key::to_string)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controllers_are_recreated() {
-    let mut world = World::with(Setup { nodes: 0, durable: true, ..Setup::default() }).await;
+    let mut world = World::with(Setup {
+        nodes: 0,
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     let ports = json!([{"port": 80}]);
-    world.apply(&object("v1", "Service", "own", json!({"spec": {"ports": ports}}))).await;
     world
-        .apply(&object("v1", "Service", "pods", json!({"spec": {"selector": {"a": "b"}, "ports": ports}})))
+        .apply(&object(
+            "v1",
+            "Service",
+            "own",
+            json!({"spec": {"ports": ports}}),
+        ))
+        .await;
+    world
+        .apply(&object(
+            "v1",
+            "Service",
+            "pods",
+            json!({"spec": {"selector": {"a": "b"}, "ports": ports}}),
+        ))
         .await;
     world.apply(&endpoints("own", "10.1.2.3")).await;
     world.apply(&endpoints("free", "10.1.2.4")).await;
@@ -90,9 +141,15 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
     for name in ["mine", "pods-abcde"] {
         world.apply(&slice(name)).await;
     }
-    let (mirrored, generated) = (slice_of(&world, "own").await, slice_of(&world, "pods").await);
+    let (mirrored, generated) = (
+        slice_of(&world, "own").await,
+        slice_of(&world, "pods").await,
+    );
     let pods = Object::of(&world.client(), &endpoints("pods", "10.1.2.9"));
-    eventually("the service with a selector has Endpoints", async || pods.find().await.ok_or(())).await;
+    eventually("the service with a selector has Endpoints", async || {
+        pods.find().await.ok_or(())
+    })
+    .await;
     drop(pods);
     let before = slices(&world).await;
     world.stop_cloud().await;
@@ -115,11 +172,17 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
         format!("{slices_} default/pods-abcde"),
     ];
     assert_eq!(damaged(&world), kept);
-    assert!(slices(&world).await.contains_key(&mirrored), "the mirrored slice stays");
+    assert!(
+        slices(&world).await.contains_key(&mirrored),
+        "the mirrored slice stays"
+    );
     // written again, they are as before
-    for manifest in
-        [endpoints("own", "10.1.2.3"), endpoints("free", "10.1.2.4"), slice("mine"), slice("pods-abcde")]
-    {
+    for manifest in [
+        endpoints("own", "10.1.2.3"),
+        endpoints("free", "10.1.2.4"),
+        slice("mine"),
+        slice("pods-abcde"),
+    ] {
         world.apply(&manifest).await;
     }
     let again = slice_of(&world, "pods").await;
@@ -127,15 +190,23 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
     eventually("all others are what they were", async || {
         let mut now = slices(&world).await;
         let own = now.remove(&again);
-        let others: BTreeMap<_, _> =
-            before.clone().into_iter().filter(|(name, _)| *name != generated).collect();
-        if own.is_some() && now == others { Ok(()) } else { Err(now) }
+        let others: BTreeMap<_, _> = before
+            .clone()
+            .into_iter()
+            .filter(|(name, _)| *name != generated)
+            .collect();
+        if own.is_some() && now == others {
+            Ok(())
+        } else {
+            Err(now)
+        }
     })
     .await;
     let all = Api::<Endpoints>::namespaced(world.client(), "default");
-    eventually("the service with a selector has Endpoints again", async || {
-        all.get_opt("pods").await.unwrap().ok_or(())
-    })
+    eventually(
+        "the service with a selector has Endpoints again",
+        async || all.get_opt("pods").await.unwrap().ok_or(()),
+    )
     .await;
     assert_eq!(damaged(&world), [""; 0]);
     // and stay over a restart with nothing damaged
@@ -144,5 +215,8 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
     world.stop_cloud().await;
     world.start_cloud().await;
     let all = Api::<Endpoints>::namespaced(world.client(), "default");
-    assert_eq!((slices(&world).await, all.get("own").await.unwrap().uid()), (before, uid));
+    assert_eq!(
+        (slices(&world).await, all.get("own").await.unwrap().uid()),
+        (before, uid)
+    );
 }

@@ -44,8 +44,11 @@ const ALONE: [&str; 13] = [
 ];
 /// What nodes and pods cannot do without is named when the cloud starts, the node connects or the pod is created: the authority of all,
 /// the node's certificates, the account of the namespace.
-const NEEDED: [&str; 3] =
-    ["secrets kubeedge/casecret", "nodecertificates.cloudsim edge-1", "serviceaccounts default/default"];
+const NEEDED: [&str; 3] = [
+    "secrets kubeedge/casecret",
+    "nodecertificates.cloudsim edge-1",
+    "serviceaccounts default/default",
+];
 
 /// A row of a store.
 #[derive(Clone, Debug)]
@@ -63,12 +66,17 @@ impl StoredRow {
 /// All objects of a store.
 async fn all_rows(file: &Path) -> Vec<StoredRow> {
     let mut hand = by_hand(file).await;
-    let query = "SELECT resource, namespace, name, value FROM objects ORDER BY resource, namespace, name";
+    let query =
+        "SELECT resource, namespace, name, value FROM objects ORDER BY resource, namespace, name";
     let rows = sqlx::query(query).fetch_all(&mut hand).await.unwrap();
     hand.close().await.unwrap();
     let row = |row: &sqlx::sqlite::SqliteRow| StoredRow {
         // the notation of a resource, which has its group in it
-        key: Key::new(Resource::new("", row.get(0)), row.get::<String, _>(1), row.get::<String, _>(2)),
+        key: Key::new(
+            Resource::new("", row.get(0)),
+            row.get::<String, _>(1),
+            row.get::<String, _>(2),
+        ),
         value: row.get(3),
     };
     rows.iter().map(row).collect()
@@ -93,10 +101,24 @@ async fn current(file: &Path, rows: &[StoredRow]) -> Vec<StoredRow> {
 /// Writes these bytes in place of the row's.
 async fn write(file: &Path, row: &StoredRow, value: &[u8]) {
     let mut hand = by_hand(file).await;
-    let update = "UPDATE objects SET value = ?1 WHERE resource = ?2 AND namespace = ?3 AND name = ?4";
-    let Key { resource, namespace, name } = &row.key;
-    let update = sqlx::query(update).bind(value).bind(resource.as_str()).bind(namespace).bind(name);
-    assert_eq!(update.execute(&mut hand).await.unwrap().rows_affected(), 1, "{}", row.title());
+    let update =
+        "UPDATE objects SET value = ?1 WHERE resource = ?2 AND namespace = ?3 AND name = ?4";
+    let Key {
+        resource,
+        namespace,
+        name,
+    } = &row.key;
+    let update = sqlx::query(update)
+        .bind(value)
+        .bind(resource.as_str())
+        .bind(namespace)
+        .bind(name);
+    assert_eq!(
+        update.execute(&mut hand).await.unwrap().rows_affected(),
+        1,
+        "{}",
+        row.title()
+    );
     hand.close().await.unwrap();
 }
 
@@ -118,10 +140,16 @@ async fn uids(world: &World) -> BTreeMap<Key, String> {
         if TRANSIENT.contains(&resource.as_str()) {
             continue;
         }
-        let scope = Scope { resource, namespace: None };
+        let scope = Scope {
+            resource,
+            namespace: None,
+        };
         for object in store.list(&scope, &Page::default()).await.unwrap().items {
             let value = object.value().unwrap();
-            let uid = value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let uid = value["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             uids.insert(object.key, uid);
         }
     }
@@ -159,7 +187,12 @@ async fn populate(world: &World) {
             "agent",
             json!({"selector": selector("agent"), "template": template("agent")}),
         ),
-        workload("v1", "Service", "web", json!({"selector": {"app": "web"}, "ports": [{"port": 80}]})),
+        workload(
+            "v1",
+            "Service",
+            "web",
+            json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}),
+        ),
         workload(
             "policy/v1",
             "PodDisruptionBudget",
@@ -168,7 +201,9 @@ async fn populate(world: &World) {
         ),
         workload("v1", "LimitRange", "limits", json!({"limits": []})),
     ];
-    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    world
+        .apply(&config_map("settings", json!({"mode": "fast"})))
+        .await;
     world.apply(&secret("password", json!({"a": "b"}))).await;
     world.apply(&device_model()).await;
     world.apply(&device("sensor", "edge-1", Some("20"))).await;
@@ -180,16 +215,22 @@ async fn populate(world: &World) {
         {"name": "v", "configMap": {"name": "settings"}}, {"name": "w", "secret": {"secretName": "password"}},
     ]);
     world.run(&manifest).await;
-    eventually("the pods of all workloads run", async || match world.running(0).len() {
-        4 => Ok(()),
-        count => Err(count),
+    eventually("the pods of all workloads run", async || {
+        match world.running(0).len() {
+            4 => Ok(()),
+            count => Err(count),
+        }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
-    let mut world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    let mut world = World::with(Setup {
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     populate(&world).await;
     let file: PathBuf = world.directory().join("cloud/cloudsim.db");
@@ -197,7 +238,9 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
     world.stop_cloud().await;
     let rows = one_of_each(&file).await;
     assert!(rows.len() > 30, "{rows:?}");
-    let rows = rows.into_iter().filter(|row| !NEEDED.contains(&row.title().as_str()));
+    let rows = rows
+        .into_iter()
+        .filter(|row| !NEEDED.contains(&row.title().as_str()));
     let (alone, together): (Vec<_>, Vec<_>) =
         rows.partition(|row| ALONE.contains(&row.key.resource.as_str()));
     assert!(alone.len() >= ALONE.len(), "{alone:?}");
@@ -218,7 +261,9 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
         world.pod("marker").until_gone().await;
         world
             .node("edge-1")
-            .until("it is ready", |node| tests::condition(node, "Ready") == Some("True"))
+            .until("it is ready", |node| {
+                tests::condition(node, "Ready") == Some("True")
+            })
             .await;
         eventually("the same containers run", async || match world.running(0) {
             running if running == containers => Ok(()),
@@ -228,15 +273,26 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
         let after = uids(&world).await;
         for (key, uid) in &before {
             let (now, is_it) = (after.get(key), titles.contains(&key.to_string()));
-            assert!(is_it || now == Some(uid), "{titles:?} have taken {key} with them");
-            assert!(!is_it || now.is_none_or(|now| now == uid), "{key} has another uid");
+            assert!(
+                is_it || now == Some(uid),
+                "{titles:?} have taken {key} with them"
+            );
+            assert!(
+                !is_it || now.is_none_or(|now| now == uid),
+                "{key} has another uid"
+            );
         }
         let store = world.cloud().store().unwrap().clone();
         let named: BTreeSet<_> = store.damaged().now().keys().map(Key::to_string).collect();
         let healed: BTreeSet<_> = after.keys().map(Key::to_string).collect();
         for row in &group {
-            let is_healed = healed.contains(&row.title()) || TRANSIENT.contains(&row.key.resource.as_str());
-            assert!(named.contains(&row.title()) != is_healed, "{} is neither healed nor named", row.title());
+            let is_healed =
+                healed.contains(&row.title()) || TRANSIENT.contains(&row.key.resource.as_str());
+            assert!(
+                named.contains(&row.title()) != is_healed,
+                "{} is neither healed nor named",
+                row.title()
+            );
         }
         drop(store);
         world.stop_cloud().await;
@@ -248,7 +304,11 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_object_of_any_kind_of_a_node_takes_nothing_with_it() {
-    let mut world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    let mut world = World::with(Setup {
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     populate(&world).await;
     let containers = world.running(0);
@@ -261,7 +321,9 @@ async fn damaged_object_of_any_kind_of_a_node_takes_nothing_with_it() {
     for (count, row) in rows.iter().enumerate() {
         println!("damaging {}", row.title());
         // one that has gone meanwhile, as a report that was sent, cannot be damaged
-        let Some(row) = current(&file, std::slice::from_ref(row)).await.pop() else { continue };
+        let Some(row) = current(&file, std::slice::from_ref(row)).await.pop() else {
+            continue;
+        };
         write(&file, &row, &flipped(&row)).await;
         world.nodes[0].start().await.unwrap();
         world.until_connected(0, true).await;
@@ -283,10 +345,14 @@ async fn damaged_object_of_any_kind_of_a_node_takes_nothing_with_it() {
         let mut model = device_model();
         model["metadata"]["labels"] = json!({"change": count.to_string()});
         world.apply(&model).await;
-        world.apply(&device("sensor", "edge-1", Some(&(30 + count).to_string()))).await;
+        world
+            .apply(&device("sensor", "edge-1", Some(&(30 + count).to_string())))
+            .await;
         eventually("it is healed or removed", async || {
-            let stays =
-                current(&file, std::slice::from_ref(&row)).await.iter().any(|now| now.value == flipped(&row));
+            let stays = current(&file, std::slice::from_ref(&row))
+                .await
+                .iter()
+                .any(|now| now.value == flipped(&row));
             if stays { Err(row.title()) } else { Ok(()) }
         })
         .await;

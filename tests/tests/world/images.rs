@@ -5,7 +5,10 @@ use tests::{World, manifests::pod};
 
 fn waiting(pod: &Value) -> (&str, &str) {
     let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-    (waiting["reason"].as_str().unwrap_or_default(), waiting["message"].as_str().unwrap_or_default())
+    (
+        waiting["reason"].as_str().unwrap_or_default(),
+        waiting["message"].as_str().unwrap_or_default(),
+    )
 }
 
 #[tokio::test]
@@ -20,7 +23,12 @@ async fn an_image_that_does_not_exist_is_told_and_waited_for() {
     assert_eq!(pod["status"]["phase"], "Pending");
     let backs_off = |pod: &Value| waiting(pod).0 == "ImagePullBackOff";
     let pod = place.until("backing off", backs_off).await;
-    assert!(waiting(&pod).1.starts_with("Back-off pulling image \"absent.sim/app:1\""), "{pod:#}");
+    assert!(
+        waiting(&pod)
+            .1
+            .starts_with("Back-off pulling image \"absent.sim/app:1\""),
+        "{pod:#}"
+    );
 }
 
 #[tokio::test]
@@ -29,7 +37,9 @@ async fn a_pod_recovers_from_a_wrong_image_when_it_is_mended() {
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["containers"][0]["image"] = "denied.sim/app:1".into();
     let place = world.apply(&manifest).await;
-    place.until("told why", |pod| waiting(pod).0.contains("Image")).await;
+    place
+        .until("told why", |pod| waiting(pod).0.contains("Image"))
+        .await;
     manifest["spec"]["containers"][0]["image"] = "registry.example/app:1".into();
     world.run(&manifest).await;
 }
@@ -42,7 +52,10 @@ async fn a_slow_pull_holds_up_no_pod_whose_image_is_present() {
     let mut slow = pod("slow", Some("edge-1"));
     slow["spec"]["containers"][0]["image"] = "slow-1h.sim/app:1".into();
     let slow = world.apply(&slow).await;
-    slow.until("waiting for its image", |pod| waiting(pod).0 == "ContainerCreating").await;
+    slow.until("waiting for its image", |pod| {
+        waiting(pod).0 == "ContainerCreating"
+    })
+    .await;
     world.run(&pod("quick", Some("edge-1"))).await;
     assert_eq!(slow.get().await["status"]["phase"], "Pending");
 }

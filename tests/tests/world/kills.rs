@@ -15,8 +15,16 @@ use tokio::time::Instant;
 async fn churn(world: &World, step: usize) {
     let fleeting = format!("fleeting-{}", step / 3);
     match step % 3 {
-        0 => drop(world.apply(&pod_that(&fleeting, "edge-1", &[("stop-time", "10ms")])).await),
-        1 => drop(world.apply(&config_map("settings", json!({"step": step.to_string()}))).await),
+        0 => drop(
+            world
+                .apply(&pod_that(&fleeting, "edge-1", &[("stop-time", "10ms")]))
+                .await,
+        ),
+        1 => drop(
+            world
+                .apply(&config_map("settings", json!({"step": step.to_string()})))
+                .await,
+        ),
         _ => world.pod(&fleeting).delete(None).await,
     }
 }
@@ -51,7 +59,9 @@ fn total(world: &World) -> u64 {
 #[tokio::test]
 async fn thirty_power_cuts_in_the_middle_of_churn_heal() {
     let mut world = World::new(1).await;
-    world.apply(&config_map("settings", json!({"step": "start"}))).await;
+    world
+        .apply(&config_map("settings", json!({"step": "start"})))
+        .await;
     let mut manifest = pod("steady", Some("edge-1"));
     manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
@@ -65,19 +75,29 @@ async fn thirty_power_cuts_in_the_middle_of_churn_heal() {
         world.nodes[0].start().await.unwrap();
     }
     for fleeting in 0..10 {
-        world.pod(&format!("fleeting-{fleeting}")).until_gone().await;
+        world
+            .pod(&format!("fleeting-{fleeting}"))
+            .until_gone()
+            .await;
     }
     world.until_file(0, &steady, "/v/step", "28").await;
-    tests::eventually("the steady pod alone runs, in its old container", async || match world.running(0) {
-        now if now == ids => Ok(()),
-        other => Err(other),
-    })
+    tests::eventually(
+        "the steady pod alone runs, in its old container",
+        async || match world.running(0) {
+            now if now == ids => Ok(()),
+            other => Err(other),
+        },
+    )
     .await;
-    let counts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"] == 0 && tests::runs(pod);
+    let counts = |pod: &Value| {
+        pod["status"]["containerStatuses"][0]["restartCount"] == 0 && tests::runs(pod)
+    };
     let after = world.pod("steady").until("never restarted", counts).await;
     assert_eq!(uid(&after), uid(&steady));
     tests::eventually("no sandbox is left of the others", async || {
-        let pods = std::fs::read_dir(world.nodes[0].directory().join("kubelet/pods")).unwrap().count();
+        let pods = std::fs::read_dir(world.nodes[0].directory().join("kubelet/pods"))
+            .unwrap()
+            .count();
         if pods == 1 { Ok(()) } else { Err(pods) }
     })
     .await;
@@ -85,7 +105,11 @@ async fn thirty_power_cuts_in_the_middle_of_churn_heal() {
 
 #[tokio::test]
 async fn power_cuts_while_the_cloud_comes_and_goes_heal() {
-    let mut world = World::with(tests::Setup { durable: true, ..Default::default() }).await;
+    let mut world = World::with(tests::Setup {
+        durable: true,
+        ..Default::default()
+    })
+    .await;
     let steady = world.run(&pod("steady", Some("edge-1"))).await;
     let ids = world.running(0);
     for round in 0..4 {
@@ -107,7 +131,10 @@ async fn power_cuts_while_the_cloud_comes_and_goes_heal() {
         }
     }
     for round in 0..4 {
-        world.pod(&format!("pod-{round}")).until("running", tests::runs).await;
+        world
+            .pod(&format!("pod-{round}"))
+            .until("running", tests::runs)
+            .await;
     }
     let place = (uid(&steady).to_owned(), "main".to_owned());
     assert_eq!(world.running(0).get(&place), ids.get(&place));

@@ -42,7 +42,11 @@ async fn server(status: &watch::Sender<u16>) -> u16 {
             let mut status = status.clone();
             tokio::spawn(async move {
                 let _ = stream.read(&mut [0; 4096]).await;
-                let Ok(status) = status.wait_for(|status| *status > 0).await.map(|status| *status) else {
+                let Ok(status) = status
+                    .wait_for(|status| *status > 0)
+                    .await
+                    .map(|status| *status)
+                else {
                     return;
                 };
                 let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
@@ -60,8 +64,15 @@ async fn events(world: &World) -> Vec<(String, String)> {
     list.items
         .into_iter()
         .map(|event| {
-            let again = if event.count.unwrap_or_default() > 1 { " (again)" } else { "" };
-            (event.reason.unwrap_or_default(), event.message.unwrap_or_default() + again)
+            let again = if event.count.unwrap_or_default() > 1 {
+                " (again)"
+            } else {
+                ""
+            };
+            (
+                event.reason.unwrap_or_default(),
+                event.message.unwrap_or_default() + again,
+            )
         })
         .collect()
 }
@@ -81,12 +92,26 @@ async fn until_event(world: &World, reason: &str, text: &str) {
 #[tokio::test]
 async fn a_liveness_probe_that_fails_restarts_its_container() {
     let world = World::new(1).await;
-    world.apply(&with("sick", &[], json!({"livenessProbe": exec(&["false"])}))).await;
+    world
+        .apply(&with(
+            "sick",
+            &[],
+            json!({"livenessProbe": exec(&["false"])}),
+        ))
+        .await;
     let again = |pod: &Value| main_status(pod)["restartCount"] == 1;
     let pod = world.pod("sick").until("restarted", again).await;
-    assert_eq!(main_status(&pod)["lastState"]["terminated"]["exitCode"], 143);
+    assert_eq!(
+        main_status(&pod)["lastState"]["terminated"]["exitCode"],
+        143
+    );
     until_event(&world, "Unhealthy", "Liveness probe failed").await;
-    until_event(&world, "Killing", "Container main failed liveness probe, will be restarted").await;
+    until_event(
+        &world,
+        "Killing",
+        "Container main failed liveness probe, will be restarted",
+    )
+    .await;
     until_event(&world, "Started", "Started container main (again)").await;
     for (reason, text) in [
         ("Pulling", "Pulling image"),
@@ -107,19 +132,39 @@ async fn readiness_follows_its_probe_and_startup_comes_first() {
     startup["failureThreshold"] = 100.into();
     let fields = json!({"readinessProbe": get(server(&ready).await), "startupProbe": startup});
     world.apply(&with("web", &[], fields)).await;
-    let pod = world.pod("web").until("running", |pod| main_status(pod)["state"]["running"].is_object()).await;
-    assert_eq!((&main_status(&pod)["started"], &main_status(&pod)["ready"]), (&json!(false), &json!(false)));
+    let pod = world
+        .pod("web")
+        .until("running", |pod| {
+            main_status(pod)["state"]["running"].is_object()
+        })
+        .await;
+    assert_eq!(
+        (&main_status(&pod)["started"], &main_status(&pod)["ready"]),
+        (&json!(false), &json!(false))
+    );
     assert_eq!(condition(&pod, "Ready"), Some("False"));
     started.send_replace(204);
-    world.pod("web").until("ready", |pod| condition(pod, "Ready") == Some("True")).await;
+    world
+        .pod("web")
+        .until("ready", |pod| condition(pod, "Ready") == Some("True"))
+        .await;
     ready.send_replace(503);
-    let pod = world.pod("web").until("not ready", |pod| condition(pod, "Ready") == Some("False")).await;
+    let pod = world
+        .pod("web")
+        .until("not ready", |pod| condition(pod, "Ready") == Some("False"))
+        .await;
     assert_eq!(
-        (&main_status(&pod)["started"], &main_status(&pod)["restartCount"]),
+        (
+            &main_status(&pod)["started"],
+            &main_status(&pod)["restartCount"]
+        ),
         (&json!(true), &json!(0))
     );
     ready.send_replace(200);
-    world.pod("web").until("ready", |pod| condition(pod, "Ready") == Some("True")).await;
+    world
+        .pod("web")
+        .until("ready", |pod| condition(pod, "Ready") == Some("True"))
+        .await;
 }
 
 #[tokio::test]
@@ -128,8 +173,13 @@ async fn readiness_survives_a_restart_of_the_agent() {
     let answers = watch::Sender::new(200);
     let port = server(&answers).await;
     let probe = json!({"httpGet": {"host": "127.0.0.1", "port": port}, "periodSeconds": 3600});
-    world.apply(&with("web", &[], json!({"readinessProbe": probe}))).await;
-    world.pod("web").until("ready", |pod| condition(pod, "Ready") == Some("True")).await;
+    world
+        .apply(&with("web", &[], json!({"readinessProbe": probe})))
+        .await;
+    world
+        .pod("web")
+        .until("ready", |pod| condition(pod, "Ready") == Some("True"))
+        .await;
     world.nodes[0].stop().await;
     world.nodes[0].start().await.unwrap();
     world.run(&pod("other", Some("edge-1"))).await;
@@ -144,10 +194,14 @@ async fn a_post_start_hook_goes_before_the_next_container() {
     let get = json!({"httpGet": {"host": "127.0.0.1", "port": server(&answers).await}});
     let mut pod = with("pair", &[], json!({"lifecycle": {"postStart": get}}));
     let second = json!({"name": "second", "image": "registry.example/app:1"});
-    pod["spec"]["containers"].as_array_mut().unwrap().push(second);
+    pod["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .push(second);
     world.apply(&pod).await;
     let waits = |pod: &Value| {
-        main_status(pod)["containerID"].is_string() && main_status(pod)["state"]["waiting"].is_object()
+        main_status(pod)["containerID"].is_string()
+            && main_status(pod)["state"]["waiting"].is_object()
     };
     world.pod("pair").until("waiting for its hook", waits).await;
     assert_eq!(world.running(0).len(), 1, "the second one waits too");
@@ -160,9 +214,16 @@ async fn a_post_start_hook_goes_before_the_next_container() {
 async fn a_container_whose_post_start_hook_fails_is_restarted() {
     let world = World::new(1).await;
     world
-        .apply(&with("bad", &[], json!({"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}})))
+        .apply(&with(
+            "bad",
+            &[],
+            json!({"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}),
+        ))
         .await;
-    world.pod("bad").until("restarted", |pod| main_status(pod)["restartCount"] == 1).await;
+    world
+        .pod("bad")
+        .until("restarted", |pod| main_status(pod)["restartCount"] == 1)
+        .await;
     until_event(&world, "FailedPostStartHook", "PostStartHook failed").await;
     until_event(&world, "Killing", "FailedPostStartHook").await;
 }
@@ -174,7 +235,10 @@ async fn a_pre_stop_hook_has_its_time_before_the_container_ends() {
     let pod = world.run(&with("slow", &[], hook)).await;
     let since = Instant::now();
     // more than a test has patience: that it ends at all shows that it did not take its whole time
-    world.pod("slow").delete(Some(2 * WAIT_TIMEOUT.as_secs() as u32)).await;
+    world
+        .pod("slow")
+        .delete(Some(2 * WAIT_TIMEOUT.as_secs() as u32))
+        .await;
     world.pod("slow").until_gone().await;
     let took = since.elapsed();
     assert!(took >= Duration::from_secs(1), "{took:?}");
@@ -208,9 +272,15 @@ async fn a_pod_whose_time_is_up_fails() {
     // the time of its start has whole seconds: with one, it might be over before a container runs
     manifest["spec"]["activeDeadlineSeconds"] = 3.into();
     world.apply(&manifest).await;
-    let pod = world.pod("short").until("Failed", |pod| pod["status"]["phase"] == "Failed").await;
+    let pod = world
+        .pod("short")
+        .until("Failed", |pod| pod["status"]["phase"] == "Failed")
+        .await;
     assert_eq!(pod["status"]["reason"], "DeadlineExceeded");
-    assert!(main_status(&pod)["state"]["terminated"].is_object(), "{pod:#}");
+    assert!(
+        main_status(&pod)["state"]["terminated"].is_object(),
+        "{pod:#}"
+    );
     assert_eq!(world.running(0).len(), 0);
 }
 
@@ -222,18 +292,33 @@ async fn last_words_reach_the_status() {
     let mut manifest = with("logs", &behaviour, fields);
     manifest["spec"]["restartPolicy"] = "Never".into();
     world.apply(&manifest).await;
-    let pod = world.pod("logs").until("Failed", |pod| pod["status"]["phase"] == "Failed").await;
-    let words = main_status(&pod)["state"]["terminated"]["message"].as_str().unwrap_or_default();
+    let pod = world
+        .pod("logs")
+        .until("Failed", |pod| pod["status"]["phase"] == "Failed")
+        .await;
+    let words = main_status(&pod)["state"]["terminated"]["message"]
+        .as_str()
+        .unwrap_or_default();
     assert!(words.ends_with("\none\ntwo\n"), "{words}");
     manifest = pod_that("file", "edge-1", &[]);
     manifest["spec"]["restartPolicy"] = "Never".into();
     let pod = world.run(&manifest).await;
-    let words = world.nodes[0].directory().join("kubelet/pods").join(uid(&pod)).join("containers/main/0");
+    let words = world.nodes[0]
+        .directory()
+        .join("kubelet/pods")
+        .join(uid(&pod))
+        .join("containers/main/0");
     std::fs::write(words, "out of paper").unwrap();
     let id = world.running(0).into_values().next().unwrap();
     assert!(world.nodes[0].runtime.crash_container(&id, 1));
-    let pod = world.pod("file").until("Failed", |pod| pod["status"]["phase"] == "Failed").await;
-    assert_eq!(main_status(&pod)["state"]["terminated"]["message"], "out of paper");
+    let pod = world
+        .pod("file")
+        .until("Failed", |pod| pod["status"]["phase"] == "Failed")
+        .await;
+    assert_eq!(
+        main_status(&pod)["state"]["terminated"]["message"],
+        "out of paper"
+    );
 }
 
 #[tokio::test]
@@ -250,8 +335,15 @@ async fn a_pod_that_takes_anothers_name_does_not_run_beside_it() {
 #[tokio::test]
 async fn events_count_and_follow_a_crash_loop() {
     let world = World::new(1).await;
-    world.apply(&pod_that("loop", "edge-1", &[("exit-code", "2")])).await;
-    until_event(&world, "BackOff", "Back-off restarting failed container main in pod loop_default(").await;
+    world
+        .apply(&pod_that("loop", "edge-1", &[("exit-code", "2")]))
+        .await;
+    until_event(
+        &world,
+        "BackOff",
+        "Back-off restarting failed container main in pod loop_default(",
+    )
+    .await;
     let mut missing = pod("missing", Some("edge-1"));
     missing["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "none"}}]);
     world.apply(&missing).await;

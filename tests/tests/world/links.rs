@@ -15,10 +15,17 @@ const READY: Duration = Duration::from_millis(500);
 
 /// A node behind a relay.
 async fn relayed(setup: Setup) -> (World, Relay) {
-    let mut world = World::with(Setup { nodes: 0, ..setup.clone() }).await;
+    let mut world = World::with(Setup {
+        nodes: 0,
+        ..setup.clone()
+    })
+    .await;
     let addresses = world.cloud().addresses();
     let relay = Relay::to(addresses.websocket).await;
-    let addresses = Addresses { websocket: relay.address(), ..addresses };
+    let addresses = Addresses {
+        websocket: relay.address(),
+        ..addresses
+    };
     let mut node = world.prepare_at(addresses, "edge-1", &setup).await;
     node.start().await.unwrap();
     world.nodes.push(node);
@@ -44,7 +51,11 @@ async fn a_half_open_link_is_noticed_within_three_seconds_and_mended_at_once() {
         let pod = world.pod("web").get().await;
         assert_eq!(tests::uid(&pod), tests::uid(&running));
         assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
-        if noticed <= NOTICED && back <= BACK { Ok(()) } else { Err((noticed, back)) }
+        if noticed <= NOTICED && back <= BACK {
+            Ok(())
+        } else {
+            Err((noticed, back))
+        }
     })
     .await;
 }
@@ -53,19 +64,32 @@ async fn a_half_open_link_is_noticed_within_three_seconds_and_mended_at_once() {
 async fn a_node_that_was_given_up_is_ready_soon_after_the_link_is_back() {
     let lease = Duration::from_secs(4);
     in_time("Ready", async || {
-        let (world, relay) = relayed(Setup { lease, lease_grace: lease, ..Setup::default() }).await;
+        let (world, relay) = relayed(Setup {
+            lease,
+            lease_grace: lease,
+            ..Setup::default()
+        })
+        .await;
         relay.cut();
         let node = world.node("edge-1");
-        node.until("given up", |node| condition(node, "Ready") == Some("Unknown")).await;
+        node.until("given up", |node| {
+            condition(node, "Ready") == Some("Unknown")
+        })
+        .await;
         let begun = Instant::now();
         relay.through();
         world.until_connected(0, true).await;
         let connected = begun.elapsed();
-        node.until("Ready", |node| condition(node, "Ready") == Some("True")).await;
+        node.until("Ready", |node| condition(node, "Ready") == Some("True"))
+            .await;
         let back = begun.elapsed();
         println!("connected after {connected:?}, Ready after {back:?}");
         let in_time = connected <= BACK && back - connected <= READY;
-        if in_time { Ok(()) } else { Err((connected, back)) }
+        if in_time {
+            Ok(())
+        } else {
+            Err((connected, back))
+        }
     })
     .await;
 }
@@ -86,10 +110,16 @@ async fn a_link_that_is_used_or_idle_stands() {
 async fn the_cloud_that_answers_is_taken_and_kept_until_it_does_not() {
     let mut world = World::new(0).await;
     let addresses = world.cloud().addresses();
-    let (first, second) = (Relay::to(addresses.websocket).await, Relay::to(addresses.websocket).await);
+    let (first, second) = (
+        Relay::to(addresses.websocket).await,
+        Relay::to(addresses.websocket).await,
+    );
     first.cut();
     let mut node = world.prepare("edge-1", &Setup::default()).await;
-    let server = |relay: &Relay| HostPort { host: "127.0.0.1".into(), port: relay.address().port() };
+    let server = |relay: &Relay| HostPort {
+        host: "127.0.0.1".into(),
+        port: relay.address().port(),
+    };
     node.configure(|config| config.edge_hub.servers = vec![server(&first), server(&second)]);
     node.start().await.unwrap();
     world.nodes.push(node);

@@ -32,7 +32,12 @@ impl Memory {
     /// Waits until it holds this.
     async fn until(&self, value: &str) {
         let mut held = self.0.subscribe();
-        within(&format!("the device holds {value}"), held.wait_for(|held| held == value)).await.unwrap();
+        within(
+            &format!("the device holds {value}"),
+            held.wait_for(|held| held == value),
+        )
+        .await
+        .unwrap();
     }
 }
 
@@ -64,7 +69,11 @@ fn mapper(world: &World, node: usize, memory: &Memory) -> DropGuard {
         ..Config::new("memory", "virtual")
     };
     let shutdown = CancellationToken::new();
-    tokio::spawn(Mapper::bind(config, memory.clone()).unwrap().run(shutdown.clone()));
+    tokio::spawn(
+        Mapper::bind(config, memory.clone())
+            .unwrap()
+            .run(shutdown.clone()),
+    );
     shutdown.drop_guard()
 }
 
@@ -80,12 +89,14 @@ fn status(world: &World) -> Object {
 async fn until_reported(world: &World, value: &str) -> Value {
     let reported = |status: &Value| {
         status["status"]["twins"].as_array().is_some_and(|twins| {
-            twins
-                .iter()
-                .any(|twin| twin["propertyName"] == "temperature" && twin["reported"]["value"] == value)
+            twins.iter().any(|twin| {
+                twin["propertyName"] == "temperature" && twin["reported"]["value"] == value
+            })
         })
     };
-    status(world).until(&format!("reported {value}"), reported).await
+    status(world)
+        .until(&format!("reported {value}"), reported)
+        .await
 }
 
 #[tokio::test]
@@ -98,14 +109,23 @@ async fn what_is_wanted_reaches_the_device_and_what_is_the_cloud() {
     shall_be(&world, "21.5").await;
     memory.until("21.5").await;
     until_reported(&world, "21.5").await;
-    let online = status(&world).until("online", |status| status["status"]["state"] == "online").await;
+    let online = status(&world)
+        .until("online", |status| status["status"]["state"] == "online")
+        .await;
     assert_eq!(online["metadata"]["ownerReferences"][0]["kind"], "Device");
     memory.becomes("30");
     let reported = until_reported(&world, "30").await;
     let twin = &reported["status"]["twins"][0];
     assert_eq!(twin["observedDesired"]["value"], "21.5", "{twin}");
-    let stamp: i64 = twin["reported"]["metadata"]["timestamp"].as_str().unwrap().parse().unwrap();
-    assert!(stamp > 1_700_000_000_000, "milliseconds since 1970: {stamp}");
+    let stamp: i64 = twin["reported"]["metadata"]["timestamp"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        stamp > 1_700_000_000_000,
+        "milliseconds since 1970: {stamp}"
+    );
     shall_be(&world, "25").await;
     memory.until("25").await;
     until_reported(&world, "25").await;
@@ -116,10 +136,17 @@ async fn what_is_wanted_reaches_the_device_and_what_is_the_cloud() {
 #[tokio::test]
 async fn nothing_is_lost_while_the_link_is_cut() {
     let setup = Setup::default();
-    let mut world = World::with(Setup { nodes: 0, ..setup.clone() }).await;
+    let mut world = World::with(Setup {
+        nodes: 0,
+        ..setup.clone()
+    })
+    .await;
     let addresses = world.cloud().addresses();
     let relay = Relay::to(addresses.websocket).await;
-    let addresses = Addresses { websocket: relay.address(), ..addresses };
+    let addresses = Addresses {
+        websocket: relay.address(),
+        ..addresses
+    };
     let mut node = world.prepare_at(addresses, "edge-1", &setup).await;
     node.start().await.unwrap();
     world.nodes.push(node);
@@ -168,7 +195,11 @@ async fn an_agent_that_is_killed_takes_devices_and_mappers_up_again() {
 
 #[tokio::test]
 async fn a_cloud_that_starts_anew_gets_what_it_has_missed() {
-    let mut world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    let mut world = World::with(Setup {
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     let memory = Memory::new("0");
     let _mapper = mapper(&world, 0, &memory);
@@ -196,5 +227,8 @@ async fn a_device_that_moves_is_told_by_its_new_node() {
     one.becomes("11");
     other.becomes("22");
     let reported = until_reported(&world, "22").await;
-    assert_eq!(json!(reported["status"]["twins"].as_array().map(Vec::len)), 1);
+    assert_eq!(
+        json!(reported["status"]["twins"].as_array().map(Vec::len)),
+        1
+    );
 }

@@ -38,14 +38,25 @@ pub(crate) fn all_of(group: &str, resources: &[&str]) -> Value {
 
 /// A world with one node, connected, that has a MetaServer.
 pub(crate) async fn world() -> World {
-    let world = World::with(Setup { meta_server: true, durable: true, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        meta_server: true,
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     world
 }
 
 /// The URL of the node's MetaServer.
 pub(crate) async fn url(world: &World) -> String {
-    format!("http://{}", world.nodes[0].meta_server().await.expect("MetaServer listens"))
+    format!(
+        "http://{}",
+        world.nodes[0]
+            .meta_server()
+            .await
+            .expect("MetaServer listens")
+    )
 }
 
 /// An ordinary client of the node's MetaServer.
@@ -72,31 +83,69 @@ async fn objects_are_written_through_and_read_back() {
     let world = world().await;
     grant(&world, all_of("", &["configmaps"])).await;
     let maps = Api::<ConfigMap>::default_namespaced(client(&world).await);
-    let made = maps.create(&PostParams::default(), &map("m", "one")).await.unwrap();
-    assert_eq!(world.object("v1", "ConfigMap", "m").get().await["data"]["key"], "one");
+    let made = maps
+        .create(&PostParams::default(), &map("m", "one"))
+        .await
+        .unwrap();
+    assert_eq!(
+        world.object("v1", "ConfigMap", "m").get().await["data"]["key"],
+        "one"
+    );
 
     // what was read here is what is replaced, as at any API server
     let mut read = maps.get("m").await.unwrap();
     assert_eq!(read.resource_version(), made.resource_version());
-    read.data.as_mut().unwrap().insert("key".into(), "two".into());
-    let replaced = maps.replace("m", &PostParams::default(), &read).await.unwrap();
+    read.data
+        .as_mut()
+        .unwrap()
+        .insert("key".into(), "two".into());
+    let replaced = maps
+        .replace("m", &PostParams::default(), &read)
+        .await
+        .unwrap();
     assert_ne!(replaced.resource_version(), read.resource_version());
-    let stale = maps.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    let stale = maps
+        .replace("m", &PostParams::default(), &read)
+        .await
+        .unwrap_err();
     assert_eq!(code(&stale), 409);
-    assert_eq!(world.object("v1", "ConfigMap", "m").get().await["data"]["key"], "two");
+    assert_eq!(
+        world.object("v1", "ConfigMap", "m").get().await["data"]["key"],
+        "two"
+    );
 
     let patch = Patch::Merge(json!({"data": {"more": "x"}}));
-    let patched = maps.patch("m", &PatchParams::default(), &patch).await.unwrap();
+    let patched = maps
+        .patch("m", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
     assert_eq!(patched.data.unwrap()["more"], "x");
-    let applied = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"applied": "y"}}));
-    maps.patch("m", &PatchParams::apply("test").force(), &applied).await.unwrap();
+    let applied =
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"applied": "y"}}));
+    maps.patch("m", &PatchParams::apply("test").force(), &applied)
+        .await
+        .unwrap();
     let stored = world.object("v1", "ConfigMap", "m").get().await;
-    assert_eq!(stored["data"], json!({"key": "two", "more": "x", "applied": "y"}));
+    assert_eq!(
+        stored["data"],
+        json!({"key": "two", "more": "x", "applied": "y"})
+    );
 
-    let tried = PostParams { dry_run: true, ..PostParams::default() };
+    let tried = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     maps.create(&tried, &map("tried", "x")).await.unwrap();
     assert_eq!(code(&maps.get("tried").await.unwrap_err()), 404);
-    assert_eq!(code(&maps.create(&PostParams::default(), &map("m", "again")).await.unwrap_err()), 409);
+    assert_eq!(
+        code(
+            &maps
+                .create(&PostParams::default(), &map("m", "again"))
+                .await
+                .unwrap_err()
+        ),
+        409
+    );
 
     maps.delete("m", &DeleteParams::default()).await.unwrap();
     assert_eq!(code(&maps.get("m").await.unwrap_err()), 404);
@@ -113,9 +162,14 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     world.run(&manifest).await;
     world.apply(&pod("elsewhere", Some("edge-2"))).await;
     let client = client(&world).await;
-    let (pods, nodes) = (Api::<Pod>::default_namespaced(client.clone()), Api::<Node>::all(client.clone()));
-    let (secrets, maps) =
-        (Api::<Secret>::default_namespaced(client.clone()), Api::<ConfigMap>::default_namespaced(client));
+    let (pods, nodes) = (
+        Api::<Pod>::default_namespaced(client.clone()),
+        Api::<Node>::all(client.clone()),
+    );
+    let (secrets, maps) = (
+        Api::<Secret>::default_namespaced(client.clone()),
+        Api::<ConfigMap>::default_namespaced(client),
+    );
 
     let names = async || -> Vec<String> {
         let listed = pods.list(&ListParams::default()).await.unwrap();
@@ -123,7 +177,10 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     };
     assert_eq!(names().await, ["web"], "a node sees its own pods");
     assert!(nodes.get("edge-1").await.is_ok() && secrets.get("key").await.is_ok());
-    for denied in [nodes.get("edge-2").await.map(drop), maps.get("seen").await.map(drop)] {
+    for denied in [
+        nodes.get("edge-2").await.map(drop),
+        maps.get("seen").await.map(drop),
+    ] {
         assert_eq!(code(&denied.unwrap_err()), 403);
     }
 
@@ -133,8 +190,19 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     let container = world.running(0).into_values().next().unwrap();
     assert!(world.nodes[0].runtime.crash_container(&container, 1));
     eventually("the restart is seen", async || {
-        let statuses = pods.get("web").await.unwrap().status.unwrap().container_statuses.unwrap();
-        if statuses[0].restart_count == 1 { Ok(()) } else { Err(statuses) }
+        let statuses = pods
+            .get("web")
+            .await
+            .unwrap()
+            .status
+            .unwrap()
+            .container_statuses
+            .unwrap();
+        if statuses[0].restart_count == 1 {
+            Ok(())
+        } else {
+            Err(statuses)
+        }
     })
     .await;
     assert_eq!(names().await, ["web"]);
@@ -147,9 +215,15 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     ] {
         let refused = never_listed.unwrap_err();
         assert_eq!(code(&refused), 503);
-        assert!(refused.to_string().contains("the cloud is not connected"), "{refused}");
+        assert!(
+            refused.to_string().contains("the cloud is not connected"),
+            "{refused}"
+        );
     }
-    let mut informer = pin!(watcher(maps.clone(), watcher::Config::default().streaming_lists()));
+    let mut informer = pin!(watcher(
+        maps.clone(),
+        watcher::Config::default().streaming_lists()
+    ));
     let told = async {
         loop {
             match informer.next().await.unwrap() {
@@ -160,12 +234,15 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
     };
     let told = within("the informer is told", told).await;
     assert!(
-        told.as_ref()
-            .is_err_and(|error| error.to_string().contains("503") || format!("{error:?}").contains("503")),
+        told.as_ref().is_err_and(
+            |error| error.to_string().contains("503") || format!("{error:?}").contains("503")
+        ),
         "{told:?}"
     );
     for refused in [
-        maps.create(&PostParams::default(), &map("new", "x")).await.map(drop),
+        maps.create(&PostParams::default(), &map("new", "x"))
+            .await
+            .map(drop),
         pods.delete("web", &DeleteParams::default()).await.map(drop),
     ] {
         assert_eq!(code(&refused.unwrap_err()), 503);
@@ -191,10 +268,16 @@ async fn what_was_read_once_is_read_again_without_the_cloud_and_by_a_new_agent()
     assert_eq!(maps.get("two").await.unwrap().data.unwrap()["key"], "two");
     let held = maps.list(&ListParams::default()).await.unwrap();
     let names = |list: &kube::core::ObjectList<ConfigMap>| {
-        list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
+        list.items
+            .iter()
+            .map(ResourceExt::name_any)
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&held), names(&listed));
-    assert!(maps.list(&none).await.unwrap().items.is_empty(), "an empty list that the cloud gave is one");
+    assert!(
+        maps.list(&none).await.unwrap().items.is_empty(),
+        "an empty list that the cloud gave is one"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,10 +288,19 @@ async fn an_informer_stays_right_while_the_cloud_goes_and_comes() {
     world.apply(&config_map("goes", json!({"v": "1"}))).await;
     let maps = Api::<ConfigMap>::default_namespaced(client(&world).await);
     let (reader, writer) = kube::runtime::reflector::store();
-    let mut events = pin!(watcher(maps, watcher::Config::default()).default_backoff().reflect(writer));
+    let mut events = pin!(
+        watcher(maps, watcher::Config::default())
+            .default_backoff()
+            .reflect(writer)
+    );
     let seen = || -> Value {
-        let pairs = reader.state().into_iter().filter(|map| map.name_any() != "kube-root-ca.crt");
-        pairs.map(|map| (map.name_any(), json!(map.data.as_ref().unwrap()["v"]))).collect()
+        let pairs = reader
+            .state()
+            .into_iter()
+            .filter(|map| map.name_any() != "kube-root-ca.crt");
+        pairs
+            .map(|map| (map.name_any(), json!(map.data.as_ref().unwrap()["v"])))
+            .collect()
     };
     let mut until = async |wanted: Value| {
         let reached = async {

@@ -15,8 +15,12 @@ const DEVICE: &str = "$hw/events/device/default/t1";
 
 /// A node whose agent has a broker.
 fn setup() -> Setup {
-    let event_bus = json!({"enable": true, "mqttMode": 0, "mqttServerInternal": "tcp://127.0.0.1:0"});
-    Setup { event_bus, ..Setup::default() }
+    let event_bus =
+        json!({"enable": true, "mqttMode": 0, "mqttServerInternal": "tcp://127.0.0.1:0"});
+    Setup {
+        event_bus,
+        ..Setup::default()
+    }
 }
 
 /// A mapper that speaks MQTT.
@@ -27,13 +31,25 @@ struct Mapper {
 
 impl Mapper {
     async fn connect(world: &World) -> Self {
-        let address = world.nodes[0].broker().await.expect("the agent has a broker");
-        let options = MqttOptions::new("mapper", Broker::tcp(address.ip().to_string(), address.port()));
+        let address = world.nodes[0]
+            .broker()
+            .await
+            .expect("the agent has a broker");
+        let options = MqttOptions::new(
+            "mapper",
+            Broker::tcp(address.ip().to_string(), address.port()),
+        );
         let (client, events) = AsyncClient::builder(options).capacity(64).build();
-        client.subscribe(format!("{DEVICE}/#"), QoS::AtLeastOnce).await.unwrap();
+        client
+            .subscribe(format!("{DEVICE}/#"), QoS::AtLeastOnce)
+            .await
+            .unwrap();
         let mut mapper = Self { client, events };
         within("the subscription", async {
-            while !matches!(mapper.events.poll().await.unwrap(), Event::Incoming(Incoming::SubAck(_))) {}
+            while !matches!(
+                mapper.events.poll().await.unwrap(),
+                Event::Incoming(Incoming::SubAck(_))
+            ) {}
         })
         .await;
         mapper
@@ -44,7 +60,8 @@ impl Mapper {
         let topic = format!("{DEVICE}/{what}");
         within(what, async {
             loop {
-                if let Event::Incoming(Incoming::Publish(message)) = self.events.poll().await.unwrap()
+                if let Event::Incoming(Incoming::Publish(message)) =
+                    self.events.poll().await.unwrap()
                     && message.topic == topic
                     && let Ok(body) = serde_json::from_slice(&message.payload)
                     && wanted(&body)
@@ -59,13 +76,18 @@ impl Mapper {
     /// Publishes, and waits for the answer.
     async fn ask(&mut self, what: &str, body: Value) -> Value {
         let publish = PublishOptions::new(QoS::AtLeastOnce);
-        self.client.publish(format!("{DEVICE}/{what}"), body.to_string(), publish).await.unwrap();
-        self.until(&format!("{what}/result"), |answer| answer["event_id"] == body["event_id"]).await
+        self.client
+            .publish(format!("{DEVICE}/{what}"), body.to_string(), publish)
+            .await
+            .unwrap();
+        self.until(&format!("{what}/result"), |answer| {
+            answer["event_id"] == body["event_id"]
+        })
+        .await
     }
 
     async fn temperature(&mut self, value: &str) {
-        let update =
-            json!({"event_id": value, "timestamp": 0, "twin": {"temperature": {"actual": {"value": value}}}});
+        let update = json!({"event_id": value, "timestamp": 0, "twin": {"temperature": {"actual": {"value": value}}}});
         let answer = self.ask("twin/update", update).await;
         assert_eq!(answer.get("code"), None, "{answer}");
     }
@@ -77,7 +99,10 @@ async fn until_reported(world: &World, value: &str) -> Value {
         let twins = status["status"]["twins"].as_array();
         twins.is_some_and(|twins| twins.iter().any(|twin| twin["reported"]["value"] == value))
     };
-    world.object(BETA, "DeviceStatus", "t1").until(&format!("reported {value}"), reported).await
+    world
+        .object(BETA, "DeviceStatus", "t1")
+        .until(&format!("reported {value}"), reported)
+        .await
 }
 
 async fn shall_be(world: &World, value: &str) {
@@ -96,19 +121,30 @@ async fn what_is_wanted_reaches_the_mapper_and_what_is_the_cloud() {
     // one report is enough for the cloud to know
     mapper.temperature("20").await;
     let status = until_reported(&world, "20").await;
-    let stamp = status["status"]["twins"][0]["reported"]["metadata"]["timestamp"].as_str().unwrap();
+    let stamp = status["status"]["twins"][0]["reported"]["metadata"]["timestamp"]
+        .as_str()
+        .unwrap();
     assert!(stamp.parse::<i64>().unwrap() > 1_700_000_000_000, "{stamp}");
-    let state = mapper.ask("state/update", json!({"event_id": "s", "state": "online"})).await;
+    let state = mapper
+        .ask("state/update", json!({"event_id": "s", "state": "online"}))
+        .await;
     assert_eq!(state["device"]["state"], "online");
     world
         .object(BETA, "DeviceStatus", "t1")
         .until("online", |status| status["status"]["state"] == "online")
         .await;
     shall_be(&world, "25").await;
-    mapper.until("twin/update/delta", |delta| delta["delta"]["temperature"] == "25").await;
+    mapper
+        .until("twin/update/delta", |delta| {
+            delta["delta"]["temperature"] == "25"
+        })
+        .await;
     mapper.temperature("25").await;
     let status = until_reported(&world, "25").await;
-    assert_eq!(status["status"]["twins"][0]["observedDesired"]["value"], "25", "it was acted on");
+    assert_eq!(
+        status["status"]["twins"][0]["observedDesired"]["value"], "25",
+        "it was acted on"
+    );
     // the model is held against what mappers say, too
     let hot = json!({"event_id": "hot", "twin": {"temperature": {"actual": {"value": "61"}}}});
     let refused = mapper.ask("twin/update", hot).await;
@@ -123,10 +159,17 @@ async fn what_is_wanted_reaches_the_mapper_and_what_is_the_cloud() {
 
 #[tokio::test]
 async fn nothing_is_lost_while_the_link_is_cut() {
-    let mut world = World::with(Setup { nodes: 0, ..setup() }).await;
+    let mut world = World::with(Setup {
+        nodes: 0,
+        ..setup()
+    })
+    .await;
     let addresses = world.cloud().addresses();
     let relay = Relay::to(addresses.websocket).await;
-    let addresses = Addresses { websocket: relay.address(), ..addresses };
+    let addresses = Addresses {
+        websocket: relay.address(),
+        ..addresses
+    };
     let mut node = world.prepare_at(addresses, "edge-1", &setup()).await;
     node.start().await.unwrap();
     world.nodes.push(node);
@@ -144,7 +187,11 @@ async fn nothing_is_lost_while_the_link_is_cut() {
     shall_be(&world, "6").await;
     relay.through();
     until_reported(&world, "4").await;
-    mapper.until("twin/update/delta", |delta| delta["delta"]["temperature"] == "6").await;
+    mapper
+        .until("twin/update/delta", |delta| {
+            delta["delta"]["temperature"] == "6"
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -164,7 +211,10 @@ async fn an_agent_that_is_killed_tells_what_it_had_answered() {
         let twin = mapper.ask("twin/get", json!({"event_id": "g"})).await;
         let temperature = &twin["twin"]["temperature"];
         assert_eq!(
-            (&temperature["actual"]["value"], &temperature["expected"]["value"]),
+            (
+                &temperature["actual"]["value"],
+                &temperature["expected"]["value"]
+            ),
             (&json!(value), &json!("1"))
         );
     }

@@ -8,7 +8,11 @@ use tests::{
 };
 
 async fn durable() -> World {
-    let world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     world
 }
@@ -47,7 +51,10 @@ async fn a_pod_replaced_under_its_name_while_the_agent_is_away_is_replaced_on_th
     let new = world.pod("web").until("running", tests::runs).await;
     assert_ne!(uid(&old), uid(&new));
     world.until_nothing_is_left(0, &old).await;
-    assert_eq!(new["status"]["containerStatuses"][0]["image"], "registry.example/app:2");
+    assert_eq!(
+        new["status"]["containerStatuses"][0]["image"],
+        "registry.example/app:2"
+    );
     assert_eq!(world.running(0).len(), 1);
 }
 
@@ -81,15 +88,23 @@ async fn what_happened_without_the_cloud_is_told_when_it_is_back() {
         let code = if place.0 == uid(&once) { 0 } else { 7 };
         assert!(world.nodes[0].runtime.crash_container(id, code));
     }
-    tests::eventually("one restarts without the cloud", async || match world.running(0) {
-        running if running.len() == 1 && !ids.values().any(|id| running.values().any(|now| now == id)) => {
-            Ok(())
+    tests::eventually("one restarts without the cloud", async || {
+        match world.running(0) {
+            running
+                if running.len() == 1
+                    && !ids.values().any(|id| running.values().any(|now| now == id)) =>
+            {
+                Ok(())
+            }
+            other => Err(other),
         }
-        other => Err(other),
     })
     .await;
     world.start_cloud().await;
-    world.pod("once").until("Succeeded", |pod| pod["status"]["phase"] == "Succeeded").await;
+    world
+        .pod("once")
+        .until("Succeeded", |pod| pod["status"]["phase"] == "Succeeded")
+        .await;
     let told = |pod: &Value| {
         let status = &pod["status"]["containerStatuses"][0];
         status["restartCount"] == 1 && status["lastState"]["terminated"]["exitCode"] == 7
@@ -109,36 +124,57 @@ async fn what_happened_without_the_cloud_and_then_without_the_agent_is_told_too(
     assert!(world.nodes[0].runtime.crash_container(&id, 3));
     world.nodes[0].start().await.unwrap();
     world.start_cloud().await;
-    let failed = world.pod("once").until("Failed", |pod| pod["status"]["phase"] == "Failed").await;
-    assert_eq!(failed["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
+    let failed = world
+        .pod("once")
+        .until("Failed", |pod| pod["status"]["phase"] == "Failed")
+        .await;
+    assert_eq!(
+        failed["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"],
+        3
+    );
 }
 
 #[tokio::test]
 async fn cached_pods_run_again_without_the_cloud() {
     let mut world = durable().await;
-    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    world
+        .apply(&config_map("settings", json!({"mode": "fast"})))
+        .await;
     let mut manifest = pod("web", Some("edge-1"));
-    manifest["spec"]["containers"][0]["env"] =
-        json!([{"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}]);
+    manifest["spec"]["containers"][0]["env"] = json!([{"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}]);
     let pod = world.run(&manifest).await;
     let old = world.running(0);
     world.stop_cloud().await;
     world.nodes[0].stop().await;
     // as after a power cut: nothing runs any more
-    assert!(world.nodes[0].runtime.crash_container(old.values().next().unwrap(), 137));
+    assert!(
+        world.nodes[0]
+            .runtime
+            .crash_container(old.values().next().unwrap(), 137)
+    );
     world.nodes[0].start().await.unwrap();
-    tests::eventually("the pod runs without the cloud", async || match world.running(0) {
-        now if now.len() == 1 && now != old => Ok(()),
-        other => Err(other),
+    tests::eventually("the pod runs without the cloud", async || {
+        match world.running(0) {
+            now if now.len() == 1 && now != old => Ok(()),
+            other => Err(other),
+        }
     })
     .await;
-    assert!(world.exec(0, &pod, &["env"]).await.unwrap().contains("MODE=fast\n"));
+    assert!(
+        world
+            .exec(0, &pod, &["env"])
+            .await
+            .unwrap()
+            .contains("MODE=fast\n")
+    );
 }
 
 #[tokio::test]
 async fn changes_made_while_the_agent_is_away_arrive_once_and_newest() {
     let mut world = World::new(1).await;
-    let map = world.apply(&config_map("settings", json!({"v": "0"}))).await;
+    let map = world
+        .apply(&config_map("settings", json!({"v": "0"})))
+        .await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
@@ -157,11 +193,15 @@ async fn changes_made_while_the_agent_is_away_arrive_once_and_newest() {
 #[tokio::test]
 async fn a_graceful_deletion_goes_on_where_a_killed_agent_left_it() {
     let mut world = World::new(1).await;
-    let pod = world.run(&pod_that("slow", "edge-1", &[("stop-time", "300ms")])).await;
+    let pod = world
+        .run(&pod_that("slow", "edge-1", &[("stop-time", "300ms")]))
+        .await;
     world.pod("slow").delete(None).await;
-    tests::eventually("it is asked to end", async || match world.nodes[0].runtime.calls("StopContainer") {
-        0 => Err(0),
-        calls => Ok(calls),
+    tests::eventually("it is asked to end", async || {
+        match world.nodes[0].runtime.calls("StopContainer") {
+            0 => Err(0),
+            calls => Ok(calls),
+        }
     })
     .await;
     world.nodes[0].kill().await;

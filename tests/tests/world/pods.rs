@@ -19,11 +19,18 @@ async fn a_pod_runs_and_its_status_comes_back() {
     let id = world.running(0).into_values().next().unwrap();
     assert_eq!(container["containerID"], format!("outrigger-sim://{id}"));
     assert_eq!(container["image"], "registry.example/app:1");
-    assert!(container["imageID"].as_str().unwrap().contains("sha256:"), "{container}");
+    assert!(
+        container["imageID"].as_str().unwrap().contains("sha256:"),
+        "{container}"
+    );
     assert_eq!(container["restartCount"], 0);
     assert!(container["state"]["running"]["startedAt"].is_string());
     for condition in ["PodScheduled", "Initialized", "ContainersReady", "Ready"] {
-        assert_eq!(tests::condition(&pod, condition), Some("True"), "{condition}");
+        assert_eq!(
+            tests::condition(&pod, condition),
+            Some("True"),
+            "{condition}"
+        );
     }
 }
 
@@ -31,12 +38,15 @@ async fn a_pod_runs_and_its_status_comes_back() {
 async fn init_containers_run_one_after_the_other_before_the_others() {
     let world = World::new(1).await;
     let mut manifest = pod("ordered", Some("edge-1"));
-    manifest["metadata"]["annotations"] =
-        json!({"sim.outrigger.dev/one.exit-after": "10ms", "sim.outrigger.dev/two.exit-after": "10ms"});
+    manifest["metadata"]["annotations"] = json!({"sim.outrigger.dev/one.exit-after": "10ms", "sim.outrigger.dev/two.exit-after": "10ms"});
     manifest["spec"]["initContainers"] =
         json!([{"name": "one", "image": "a:1"}, {"name": "two", "image": "a:1"}]);
     let pod = world.run(&manifest).await;
-    let times = ["/status/initContainerStatuses/0", "/status/initContainerStatuses/1"].map(|place| {
+    let times = [
+        "/status/initContainerStatuses/0",
+        "/status/initContainerStatuses/1",
+    ]
+    .map(|place| {
         let terminated = pod.pointer(place).unwrap()["state"]["terminated"].clone();
         assert_eq!(terminated["exitCode"], 0, "{pod:#}");
         (
@@ -50,20 +60,29 @@ async fn init_containers_run_one_after_the_other_before_the_others() {
 #[tokio::test]
 async fn a_deleted_pod_leaves_nothing() {
     let world = World::new(1).await;
-    let mut manifest = pod_that("web", "edge-1", &[("stop-time", "50ms"), ("log-lines", "hello")]);
+    let mut manifest = pod_that(
+        "web",
+        "edge-1",
+        &[("stop-time", "50ms"), ("log-lines", "hello")],
+    );
     manifest["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
     let pod = world.run(&manifest).await;
     world.pod("web").delete(None).await;
     world.pod("web").until_gone().await;
     world.until_nothing_is_left(0, &pod).await;
-    assert!(world.nodes[0].runtime.calls("StopContainer") >= 1, "it was asked to end");
+    assert!(
+        world.nodes[0].runtime.calls("StopContainer") >= 1,
+        "it was asked to end"
+    );
 }
 
 #[tokio::test]
 async fn a_pod_deleted_by_force_goes_at_once_and_its_containers_follow() {
     let world = World::new(1).await;
-    let pod = world.run(&pod_that("deaf", "edge-1", &[("stop-time", "never")])).await;
+    let pod = world
+        .run(&pod_that("deaf", "edge-1", &[("stop-time", "never")]))
+        .await;
     world.pod("deaf").delete(Some(0)).await;
     world.pod("deaf").until_gone().await;
     world.until_nothing_is_left(0, &pod).await;
@@ -84,20 +103,35 @@ async fn a_pod_recreated_under_its_name_is_another_pod() {
 #[tokio::test]
 async fn a_bad_pod_does_not_stop_the_others() {
     let world = World::new(1).await;
-    world.apply(&pod_that("bad", "edge-1", &[("start-error", "no such file"), ("log-lines", "x")])).await;
-    world.apply(&pod_that("worse", "edge-1", &[("no-such-annotation", "1")])).await;
+    world
+        .apply(&pod_that(
+            "bad",
+            "edge-1",
+            &[("start-error", "no such file"), ("log-lines", "x")],
+        ))
+        .await;
+    world
+        .apply(&pod_that("worse", "edge-1", &[("no-such-annotation", "1")]))
+        .await;
     let mut manifest = pod("worst", Some("edge-1"));
     manifest["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "absent"}}]);
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
     world.apply(&manifest).await;
     world.run(&pod("good", Some("edge-1"))).await;
-    let reason =
-        |pod: &serde_json::Value| pod.pointer("/status/containerStatuses/0/state/waiting/reason").cloned();
+    let reason = |pod: &serde_json::Value| {
+        pod.pointer("/status/containerStatuses/0/state/waiting/reason")
+            .cloned()
+    };
     // on a busy machine it is told before that that the container is being made
-    let told = |pod: &serde_json::Value| reason(pod).is_some_and(|reason| reason == "CreateContainerError");
+    let told = |pod: &serde_json::Value| {
+        reason(pod).is_some_and(|reason| reason == "CreateContainerError")
+    };
     world.pod("worse").until("told why", told).await;
-    let bad =
-        |pod: &serde_json::Value| pod["status"]["containerStatuses"].to_string().contains("no such file");
+    let bad = |pod: &serde_json::Value| {
+        pod["status"]["containerStatuses"]
+            .to_string()
+            .contains("no such file")
+    };
     world.pod("bad").until("told why", bad).await;
     world.pod("good").until("still running", tests::runs).await;
 }
@@ -117,9 +151,14 @@ async fn a_changed_image_restarts_just_that_container() {
         .pod("pair")
         .until("on the new image", |pod| {
             tests::runs(pod)
-                && pod["status"]["containerStatuses"].as_array().unwrap().iter().any(|status| {
-                    status["name"] == "main" && status["image"].as_str().unwrap().contains("app:2")
-                })
+                && pod["status"]["containerStatuses"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|status| {
+                        status["name"] == "main"
+                            && status["image"].as_str().unwrap().contains("app:2")
+                    })
         })
         .await;
     assert_eq!(uid(&after), uid(&before));
@@ -132,9 +171,14 @@ async fn a_changed_image_restarts_just_that_container() {
 #[tokio::test]
 async fn a_hook_of_a_container_that_has_ended_holds_up_nothing() {
     let world = World::new(1).await;
-    let mut manifest = pod_that("hooked", "edge-1", &[("exec", r#"{"wait": {"delay": "1h"}}"#)]);
+    let mut manifest = pod_that(
+        "hooked",
+        "edge-1",
+        &[("exec", r#"{"wait": {"delay": "1h"}}"#)],
+    );
     manifest["spec"]["terminationGracePeriodSeconds"] = json!(600);
-    manifest["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"exec": {"command": ["wait"]}}});
+    manifest["spec"]["containers"][0]["lifecycle"] =
+        json!({"preStop": {"exec": {"command": ["wait"]}}});
     let pod = world.run(&manifest).await;
     let id = world.running(0).into_values().next().unwrap();
     world.pod("hooked").delete(None).await;
@@ -160,7 +204,10 @@ async fn a_gate_that_somebody_else_opens_makes_the_pod_ready() {
     assert_eq!(tests::condition(&pod, "Ready"), Some("False"), "{pod:#}");
     let mut conditions = pod["status"]["conditions"].as_array().unwrap().clone();
     conditions.push(json!({"type": "example.com/gate", "status": "True"}));
-    world.pod("gated").merge_status(json!({"conditions": conditions})).await;
+    world
+        .pod("gated")
+        .merge_status(json!({"conditions": conditions}))
+        .await;
     let ready = |pod: &serde_json::Value| tests::condition(pod, "Ready") == Some("True");
     world.pod("gated").until("ready", ready).await;
 }

@@ -39,8 +39,13 @@ impl Server {
     async fn run(self: Arc<Self>, listener: TcpListener) {
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut [0; 1024]).await;
-            let status = if self.well.load(Ordering::SeqCst) { "200 OK" } else { "503 Service Unavailable" };
-            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let status = if self.well.load(Ordering::SeqCst) {
+                "200 OK"
+            } else {
+                "503 Service Unavailable"
+            };
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             let _ = stream.write_all(answer.as_bytes()).await;
             self.said.lock().unwrap().get_or_insert_with(Instant::now);
         }
@@ -53,8 +58,13 @@ impl Server {
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,14 +72,20 @@ async fn a_probes_answer_is_in_the_status_at_once() {
     let world = World::new(1).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = Arc::new(Server { well: AtomicBool::new(true), said: Mutex::default() });
+    let server = Arc::new(Server {
+        well: AtomicBool::new(true),
+        said: Mutex::default(),
+    });
     tokio::spawn(server.clone().run(listener));
     let mut manifest = pod("probed", Some("edge-1"));
-    manifest["spec"]["containers"][0]["readinessProbe"] =
-        json!({"httpGet": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1, "failureThreshold": 1});
+    manifest["spec"]["containers"][0]["readinessProbe"] = json!({"httpGet": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1, "failureThreshold": 1});
     world.run(&manifest).await;
     let pods = Api::<Pod>::default_namespaced(world.client());
-    let mut watch = pin!(watcher(pods, watcher::Config::default()).default_backoff().applied_objects());
+    let mut watch = pin!(
+        watcher(pods, watcher::Config::default())
+            .default_backoff()
+            .applied_objects()
+    );
     let (mut took, mut rounds) = (Vec::new(), Vec::new());
     let mut well = true;
     for _ in 0..ROUNDS * CHANGES {

@@ -14,13 +14,21 @@ use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 /// A world whose one node comes by QUIC, at `server` if not at the cloud itself.
 async fn by_quic(server: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> World {
-    let setup = Setup { nodes: 0, quic: true, durable: true, ..Setup::default() };
+    let setup = Setup {
+        nodes: 0,
+        quic: true,
+        durable: true,
+        ..Setup::default()
+    };
     let mut world = World::with(setup.clone()).await;
     let server = server(world.cloud().addresses().quic.unwrap()).await;
     let mut node = world.prepare("edge-1", &setup).await;
     node.configure(|config| {
         config.edge_hub.transport = Transport::Quic;
-        config.edge_hub.servers = vec![HostPort { host: server.ip().to_string(), port: server.port() }];
+        config.edge_hub.servers = vec![HostPort {
+            host: server.ip().to_string(),
+            port: server.port(),
+        }];
     });
     node.start().await.unwrap();
     world.nodes.push(node);
@@ -31,7 +39,9 @@ async fn by_quic(server: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> World {
 #[tokio::test]
 async fn pods_run_and_a_cloud_that_comes_back_is_found() {
     let mut world = by_quic(async |cloud| cloud).await;
-    world.apply(&config_map("settings", serde_json::json!({"k": "v"}))).await;
+    world
+        .apply(&config_map("settings", serde_json::json!({"k": "v"})))
+        .await;
     world.run(&pod("web", Some("edge-1"))).await;
     world.stop_cloud().await;
     world.until_connected(0, false).await;
@@ -45,8 +55,10 @@ async fn pods_run_and_a_cloud_that_comes_back_is_found() {
 
 /// A relay of datagrams for one node, which can go silent.
 async fn relay(server: SocketAddr, passes: watch::Receiver<bool>) -> (SocketAddr, JoinHandle<()>) {
-    let (near, far) =
-        (UdpSocket::bind("127.0.0.1:0").await.unwrap(), UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let (near, far) = (
+        UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+        UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+    );
     far.connect(server).await.unwrap();
     let address = near.local_addr().unwrap();
     let relaying = tokio::spawn(async move {
@@ -85,7 +97,11 @@ async fn a_dead_path_is_noticed_within_three_seconds() {
         world.until_connected(0, true).await;
         world.run(&pod("web", Some("edge-1"))).await;
         // the rest is what a loaded machine takes to say so
-        if noticed <= Duration::from_millis(3500) { Ok(()) } else { Err(noticed) }
+        if noticed <= Duration::from_millis(3500) {
+            Ok(())
+        } else {
+            Err(noticed)
+        }
     })
     .await;
 }

@@ -26,7 +26,10 @@ use wire::{
 
 /// The cloud's authority, with its key.
 pub(crate) async fn authority(world: &World) -> Ca {
-    let secret = Api::<Secret>::namespaced(world.client(), "kubeedge").get("casecret").await.unwrap();
+    let secret = Api::<Secret>::namespaced(world.client(), "kubeedge")
+        .get("casecret")
+        .await
+        .unwrap();
     let data = secret.data.unwrap();
     Ca::from_der(&data["cadata"].0, &data["cakeydata"].0).unwrap()
 }
@@ -40,13 +43,19 @@ pub(crate) struct Caller {
 impl Caller {
     /// Without a certificate.
     pub(crate) async fn anonymous(world: &World) -> Self {
-        Self { ca: authority(world).await.cert_der().to_vec(), identity: None }
+        Self {
+            ca: authority(world).await.cert_der().to_vec(),
+            identity: None,
+        }
     }
 
     /// With the certificate of a person.
     pub(crate) async fn admin(world: &World) -> Self {
         let ca = authority(world).await;
-        Self { ca: ca.cert_der().to_vec(), identity: Some(ca.sign_admin(SystemTime::now()).unwrap()) }
+        Self {
+            ca: ca.cert_der().to_vec(),
+            identity: Some(ca.sign_admin(SystemTime::now()).unwrap()),
+        }
     }
 
     /// With a node's certificate, enrolled as every node; a node that has the name is reset by an administrator before.
@@ -63,7 +72,10 @@ impl Caller {
 
     /// With any certificate and its key (DER).
     pub(crate) async fn with(world: &World, identity: (Vec<u8>, Vec<u8>)) -> Self {
-        Self { ca: authority(world).await.cert_der().to_vec(), identity: Some(identity) }
+        Self {
+            ca: authority(world).await.cert_der().to_vec(),
+            identity: Some(identity),
+        }
     }
 
     /// With the certificate in a node's directory.
@@ -74,17 +86,24 @@ impl Caller {
     /// The same, at the cloud with this authority (DER).
     pub(crate) fn with_files(ca: &[u8], directory: &Path) -> Self {
         let certificate = CertificateDer::from_pem_file(directory.join("node.crt")).unwrap();
-        let PrivateKeyDer::Sec1(key) = PrivateKeyDer::from_pem_file(directory.join("node.key")).unwrap()
+        let PrivateKeyDer::Sec1(key) =
+            PrivateKeyDer::from_pem_file(directory.join("node.key")).unwrap()
         else {
             panic!("another form of key")
         };
         let identity = Some((certificate.to_vec(), key.secret_sec1_der().to_vec()));
-        Self { ca: ca.to_owned(), identity }
+        Self {
+            ca: ca.to_owned(),
+            identity,
+        }
     }
 
     /// The status with which the hub refuses a session; `None` where it gives one.
     pub(crate) async fn refusal(&self, world: &World, name: &str) -> Option<u16> {
-        match self.websocket(world, &[("node_id", name), ("connectionuse", "msg")]).await {
+        match self
+            .websocket(world, &[("node_id", name), ("connectionuse", "msg")])
+            .await
+        {
             Ok(_) => None,
             Err(tungstenite::Error::Http(answer)) => Some(answer.status().as_u16()),
             Err(error) => panic!("{error}"),
@@ -93,13 +112,29 @@ impl Caller {
 
     /// This caller's certificate, shown to another world.
     pub(crate) async fn at(self, world: &World) -> Self {
-        Self { ca: authority(world).await.cert_der().to_vec(), ..self }
+        Self {
+            ca: authority(world).await.cert_der().to_vec(),
+            ..self
+        }
     }
 
     /// Asks for a certificate.
-    pub(crate) async fn enrol(&self, world: &World, bearer: &str, header: &str, csr: &Csr) -> (u16, Vec<u8>) {
+    pub(crate) async fn enrol(
+        &self,
+        world: &World,
+        bearer: &str,
+        header: &str,
+        csr: &Csr,
+    ) -> (u16, Vec<u8>) {
         let headers = format!("NodeName: {header}\r\nAuthorization: Bearer {bearer}\r\n");
-        self.https(world.cloud().addresses().https, "/edge.crt", &headers, csr.der()).await.unwrap()
+        self.https(
+            world.cloud().addresses().https,
+            "/edge.crt",
+            &headers,
+            csr.der(),
+        )
+        .await
+        .unwrap()
     }
 
     /// One GET request.
@@ -122,7 +157,11 @@ impl Caller {
         let text = String::from_utf8_lossy(&answer);
         let status = text.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = status.ok_or_else(|| io::Error::other(format!("no HTTP: {text}")))?;
-        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        let end = answer
+            .windows(4)
+            .position(|bytes| bytes == b"\r\n\r\n")
+            .unwrap()
+            + 4;
         Ok((status, answer[end..].to_vec()))
     }
 
@@ -132,7 +171,11 @@ impl Caller {
         world: &World,
         headers: &[(&str, &str)],
     ) -> Result<Session, tungstenite::Error> {
-        Ok(Session(self.upgrade(world.cloud().addresses().websocket, headers).await?.0))
+        Ok(Session(
+            self.upgrade(world.cloud().addresses().websocket, headers)
+                .await?
+                .0,
+        ))
     }
 
     /// The same at any address, and what is answered.
@@ -142,23 +185,33 @@ impl Caller {
         headers: &[(&str, &str)],
     ) -> Result<(Socket, Response), tungstenite::Error> {
         let stream = self.tls(address).await?;
-        let mut request =
-            format!("wss://{address}/e632aba927ea4ac2b575ec1603d56f10/x/events").into_client_request()?;
+        let mut request = format!("wss://{address}/e632aba927ea4ac2b575ec1603d56f10/x/events")
+            .into_client_request()?;
         for (name, value) in headers {
-            request.headers_mut().insert(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+            request
+                .headers_mut()
+                .insert(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        within("an upgrade", tokio_tungstenite::client_async(request, stream)).await
+        within(
+            "an upgrade",
+            tokio_tungstenite::client_async(request, stream),
+        )
+        .await
     }
 
     /// A session as a node opens it.
     pub(crate) async fn session(&self, world: &World, name: &str) -> Session {
-        self.websocket(world, &[("node_id", name), ("connectionuse", "msg")]).await.expect("a session")
+        self.websocket(world, &[("node_id", name), ("connectionuse", "msg")])
+            .await
+            .expect("a session")
     }
 
     /// A connection with TLS.
     pub(crate) async fn tls(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(self.client())).connect(name, TcpStream::connect(address).await?).await
+        TlsConnector::from(Arc::new(self.client()))
+            .connect(name, TcpStream::connect(address).await?)
+            .await
     }
 
     /// The TLS that this caller speaks.
@@ -170,7 +223,9 @@ impl Caller {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key.clone()));
-                builder.with_client_auth_cert(vec![CertificateDer::from(certificate.clone())], key).unwrap()
+                builder
+                    .with_client_auth_cert(vec![CertificateDer::from(certificate.clone())], key)
+                    .unwrap()
             }
         }
     }
@@ -193,8 +248,15 @@ impl Session {
     pub(crate) async fn next(&mut self) -> Message {
         let next = async {
             loop {
-                let frame = self.0.next().await.expect("the session goes on").expect("the session goes on");
-                let tungstenite::Message::Text(text) = frame else { continue };
+                let frame = self
+                    .0
+                    .next()
+                    .await
+                    .expect("the session goes on")
+                    .expect("the session goes on");
+                let tungstenite::Message::Text(text) = frame else {
+                    continue;
+                };
                 return wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
             }
         };
@@ -207,9 +269,17 @@ impl Session {
         self.say(wire::json::encode(&request)).await;
         let answer = async {
             loop {
-                let frame = self.0.next().await.expect("the session goes on").expect("the session goes on");
-                let tungstenite::Message::Text(text) = frame else { continue };
-                let message = wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
+                let frame = self
+                    .0
+                    .next()
+                    .await
+                    .expect("the session goes on")
+                    .expect("the session goes on");
+                let tungstenite::Message::Text(text) = frame else {
+                    continue;
+                };
+                let message =
+                    wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
                 if message.header.parent_msg_id == request.header.msg_id {
                     return message;
                 }
@@ -224,8 +294,11 @@ impl Session {
         self.say(wire::json::encode(&request)).await;
         let answer = async {
             while let Some(Ok(frame)) = self.0.next().await {
-                let tungstenite::Message::Text(text) = frame else { continue };
-                let message = wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
+                let tungstenite::Message::Text(text) = frame else {
+                    continue;
+                };
+                let message =
+                    wire::json::decode(text.as_bytes(), wire::json::DEFAULT_LIMIT).unwrap();
                 if message.header.parent_msg_id == request.header.msg_id {
                     return true;
                 }
@@ -240,8 +313,12 @@ impl Session {
         let end = async {
             loop {
                 match self.0.next().await {
-                    Some(Ok(tungstenite::Message::Close(Some(frame)))) => return frame.reason.to_string(),
-                    None | Some(Ok(tungstenite::Message::Close(None)) | Err(_)) => return String::new(),
+                    Some(Ok(tungstenite::Message::Close(Some(frame)))) => {
+                        return frame.reason.to_string();
+                    }
+                    None | Some(Ok(tungstenite::Message::Close(None)) | Err(_)) => {
+                        return String::new();
+                    }
                     Some(Ok(_)) => {}
                 }
             }

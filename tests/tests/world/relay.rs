@@ -4,20 +4,26 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use cloudsim::faults::{Conditions, FaultTarget};
 use quinn::{
-    Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt, crypto::rustls::QuicClientConfig,
+    Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt,
+    crypto::rustls::QuicClientConfig,
 };
 use tests::{Setup, World, eventually, within};
 use tokio::task::JoinSet;
 use wire::relay::{
-    ALPN, Answer, HEADER_LENGTH, MAX_MESSAGE, MAX_STREAMS, Open, Path, Report, WINDOW, body_length, decode,
-    encode,
+    ALPN, Answer, HEADER_LENGTH, MAX_MESSAGE, MAX_STREAMS, Open, Path, Report, WINDOW, body_length,
+    decode, encode,
 };
 
 use crate::raw::Caller;
 
 /// A cloud with a relay, and no node.
 async fn world() -> World {
-    World::with(Setup { nodes: 0, relay: true, ..Setup::default() }).await
+    World::with(Setup {
+        nodes: 0,
+        relay: true,
+        ..Setup::default()
+    })
+    .await
 }
 
 /// Whether it is so, as what is waited for.
@@ -39,27 +45,45 @@ async fn connect(world: &World, caller: &Caller) -> Result<Connection, String> {
     client.transport_config(Arc::new(transport));
     let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let connecting = endpoint.connect_with(client, relay, "localhost").unwrap();
-    within("a connection", connecting).await.map_err(|error| error.to_string())
+    within("a connection", connecting)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// A node that is at the relay.
 async fn node(world: &World, name: &str) -> Connection {
-    let connection = connect(world, &Caller::node(world, name).await).await.unwrap();
-    eventually("the node is at the relay", async || so(world.cloud().relays().has(name))).await;
+    let connection = connect(world, &Caller::node(world, name).await)
+        .await
+        .unwrap();
+    eventually("the node is at the relay", async || {
+        so(world.cloud().relays().has(name))
+    })
+    .await;
     connection
 }
 
 async fn hear<T: serde::de::DeserializeOwned>(stream: &mut RecvStream) -> T {
     let mut header = [0; HEADER_LENGTH];
-    within("a head", stream.read_exact(&mut header)).await.unwrap();
+    within("a head", stream.read_exact(&mut header))
+        .await
+        .unwrap();
     let mut text = vec![0; body_length(header).unwrap()];
-    within("a text", stream.read_exact(&mut text)).await.unwrap();
+    within("a text", stream.read_exact(&mut text))
+        .await
+        .unwrap();
     decode(&text).unwrap()
 }
 
 async fn open(connection: &Connection, to: &str) -> (SendStream, RecvStream) {
     let (mut send, receive) = within("a stream", connection.open_bi()).await.unwrap();
-    send.write_all(&encode(&Open { node: to.to_owned() }).unwrap()).await.unwrap();
+    send.write_all(
+        &encode(&Open {
+            node: to.to_owned(),
+        })
+        .unwrap(),
+    )
+    .await
+    .unwrap();
     (send, receive)
 }
 
@@ -72,19 +96,34 @@ async fn refusal(connection: &Connection, to: &str) -> String {
 /// A stream from one node to another, which has accepted it; the first byte has gone.
 async fn joined(from: &Connection, to: &Connection, name: &str) -> [(SendStream, RecvStream); 2] {
     let mut ours = open(from, name).await;
-    let mut theirs = within("a stream of the other node", to.accept_bi()).await.unwrap();
+    let mut theirs = within("a stream of the other node", to.accept_bi())
+        .await
+        .unwrap();
     hear::<Open>(&mut theirs.1).await;
-    theirs.0.write_all(&encode(&Answer::default()).unwrap()).await.unwrap();
+    theirs
+        .0
+        .write_all(&encode(&Answer::default()).unwrap())
+        .await
+        .unwrap();
     assert_eq!(hear::<Answer>(&mut ours.1).await, Answer::default());
     ours.0.write_all(b"f").await.unwrap();
     let mut first = [0];
-    within("the first byte", theirs.1.read_exact(&mut first)).await.unwrap();
+    within("the first byte", theirs.1.read_exact(&mut first))
+        .await
+        .unwrap();
     [ours, theirs]
 }
 
 /// The number of connections that the relay joins now.
 fn joined_now(world: &World) -> u64 {
-    world.cloud().relays().state().joined.iter().map(|pair| pair.open).sum()
+    world
+        .cloud()
+        .relays()
+        .state()
+        .joined
+        .iter()
+        .map(|pair| pair.open)
+        .sum()
 }
 
 async fn nothing_is_joined(world: &World, why: &str) {
@@ -97,7 +136,11 @@ async fn bytes_go_from_node_to_node_and_are_counted() {
     let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
     let (mut send, mut receive) = open(&one, "edge-2").await;
     let mut theirs = within("a stream", two.accept_bi()).await.unwrap();
-    assert_eq!(hear::<Open>(&mut theirs.1).await.node, "edge-1", "who asks is told by the relay");
+    assert_eq!(
+        hear::<Open>(&mut theirs.1).await.node,
+        "edge-1",
+        "who asks is told by the relay"
+    );
     let large = vec![7; 3 * WINDOW as usize];
     let forth = async {
         send.write_all(&large).await.unwrap();
@@ -116,13 +159,18 @@ async fn bytes_go_from_node_to_node_and_are_counted() {
         b"done",
         "one end may end before the other"
     );
-    eventually("the connection has ended", async || so(world.cloud().relays().state().joined[0].open == 0))
-        .await;
+    eventually("the connection has ended", async || {
+        so(world.cloud().relays().state().joined[0].open == 0)
+    })
+    .await;
     let state = world.cloud().relays().state();
     let names: Vec<_> = state.nodes.iter().map(|node| node.node.as_str()).collect();
     assert_eq!(names, ["edge-1", "edge-2"]);
     let told = &state.joined[0];
-    assert_eq!((told.from.as_str(), told.to.as_str(), told.connections), ("edge-1", "edge-2", 1));
+    assert_eq!(
+        (told.from.as_str(), told.to.as_str(), told.connections),
+        ("edge-1", "edge-2", 1)
+    );
     assert_eq!((told.sent, told.received), (large.len() as u64, 4));
 }
 
@@ -138,13 +186,23 @@ async fn a_node_that_is_not_there_is_refused_at_once_and_with_a_reason() {
     ] {
         let begun = tokio::time::Instant::now();
         let said = refusal(&one, to).await;
-        assert!(said.contains(says) && !said.contains('\u{1b}'), "{to:?}: {said:?}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{to}: {:?}", begun.elapsed());
+        assert!(
+            said.contains(says) && !said.contains('\u{1b}'),
+            "{to:?}: {said:?}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(2),
+            "{to}: {:?}",
+            begun.elapsed()
+        );
     }
     let two = node(&world, "edge-2").await;
     drop(joined(&one, &two, "edge-2").await);
     two.close(VarInt::from_u32(0), b"");
-    eventually("the other node has gone", async || so(!world.cloud().relays().has("edge-2"))).await;
+    eventually("the other node has gone", async || {
+        so(!world.cloud().relays().has("edge-2"))
+    })
+    .await;
     assert!(refusal(&one, "edge-2").await.contains("is not connected"));
 }
 
@@ -155,7 +213,10 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
     for (caller, who) in [
         (Caller::anonymous(&world).await, "nobody"),
         (Caller::admin(&world).await, "a person"),
-        (Caller::node(&other, "edge-1").await.at(&world).await, "another cloud's node"),
+        (
+            Caller::node(&other, "edge-1").await.at(&world).await,
+            "another cloud's node",
+        ),
     ] {
         // TLS lets the client believe for a moment that it is connected
         if let Ok(connection) = connect(&world, &caller).await {
@@ -165,7 +226,10 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
     }
     let caller = Caller::node(&world, "edge-1").await;
     let one = connect(&world, &caller).await.unwrap();
-    eventually("the node is at the relay", async || so(world.cloud().relays().has("edge-1"))).await;
+    eventually("the node is at the relay", async || {
+        so(world.cloud().relays().has("edge-1"))
+    })
+    .await;
     world.cloud().reset_node("edge-1").await.unwrap();
     let why = within("the end", one.closed()).await.to_string();
     assert!(why.contains("taken back"), "{why}");
@@ -182,18 +246,29 @@ async fn what_is_no_request_ends_its_stream_and_no_other() {
     let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
     let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
     let long = u16::try_from(MAX_MESSAGE + 1).unwrap().to_be_bytes();
-    for bytes in
-        [&b""[..], b"\x00", b"\x00\x02{}", b"\x00\x04nope", b"\x00\x09{\"node\":1", &long, b"\xff\xff"]
-    {
+    for bytes in [
+        &b""[..],
+        b"\x00",
+        b"\x00\x02{}",
+        b"\x00\x04nope",
+        b"\x00\x09{\"node\":1",
+        &long,
+        b"\xff\xff",
+    ] {
         let (mut send, mut receive) = one.open_bi().await.unwrap();
         send.write_all(bytes).await.unwrap();
         send.finish().unwrap();
         let refused = hear::<Answer>(&mut receive).await.error;
-        assert!(refused.is_some_and(|why| why.contains("no other node was named")), "{bytes:?}");
+        assert!(
+            refused.is_some_and(|why| why.contains("no other node was named")),
+            "{bytes:?}"
+        );
     }
     ours.0.write_all(b"still").await.unwrap();
     let mut read = [0; 5];
-    within("what was sent", theirs.1.read_exact(&mut read)).await.unwrap();
+    within("what was sent", theirs.1.read_exact(&mut read))
+        .await
+        .unwrap();
     assert_eq!(&read, b"still");
     assert!(world.cloud().relays().has("edge-1"));
 }
@@ -218,7 +293,13 @@ async fn a_peer_that_never_reads_holds_up_its_own_stream_alone() {
         let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
         ours.0.write_all(&vec![1; WINDOW as usize]).await.unwrap();
         ours.0.finish().unwrap();
-        assert_eq!(within("bytes", theirs.1.read_to_end(usize::MAX)).await.unwrap().len(), WINDOW as usize);
+        assert_eq!(
+            within("bytes", theirs.1.read_to_end(usize::MAX))
+                .await
+                .unwrap()
+                .len(),
+            WINDOW as usize
+        );
     }
 }
 
@@ -231,13 +312,20 @@ async fn connections_beyond_those_that_may_be_are_refused_one_after_the_other() 
         let one = one.clone();
         opens.spawn(async move { refusal(&one, &format!("edge-{}", number + 10)).await });
         if opens.len() >= 100 {
-            let refused = within("a refusal", opens.join_next()).await.unwrap().unwrap();
+            let refused = within("a refusal", opens.join_next())
+                .await
+                .unwrap()
+                .unwrap();
             assert!(refused.contains("is not connected"), "{refused}");
         }
     }
     within("all refusals", opens.join_all()).await;
     // a burst of 256 waits for nothing, and then there are a hundred a second
-    assert!(begun.elapsed() > Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() > Duration::from_secs(7),
+        "{:?}",
+        begun.elapsed()
+    );
     // of nodes that have had none: of streams that have ended, QUIC's peers tell only when an eighth of all may be opened again
     let mut held = Vec::new();
     let share = MAX_STREAMS / 4;
@@ -254,43 +342,80 @@ async fn connections_beyond_those_that_may_be_are_refused_one_after_the_other() 
     }
     let last = node(&world, "edge-7").await;
     let refused = refusal(&last, "edge-2").await;
-    assert!(refused.contains("as many connections over the relay as it may have"), "{refused}");
+    assert!(
+        refused.contains("as many connections over the relay as it may have"),
+        "{refused}"
+    );
     held.truncate(1);
-    eventually("the others have ended", async || so(joined_now(&world) == 1)).await;
+    eventually(
+        "the others have ended",
+        async || so(joined_now(&world) == 1),
+    )
+    .await;
     drop(joined(&last, &two, "edge-2").await);
 }
 
 #[tokio::test]
 async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
-    let world = World::with(Setup { nodes: 1, relay: true, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        nodes: 1,
+        relay: true,
+        ..Setup::default()
+    })
+    .await;
     let (one, two) = (node(&world, "edge-8").await, node(&world, "edge-9").await);
     let [mut ours, _theirs] = joined(&one, &two, "edge-9").await;
-    let cut = Conditions { cut_relay: Some(true), ..Conditions::default() };
-    world.cloud().faults().set(&FaultTarget::Node("edge-9".to_owned()), cut.clone()).unwrap();
+    let cut = Conditions {
+        cut_relay: Some(true),
+        ..Conditions::default()
+    };
+    world
+        .cloud()
+        .faults()
+        .set(&FaultTarget::Node("edge-9".to_owned()), cut.clone())
+        .unwrap();
     let why = within("the end", two.closed()).await.to_string();
     assert!(why.contains("on purpose"), "{why}");
     assert!(
-        within("the stream's end", ours.1.read_to_end(100)).await.is_err(),
+        within("the stream's end", ours.1.read_to_end(100))
+            .await
+            .is_err(),
         "it breaks off, and does not end"
     );
     assert!(refusal(&one, "edge-9").await.contains("is not connected"));
     let caller = Caller::node(&world, "edge-9").await;
     if let Ok(connection) = connect(&world, &caller).await {
-        assert!(within("the end", connection.closed()).await.to_string().contains("on purpose"));
+        assert!(
+            within("the end", connection.closed())
+                .await
+                .to_string()
+                .contains("on purpose")
+        );
     }
     world.cloud().faults().restore("edge-9");
     let two = connect(&world, &caller).await.unwrap();
-    eventually("the node is back", async || so(world.cloud().relays().has("edge-9"))).await;
+    eventually("the node is back", async || {
+        so(world.cloud().relays().has("edge-9"))
+    })
+    .await;
     drop(joined(&one, &two, "edge-9").await);
-    world.cloud().faults().set(&FaultTarget::Node("edge-1".to_owned()), cut).unwrap();
-    world.run(&tests::manifests::pod("web", Some("edge-1"))).await;
+    world
+        .cloud()
+        .faults()
+        .set(&FaultTarget::Node("edge-1".to_owned()), cut)
+        .unwrap();
+    world
+        .run(&tests::manifests::pod("web", Some("edge-1")))
+        .await;
 }
 
 #[tokio::test]
 async fn what_a_node_says_of_its_ways_is_told() {
     let world = world().await;
     let one = node(&world, "edge-1").await;
-    let report = Report { paths: [("edge-2".to_owned(), Path::Relayed)].into() };
+    let report = Report {
+        paths: [("edge-2".to_owned(), Path::Relayed)].into(),
+    };
     let names = |names: Vec<String>| {
         let paths = names.into_iter().map(|name| (name, Path::Direct)).collect();
         serde_json::to_vec(&Report { paths }).unwrap()

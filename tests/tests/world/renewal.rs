@@ -21,21 +21,31 @@ pub(crate) async fn issued(world: &World, directory: &Path, node: &str, ago: Dur
     let ca = authority(world).await;
     let csr = Csr::for_node(node).unwrap();
     let usages = Usage::parse_header(None).unwrap();
-    let cert = ca.sign_edge(csr.der(), &usages, DAY * 365, SystemTime::now() - ago).unwrap();
+    let cert = ca
+        .sign_edge(csr.der(), &usages, DAY * 365, SystemTime::now() - ago)
+        .unwrap();
     fs::write(directory.join("ca.crt"), pem_certificate(ca.cert_der())).unwrap();
     fs::write(directory.join("node.crt"), pem_certificate(&cert)).unwrap();
-    fs::write(directory.join("node.key"), pem_ec_private_key(&csr.key_sec1_der())).unwrap();
+    fs::write(
+        directory.join("node.key"),
+        pem_ec_private_key(&csr.key_sec1_der()),
+    )
+    .unwrap();
 }
 
 /// When the certificate of the node's files ends.
 pub(crate) fn ends(directory: &Path) -> SystemTime {
     let pem = fs::read(directory.join("node.crt")).unwrap();
-    validity_of(&CertificateDer::from_pem_slice(&pem).unwrap()).unwrap().1
+    validity_of(&CertificateDer::from_pem_slice(&pem).unwrap())
+        .unwrap()
+        .1
 }
 
 async fn until_renewed(directory: &Path) {
     eventually("the certificate is renewed", async || {
-        let left = ends(directory).duration_since(SystemTime::now()).unwrap_or_default();
+        let left = ends(directory)
+            .duration_since(SystemTime::now())
+            .unwrap_or_default();
         if left > DAY * 300 { Ok(()) } else { Err(left) }
     })
     .await;
@@ -59,9 +69,15 @@ async fn a_certificate_near_its_end_is_renewed_without_a_moment_offline() {
         }
     };
     within("a connection with the new certificate", replaced).await;
-    assert!(!seen.contains(&Link::Down), "the old link stands until there is the new one: {seen:?}");
+    assert!(
+        !seen.contains(&Link::Down),
+        "the old link stands until there is the new one: {seen:?}"
+    );
     until_renewed(&directory).await;
-    let mode = fs::metadata(directory.join("node.key")).unwrap().permissions().mode();
+    let mode = fs::metadata(directory.join("node.key"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
     world.nodes.push(node);
     world.until_ready().await;
@@ -100,5 +116,8 @@ async fn an_expired_certificate_is_replaced_with_a_token_as_soon_as_there_is_one
     until_renewed(&directory).await;
     world.nodes.push(node);
     world.until_ready().await;
-    world.node("edge-1").until("Ready", |node| condition(node, "Ready") == Some("True")).await;
+    world
+        .node("edge-1")
+        .until("Ready", |node| condition(node, "Ready") == Some("True"))
+        .await;
 }

@@ -10,13 +10,20 @@ use tests::{
 
 /// Three pods on one node of a cloud that can be started again; a ConfigMap among what they use.
 async fn with_pods() -> World {
-    let world = World::with(Setup { durable: true, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
-    world.apply(&config_map("settings", json!({"mode": "fast"}))).await;
+    world
+        .apply(&config_map("settings", json!({"mode": "fast"})))
+        .await;
     for name in ["one", "two", "three"] {
         let mut manifest = pod(name, Some("edge-1"));
         manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
-        manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+        manifest["spec"]["containers"][0]["volumeMounts"] =
+            json!([{"name": "v", "mountPath": "/v"}]);
         world.run(&manifest).await;
     }
     world
@@ -32,13 +39,24 @@ async fn works(world: &World, name: &str) {
 #[tokio::test]
 async fn an_agent_that_starts_again_touches_no_container() {
     let mut world = with_pods().await;
-    let (ids, sandboxes) = (world.running(0), world.nodes[0].runtime.calls("RunPodSandbox"));
+    let (ids, sandboxes) = (
+        world.running(0),
+        world.nodes[0].runtime.calls("RunPodSandbox"),
+    );
     world.nodes[0].stop().await;
     world.nodes[0].start().await.unwrap();
     works(&world, "fence").await;
     assert_eq!(world.running(0), ids);
-    assert_eq!(world.nodes[0].runtime.calls("RunPodSandbox"), sandboxes + 1, "the fence's alone");
-    assert_eq!(world.nodes[0].runtime.calls("StopContainer"), 1, "the fence's alone");
+    assert_eq!(
+        world.nodes[0].runtime.calls("RunPodSandbox"),
+        sandboxes + 1,
+        "the fence's alone"
+    );
+    assert_eq!(
+        world.nodes[0].runtime.calls("StopContainer"),
+        1,
+        "the fence's alone"
+    );
 }
 
 #[tokio::test]
@@ -48,7 +66,11 @@ async fn a_cloud_that_starts_again_restarts_nothing_and_forgets_nothing() {
     // the cloud writes down what was acknowledged beside everything else
     let synced = eventually("three pods and a ConfigMap are acknowledged", async || {
         let synced = world.object_syncs("edge-1").await;
-        if synced.len() >= 4 { Ok(synced) } else { Err(synced) }
+        if synced.len() >= 4 {
+            Ok(synced)
+        } else {
+            Err(synced)
+        }
     })
     .await;
     world.stop_cloud().await;
@@ -58,7 +80,10 @@ async fn a_cloud_that_starts_again_restarts_nothing_and_forgets_nothing() {
     assert_eq!(world.running(0), ids);
     let after = world.object_syncs("edge-1").await;
     assert!(synced.is_subset(&after), "{synced:?} {after:?}");
-    assert_eq!(condition(&world.node("edge-1").get().await, "Ready"), Some("True"));
+    assert_eq!(
+        condition(&world.node("edge-1").get().await, "Ready"),
+        Some("True")
+    );
 }
 
 #[tokio::test]
@@ -87,7 +112,12 @@ async fn both_start_again_the_agent_first() {
 
 #[tokio::test]
 async fn a_node_that_starts_before_its_cloud_enrols_when_it_comes() {
-    let mut world = World::with(Setup { nodes: 0, durable: true, ..Setup::default() }).await;
+    let mut world = World::with(Setup {
+        nodes: 0,
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
     let mut node = world.prepare("edge-1", &Setup::default()).await;
     world.stop_cloud().await;
     node.start().await.unwrap();
@@ -115,7 +145,10 @@ async fn two_agents_of_one_name_take_turns_and_the_newer_has_the_session() {
 #[tokio::test]
 async fn an_agent_that_has_lost_its_store_adopts_what_the_cloud_sends() {
     let mut world = with_pods().await;
-    let (ids, starts) = (world.running(0), world.nodes[0].runtime.calls("StartContainer"));
+    let (ids, starts) = (
+        world.running(0),
+        world.nodes[0].runtime.calls("StartContainer"),
+    );
     world.nodes[0].stop().await;
     world.stop_cloud().await;
     // its first look at what runs here is without the cloud
@@ -133,8 +166,16 @@ async fn an_agent_that_has_lost_its_store_adopts_what_the_cloud_sends() {
     world.start_cloud().await;
     works(&world, "fence").await;
     assert_eq!(world.running(0), ids);
-    assert_eq!(world.nodes[0].runtime.calls("StartContainer"), starts + 1, "the fence's alone");
-    assert_eq!(world.nodes[0].runtime.calls("StopContainer"), 1, "the fence's alone");
+    assert_eq!(
+        world.nodes[0].runtime.calls("StartContainer"),
+        starts + 1,
+        "the fence's alone"
+    );
+    assert_eq!(
+        world.nodes[0].runtime.calls("StopContainer"),
+        1,
+        "the fence's alone"
+    );
     // one that the agent has adopted is like any other
     let one = world.pod("one").get().await;
     world.pod("one").delete(None).await;
@@ -144,7 +185,13 @@ async fn an_agent_that_has_lost_its_store_adopts_what_the_cloud_sends() {
 #[tokio::test]
 async fn a_machine_that_has_lost_its_containers_starts_them_at_once_and_counts_on() {
     let mut world = World::new(1).await;
-    world.apply(&pod_that("web", "edge-1", &[("exit-code", "1"), ("exit-attempts", "3")])).await;
+    world
+        .apply(&pod_that(
+            "web",
+            "edge-1",
+            &[("exit-code", "1"), ("exit-attempts", "3")],
+        ))
+        .await;
     let waits = |pod: &serde_json::Value| {
         let status = &pod["status"]["containerStatuses"][0];
         status["restartCount"] == 1 && status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -152,10 +199,18 @@ async fn a_machine_that_has_lost_its_containers_starts_them_at_once_and_counts_o
     world.pod("web").until("in a crash loop", waits).await;
     world.nodes[0].stop().await;
     let root = Some(world.directory().join("another-disk"));
-    world.nodes[0].runtime = SimRuntime::new(Options { root, ..Options::default() }).unwrap();
+    world.nodes[0].runtime = SimRuntime::new(Options {
+        root,
+        ..Options::default()
+    })
+    .unwrap();
     world.nodes[0].start().await.unwrap();
     // two more fail; the fourth one runs
-    let counted =
-        |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"] == 3 && runs(pod);
-    world.pod("web").until("running, the third restart", counted).await;
+    let counted = |pod: &serde_json::Value| {
+        pod["status"]["containerStatuses"][0]["restartCount"] == 3 && runs(pod)
+    };
+    world
+        .pod("web")
+        .until("running, the third restart", counted)
+        .await;
 }

@@ -5,7 +5,10 @@ use std::{fs, path::PathBuf};
 use hollow::scenario::{Outcome, Scenario, Verdict, junit, run};
 
 fn folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/scenarios"))
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../examples/scenarios"
+    ))
 }
 
 async fn play(name: &str) -> Outcome {
@@ -16,7 +19,14 @@ async fn play(name: &str) -> Outcome {
 async fn play_text(text: &str) -> Outcome {
     let scenario = Scenario::read(text).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    run(&scenario, &folder().join("scenario.yaml"), directory.path(), None, &|_| {}).await
+    run(
+        &scenario,
+        &folder().join("scenario.yaml"),
+        directory.path(),
+        None,
+        &|_| {},
+    )
+    .await
 }
 
 fn came_true(outcome: &Outcome) {
@@ -65,8 +75,14 @@ async fn what_does_not_come_true_is_told_and_ends_the_scenario() {
     let verdicts: Vec<&Verdict> = outcome.steps.iter().map(|step| &step.verdict).collect();
     let why = "not within 100ms; last seen: metadata.name is \"edge-1\"".to_owned();
     use Verdict::{Failed, Passed, Skipped};
-    assert_eq!(verdicts, [&Passed, &Passed, &Passed, &Failed(why), &Skipped]);
+    assert_eq!(
+        verdicts,
+        [&Passed, &Passed, &Passed, &Failed(why), &Skipped]
+    );
     let text = junit(&[outcome]);
-    assert!(text.contains("tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
+    assert!(
+        text.contains("tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\""),
+        "{text}"
+    );
     assert!(text.contains("line=\"6\""), "{text}");
 }

@@ -6,10 +6,18 @@ use tests::{Setup, World, eventually, manifests::pod_that};
 #[tokio::test]
 async fn ended_containers_and_images_are_looked_at_as_often_as_it_is_set() {
     let edged = json!({"containerGCPeriod": "200ms", "imageGCPeriod": "200ms", "maxPerPodContainerCount": 0});
-    let world = World::with(Setup { edged, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        edged,
+        ..Setup::default()
+    })
+    .await;
     let mut job = pod_that("job", "edge-1", &[("exit-after", "0s")]);
     job["spec"]["restartPolicy"] = "Never".into();
-    world.apply(&job).await.until("Succeeded", |pod| pod["status"]["phase"] == "Succeeded").await;
+    world
+        .apply(&job)
+        .await
+        .until("Succeeded", |pod| pod["status"]["phase"] == "Succeeded")
+        .await;
     let runtime = &world.nodes[0].runtime;
     eventually("the ended container is removed", async || {
         let left = runtime.containers();
@@ -27,7 +35,11 @@ async fn ended_containers_and_images_are_looked_at_as_often_as_it_is_set() {
 #[tokio::test]
 async fn pods_are_looked_at_again_as_often_as_it_is_set() {
     let edged = json!({"tailoredKubeletConfig": {"syncFrequency": "200ms"}});
-    let world = World::with(Setup { edged, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        edged,
+        ..Setup::default()
+    })
+    .await;
     world.run(&pod_that("web", "edge-1", &[])).await;
     let runtime = &world.nodes[0].runtime;
     let before = runtime.calls("PodSandboxStatus");

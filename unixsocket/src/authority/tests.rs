@@ -49,14 +49,20 @@ fn after_preface(frames: &[&[u8]]) -> Vec<u8> {
 }
 
 fn replaced(sent: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let at = sent.windows(from.len()).position(|window| window == from).unwrap();
+    let at = sent
+        .windows(from.len())
+        .position(|window| window == from)
+        .unwrap();
     [&sent[..at], to, &sent[at + from.len()..]].concat()
 }
 
 #[test]
 fn the_authority_of_pythons_client_is_replaced_and_nothing_else() {
     let sent = bytes(OF_PYTHON);
-    assert_eq!(all_at_once(&sent), replaced(&sent, b"tmp%2Fdmi-cap.sock", &[b'x'; 18]));
+    assert_eq!(
+        all_at_once(&sent),
+        replaced(&sent, b"tmp%2Fdmi-cap.sock", &[b'x'; 18])
+    );
 }
 
 #[test]
@@ -65,22 +71,36 @@ fn the_authority_of_gos_client_is_written_out_and_its_frame_is_longer() {
     // 20 bytes of Huffman code: the path of 28 characters
     let code = bytes("419454584a922a2c3d6d8ca59262aa2c325265d07275");
     let expected = replaced(&sent, &code, &[&[0x41, 28][..], &[b'x'; 28]].concat());
-    assert_eq!(all_at_once(&sent), replaced(&expected, &[0, 0, 0x70, HEADERS], &[0, 0, 0x78, HEADERS]));
+    assert_eq!(
+        all_at_once(&sent),
+        replaced(&expected, &[0, 0, 0x70, HEADERS], &[0, 0, 0x78, HEADERS])
+    );
 }
 
 #[test]
 fn fields_are_found_behind_padding_and_a_priority() {
-    let (block, mended) = (literal(0, ":authority", "/%"), literal(0, ":authority", "xx"));
+    let (block, mended) = (
+        literal(0, ":authority", "/%"),
+        literal(0, ":authority", "xx"),
+    );
     let priority: &[u8] = &[0, 0, 0, 3, 7];
     for (flags, begin, end, expected) in [
         (0, &[][..], &[][..], &[][..]),
         (PADDED, &[2], &[0, 0], &[]),
         (PRIORITY, priority, &[], priority),
-        (PADDED | PRIORITY, &[&[1], priority].concat(), &[0], priority),
+        (
+            PADDED | PRIORITY,
+            &[&[1], priority].concat(),
+            &[0],
+            priority,
+        ),
     ] {
         let sent = frame(HEADERS, flags | END_HEADERS, &[begin, &block, end].concat());
         let kept = (flags & PRIORITY) | END_HEADERS;
-        assert_eq!(after_preface(&[&sent]), frame(HEADERS, kept, &[expected, &mended].concat()));
+        assert_eq!(
+            after_preface(&[&sent]),
+            frame(HEADERS, kept, &[expected, &mended].concat())
+        );
     }
 }
 
@@ -100,21 +120,35 @@ fn fields_that_go_on_in_further_frames_are_read_as_one() {
             frame(HEADERS, END_HEADERS, &literal(0x40, ":authority", "xxx")),
             frame(HEADERS, END_HEADERS, &[0xbe]),
         ];
-        assert_eq!(after_preface(&sent.each_ref().map(Vec::as_slice)), expected.concat(), "{cut}");
+        assert_eq!(
+            after_preface(&sent.each_ref().map(Vec::as_slice)),
+            expected.concat(),
+            "{cut}"
+        );
     }
 }
 
 #[test]
 fn fields_that_became_too_long_for_a_frame_are_told_in_two() {
     // e in Huffman code: five bits
-    let (authority, others) = (vec![0x29, 0x4a, 0x52, 0x94, 0xa5], vec![b'v'; MAX_FRAME - 120]);
+    let (authority, others) = (
+        vec![0x29, 0x4a, 0x52, 0x94, 0xa5],
+        vec![b'v'; MAX_FRAME - 120],
+    );
     let other = literal(0, "n", std::str::from_utf8(&others).unwrap());
     let value = authority.repeat(20);
     let block = [&[0x01, 0x80 | 100][..], &value, &other].concat();
     let passed = after_preface(&[&frame(HEADERS, END_HEADERS, &block)]);
     let mended = [&[0x01, 0x7f, 33][..], &[b'x'; 160], &other].concat();
     let (begin, end) = mended.split_at(MAX_FRAME);
-    assert_eq!(passed, [frame(HEADERS, 0, begin), frame(CONTINUATION, END_HEADERS, end)].concat());
+    assert_eq!(
+        passed,
+        [
+            frame(HEADERS, 0, begin),
+            frame(CONTINUATION, END_HEADERS, end)
+        ]
+        .concat()
+    );
 }
 
 #[test]
@@ -133,14 +167,29 @@ fn what_does_not_keep_to_the_protocol_goes_through_to_the_server() {
         [&begun[..], &request].concat(),
         [&begun[..], &other_stream].concat(),
         // more bytes than any client sends
-        [&begun[..], &frame(CONTINUATION, 0, &[0x82; MAX_FRAME]).repeat(4)].concat(),
-        [&begun[..], &frame(CONTINUATION, 0, &[]).repeat(MAX_HELD / HEAD + 1)].concat(),
+        [
+            &begun[..],
+            &frame(CONTINUATION, 0, &[0x82; MAX_FRAME]).repeat(4),
+        ]
+        .concat(),
+        [
+            &begun[..],
+            &frame(CONTINUATION, 0, &[]).repeat(MAX_HELD / HEAD + 1),
+        ]
+        .concat(),
     ] {
-        assert_eq!(after_preface(&[&wrong, &request]), [wrong, request.clone()].concat());
+        assert_eq!(
+            after_preface(&[&wrong, &request]),
+            [wrong, request.clone()].concat()
+        );
     }
     // a CONTINUATION without a beginning, and a frame of an unknown type, carry no fields
-    let others =
-        [frame(CONTINUATION, END_HEADERS, &[]), frame(0xfe, 0xff, &[0; 3]), frame(0, 1, &[])].concat();
+    let others = [
+        frame(CONTINUATION, END_HEADERS, &[]),
+        frame(0xfe, 0xff, &[0; 3]),
+        frame(0, 1, &[]),
+    ]
+    .concat();
     assert_eq!(after_preface(&[&others]), others);
 }
 

@@ -20,7 +20,11 @@ fn told<B>(request: &Request<B>) -> String {
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
     let authority = request.uri().authority().map(ToString::to_string);
-    authority.into_iter().chain(fields).collect::<Vec<_>>().join("\n")
+    authority
+        .into_iter()
+        .chain(fields)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Starts a server on this socket that answers with the request's fields.
@@ -50,10 +54,14 @@ async fn answers(path: &Path, sent: &[u8], requests: usize) -> BTreeMap<u8, Stri
     let mut ended = 0;
     while ended < requests {
         let mut head = [0; 9];
-        within("the head of a frame", stream.read_exact(&mut head)).await.unwrap();
+        within("the head of a frame", stream.read_exact(&mut head))
+            .await
+            .unwrap();
         let [_, high, low, kind, flags, _, _, _, number] = head;
         let mut carried = vec![0; usize::from(high) << 8 | usize::from(low)];
-        within("a frame", stream.read_exact(&mut carried)).await.unwrap();
+        within("a frame", stream.read_exact(&mut carried))
+            .await
+            .unwrap();
         match kind {
             0 => *answers.entry(number).or_default() += std::str::from_utf8(&carried).unwrap(),
             3 | 7 => panic!("the server refuses stream {number}: {carried:?}"),
@@ -86,12 +94,19 @@ async fn clients_of_all_grpc_libraries_are_served() {
         let mut sent = bytes(sent);
         // they acknowledge settings that another server sent
         let confirmation = [0, 0, 0, 4, 1, 0, 0, 0, 0];
-        let at = sent.windows(confirmation.len()).position(|window| window == confirmation).unwrap();
+        let at = sent
+            .windows(confirmation.len())
+            .position(|window| window == confirmation)
+            .unwrap();
         sent.drain(at..at + confirmation.len());
         let answers = answers(&path, &sent, requests).await;
         let authority = "x".repeat(length);
         assert!(answers[&1].starts_with(&authority), "{answers:?}");
-        assert!(answers.values().all(|answer| answer.contains("content-type: application/grpc")));
+        assert!(
+            answers
+                .values()
+                .all(|answer| answer.contains("content-type: application/grpc"))
+        );
     }
 }
 
@@ -100,8 +115,17 @@ async fn no_authority_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.sock");
     serve(&path);
-    let strange =
-        ["/tmp/m.sock", "%00abstract", "a b", "[", "a@b@c", "a:b:c", "\u{e4}\\\"", "localhost", "\n"];
+    let strange = [
+        "/tmp/m.sock",
+        "%00abstract",
+        "a b",
+        "[",
+        "a@b@c",
+        "a:b:c",
+        "\u{e4}\\\"",
+        "localhost",
+        "\n",
+    ];
     for authority in strange {
         let by_number = |first: u8| {
             let mut field = literal(first, "", authority);
@@ -109,10 +133,21 @@ async fn no_authority_is_refused() {
             field
         };
         let twice = [literal(0x40, ":authority", authority), vec![0xbe]];
-        let blocks = [&twice[..], &[literal(0, ":authority", authority), by_number(0x41), by_number(0x11)]];
+        let blocks = [
+            &twice[..],
+            &[
+                literal(0, ":authority", authority),
+                by_number(0x41),
+                by_number(0x11),
+            ],
+        ];
         let answers = answers(&path, &requests(&blocks.concat()), 5).await;
         let expected = "x".repeat(authority.len());
-        assert_eq!(answers.into_values().collect::<Vec<_>>(), vec![expected; 5], "{authority:?}");
+        assert_eq!(
+            answers.into_values().collect::<Vec<_>>(),
+            vec![expected; 5],
+            "{authority:?}"
+        );
     }
 }
 
@@ -123,26 +158,35 @@ async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
     serve(&path);
     let stream = UnixStream::connect(&path).await.unwrap();
     let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
     tokio::spawn(connection);
     for round in 0..300_usize {
         // repeated names, repeated and new values, of lengths that evict each other from the table
         let authority = format!("host-{}.{}", round % 7, "z".repeat(round % 50));
         let mut request = Request::get(format!("http://{authority}/{}", round % 3));
         for field in 0..round % 11 {
-            let value = ["short", "Longer & with ~odd^ {signs}"][field % 2].repeat(round % 13 * field + 1);
+            let value =
+                ["short", "Longer & with ~odd^ {signs}"][field % 2].repeat(round % 13 * field + 1);
             request = request.header(format!("field-{}", (round * field) % 17), value);
         }
         let request = request.body(Empty::<Bytes>::new()).unwrap();
         let expected = told(&request).replacen(&authority, &"x".repeat(authority.len()), 1);
-        let answer = within("an answer", sender.send_request(request)).await.unwrap();
+        let answer = within("an answer", sender.send_request(request))
+            .await
+            .unwrap();
         let answer = answer.into_body().collect().await.unwrap().to_bytes();
         let sorted = |text: &str| {
             let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
             lines.sort();
             lines
         };
-        assert_eq!(sorted(std::str::from_utf8(&answer).unwrap()), sorted(&expected), "round {round}");
+        assert_eq!(
+            sorted(std::str::from_utf8(&answer).unwrap()),
+            sorted(&expected),
+            "round {round}"
+        );
     }
 }
 
@@ -150,7 +194,12 @@ async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
 async fn of_silent_connections_the_oldest_makes_room_and_none_stays() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.sock");
-    let limits = ConnectionLimits { established: 2, reserved: 0, pending: 2, per_address: usize::MAX };
+    let limits = ConnectionLimits {
+        established: 2,
+        reserved: 0,
+        pending: 2,
+        per_address: usize::MAX,
+    };
     for (first, crowd_ends) in [(WAIT_TIMEOUT, false), (Duration::from_millis(50), true)] {
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
@@ -158,7 +207,12 @@ async fn of_silent_connections_the_oldest_makes_room_and_none_stays() {
         serve_all(incoming);
         let mut crowd = testkit::silent_unix(&path, 20).await;
         testkit::closed(&mut crowd[0]).await;
-        let answers = answers(&path, &requests(&[literal(0x40, ":authority", "localhost")]), 1).await;
+        let answers = answers(
+            &path,
+            &requests(&[literal(0x40, ":authority", "localhost")]),
+            1,
+        )
+        .await;
         assert_eq!(answers[&1], "xxxxxxxxx");
         if crowd_ends {
             testkit::closed(&mut crowd[19]).await;

@@ -36,7 +36,8 @@ impl SelfReview {
             Self::Rules => ("authorization.k8s.io", "SelfSubjectRulesReview"),
         };
         let version = format!("{group}/{version}");
-        let mut answer = json!({"kind": kind, "apiVersion": version, "metadata": {}, "status": status});
+        let mut answer =
+            json!({"kind": kind, "apiVersion": version, "metadata": {}, "status": status});
         if self != Self::Subject {
             answer["spec"] = spec.clone();
         }

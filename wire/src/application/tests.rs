@@ -13,7 +13,10 @@ fn recorded() -> Value {
 #[test]
 fn a_recorded_request_is_read_and_written_as_it_was() {
     let application = Application::read(&recorded()).unwrap();
-    assert_eq!((application.verb, application.option.as_slice()), (Verb::List, b"{}".as_slice()));
+    assert_eq!(
+        (application.verb, application.option.as_slice()),
+        (Verb::List, b"{}".as_slice())
+    );
     assert_eq!(application.write(), recorded());
     assert_eq!(application.refusal(), None);
 }
@@ -21,10 +24,21 @@ fn a_recorded_request_is_read_and_written_as_it_was() {
 #[test]
 fn the_same_question_has_the_same_id() {
     let ask = |node: &str, body: &[u8]| {
-        Application::new(node, "/core/v1/pods/null/null".into(), Verb::List, &json!({}), body.to_vec(), "").id
+        Application::new(
+            node,
+            "/core/v1/pods/null/null".into(),
+            Verb::List,
+            &json!({}),
+            body.to_vec(),
+            "",
+        )
+        .id
     };
     // sha256 over `n/core/v1/pods/null/nulllist{}`
-    assert_eq!(ask("n", b""), "eb14c4c0ffea9fb285a89e928e6d199e2e90eae8bb5ada9425a5b622210380f2");
+    assert_eq!(
+        ask("n", b""),
+        "eb14c4c0ffea9fb285a89e928e6d199e2e90eae8bb5ada9425a5b622210380f2"
+    );
     assert_ne!(ask("n", b""), ask("m", b""));
     assert_ne!(ask("n", b""), ask("n", b"x"));
 }
@@ -33,7 +47,13 @@ fn the_same_question_has_the_same_id() {
 fn keys_are_targets_and_other_paths_are_not() {
     let target = |parts: [&str; 5]| {
         let [group, version, plural, namespace, name] = parts.map(str::to_owned);
-        Target { group, version, plural, namespace, name }
+        Target {
+            group,
+            version,
+            plural,
+            namespace,
+            name,
+        }
     };
     let rows = [
         (
@@ -41,8 +61,16 @@ fn keys_are_targets_and_other_paths_are_not() {
             target(["", "v1", "pods", "default", "web"]),
             "/api/v1/namespaces/default/pods/web",
         ),
-        ("/core/v1/nodes/null/edge", target(["", "v1", "nodes", "", "edge"]), "/api/v1/nodes/edge"),
-        ("/core/v1/pods/null/null", target(["", "v1", "pods", "", ""]), "/api/v1/pods"),
+        (
+            "/core/v1/nodes/null/edge",
+            target(["", "v1", "nodes", "", "edge"]),
+            "/api/v1/nodes/edge",
+        ),
+        (
+            "/core/v1/pods/null/null",
+            target(["", "v1", "pods", "", ""]),
+            "/api/v1/pods",
+        ),
         (
             "/apps/v1/deployments/ns/null",
             target(["apps", "v1", "deployments", "ns", ""]),
@@ -54,7 +82,10 @@ fn keys_are_targets_and_other_paths_are_not() {
         assert_eq!(expected.to_string(), key);
         assert_eq!(expected.path(), path);
     }
-    assert_eq!(Target::parse("/apps/v1/deployments"), Some(target(["apps", "v1", "deployments", "", ""])));
+    assert_eq!(
+        Target::parse("/apps/v1/deployments"),
+        Some(target(["apps", "v1", "deployments", "", ""]))
+    );
     for path in [
         "/version",
         "/api/v1",
@@ -84,7 +115,16 @@ fn what_is_no_application_is_refused_by_name() {
 
 #[test]
 fn verbs_are_logged_as_they_are_sent() {
-    for verb in ["get", "list", "watch", "create", "delete", "update", "updatestatus", "patch"] {
+    for verb in [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "delete",
+        "update",
+        "updatestatus",
+        "patch",
+    ] {
         let read: Verb = serde_json::from_value(json!(verb)).unwrap();
         assert_eq!(read.as_str(), verb);
     }

@@ -15,7 +15,9 @@ const PREFIX: &str = "type.googleapis.com/google.protobuf.";
 impl CustomizedValue {
     /// Converts settings by name; settings that are `null` are left out.
     pub fn from_json(settings: &Map<String, Json>) -> Self {
-        Self { data: encode(settings) }
+        Self {
+            data: encode(settings),
+        }
     }
 
     /// Returns the settings by name as JSON.
@@ -24,14 +26,18 @@ impl CustomizedValue {
     /// A value's type is not one of DMI's, or its bytes do not match its type.
     pub fn to_json(&self) -> Result<Map<String, Json>, ValueError> {
         let entries = self.data.iter();
-        entries.map(|(name, value)| Ok((name.clone(), value.to_json(name)?))).collect()
+        entries
+            .map(|(name, value)| Ok((name.clone(), value.to_json(name)?)))
+            .collect()
     }
 }
 
 impl AnomalyDetection {
     /// Converts settings by name; settings that are `null` are left out.
     pub fn from_json(settings: &Map<String, Json>) -> Self {
-        Self { data: encode(settings) }
+        Self {
+            data: encode(settings),
+        }
     }
 }
 
@@ -70,7 +76,10 @@ impl Value {
         })
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "what a float rounds is asked for right here")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "what a float rounds is asked for right here"
+    )]
     fn number(number: &Number) -> Self {
         let float = number.as_f64().unwrap_or_default() as f32;
         match number.as_i64() {
@@ -80,14 +89,27 @@ impl Value {
     }
 
     fn typed(name: &str, message: &impl Message) -> Self {
-        Self { type_url: format!("{PREFIX}{name}"), value: message.encode_to_vec().into() }
+        Self {
+            type_url: format!("{PREFIX}{name}"),
+            value: message.encode_to_vec().into(),
+        }
     }
 
     fn to_json(&self, name: &str) -> Result<Json, ValueError> {
-        let bytes = |source| ValueError::Bytes { name: name.to_owned(), source };
-        let wrong = || ValueError::Type { name: name.to_owned(), type_url: self.type_url.clone() };
+        let bytes = |source| ValueError::Bytes {
+            name: name.to_owned(),
+            source,
+        };
+        let wrong = || ValueError::Type {
+            name: name.to_owned(),
+            type_url: self.type_url.clone(),
+        };
         let value = self.value.clone();
-        let kind = self.type_url.rsplit('/').next().and_then(|name| name.strip_prefix("google.protobuf."));
+        let kind = self
+            .type_url
+            .rsplit('/')
+            .next()
+            .and_then(|name| name.strip_prefix("google.protobuf."));
         Ok(match kind.ok_or_else(wrong)? {
             "StringValue" => String::decode(value).map_err(bytes)?.into(),
             "BoolValue" => bool::decode(value).map_err(bytes)?.into(),
@@ -101,17 +123,26 @@ impl Value {
 }
 
 fn encode(settings: &Map<String, Json>) -> BTreeMap<String, Value> {
-    settings.iter().filter_map(|(name, json)| Some((name.clone(), Value::of(json)?))).collect()
+    settings
+        .iter()
+        .filter_map(|(name, json)| Some((name.clone(), Value::of(json)?)))
+        .collect()
 }
 
 /// Converts a float to its shortest decimal form: `0.1`, not `0.10000000149011612`; whole numbers have no point.
-#[allow(clippy::cast_possible_truncation, reason = "only where it is whole and small")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "only where it is whole and small"
+)]
 fn shortest(float: f32) -> Json {
     const WHOLE: f32 = 16_777_216.0;
     if float.fract() == 0.0 && float.abs() <= WHOLE {
         return Json::from(float as i64);
     }
-    float.to_string().parse::<f64>().map_or(Json::Null, Json::from)
+    float
+        .to_string()
+        .parse::<f64>()
+        .map_or(Json::Null, Json::from)
 }
 
 #[cfg(test)]
@@ -123,7 +154,11 @@ mod tests {
     fn turn(json: Json) -> (String, Json) {
         let settings = json!({"it": json});
         let value = CustomizedValue::from_json(settings.as_object().expect("an object"));
-        let kind = value.data.get("it").map(|value| value.type_url.replace(PREFIX, "")).unwrap_or_default();
+        let kind = value
+            .data
+            .get("it")
+            .map(|value| value.type_url.replace(PREFIX, ""))
+            .unwrap_or_default();
         let back = value.to_json().expect("what was encoded is decoded");
         (kind, back.get("it").cloned().unwrap_or_default())
     }
@@ -143,21 +178,40 @@ mod tests {
         ] {
             assert_eq!(turn(json.clone()), (kind.to_owned(), json));
         }
-        assert_eq!(turn(json!({"a": [1]})), ("StringValue".to_owned(), json!("{\"a\":[1]}")));
+        assert_eq!(
+            turn(json!({"a": [1]})),
+            ("StringValue".to_owned(), json!("{\"a\":[1]}"))
+        );
     }
 
     #[test]
     fn what_no_mapper_knows_is_named() {
         let other = |type_url: &str, value: &'static [u8]| CustomizedValue {
-            data: [("x".to_owned(), Value { type_url: type_url.into(), value: value.into() })].into(),
+            data: [(
+                "x".to_owned(),
+                Value {
+                    type_url: type_url.into(),
+                    value: value.into(),
+                },
+            )]
+            .into(),
         };
         for (value, expected) in [
-            (other("type.googleapis.com/google.protobuf.Struct", b""), "Struct"),
+            (
+                other("type.googleapis.com/google.protobuf.Struct", b""),
+                "Struct",
+            ),
             (other("nonsense", b""), "nonsense"),
-            (other("type.googleapis.com/google.protobuf.BoolValue", b"\xff"), "not of the type"),
+            (
+                other("type.googleapis.com/google.protobuf.BoolValue", b"\xff"),
+                "not of the type",
+            ),
         ] {
             let error = value.to_json().expect_err("it is refused").to_string();
-            assert!(error.starts_with("setting x is") && error.contains(expected), "{error}");
+            assert!(
+                error.starts_with("setting x is") && error.contains(expected),
+                "{error}"
+            );
         }
     }
 }

@@ -6,14 +6,15 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, GeneralSubtree,
-    IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, SanType, SerialNumber, SubjectPublicKeyInfo,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, SanType, SerialNumber,
+    SubjectPublicKeyInfo,
 };
 use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
 use x509_parser::{
-    certificate::X509Certificate, certification_request::X509CertificationRequest, extensions::GeneralName,
-    prelude::FromDer,
+    certificate::X509Certificate, certification_request::X509CertificationRequest,
+    extensions::GeneralName, prelude::FromDer,
 };
 
 use super::{
@@ -47,8 +48,10 @@ impl Ca {
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name.push(DnType::CommonName, NAME);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
         Self::self_signed(params)
     }
 
@@ -57,13 +60,21 @@ impl Ca {
     ///
     /// # Errors
     /// There is no randomness, or the clock is beyond the calendar.
-    pub fn generate_for(name: &str, servers: &[String], now: SystemTime) -> Result<Self, CertError> {
+    pub fn generate_for(
+        name: &str,
+        servers: &[String],
+        now: SystemTime,
+    ) -> Result<Self, CertError> {
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.name_constraints = Some(NameConstraints {
-            permitted_subtrees: servers.iter().cloned().map(GeneralSubtree::DnsName).collect(),
+            permitted_subtrees: servers
+                .iter()
+                .cloned()
+                .map(GeneralSubtree::DnsName)
+                .collect(),
             excluded_subtrees: Vec::new(),
         });
         Self::self_signed(params)
@@ -74,18 +85,32 @@ impl Ca {
         params.key_usages.push(KeyUsagePurpose::KeyCertSign);
         params.use_authority_key_identifier_extension = false;
         let cert_der = params.self_signed(&key.pair)?.der().to_vec();
-        Ok(Self { cert_der, key_sec1: key.sec1_der().to_vec(), issuer: Issuer::new(params, key.pair) })
+        Ok(Self {
+            cert_der,
+            key_sec1: key.sec1_der().to_vec(),
+            issuer: Issuer::new(params, key.pair),
+        })
     }
 
     /// Returns the DNS names that the authority's servers may have, as given to [`Ca::generate_for`]; `None` if they may have any.
     pub fn servers(&self) -> Option<Vec<String>> {
         let (_, cert) = X509Certificate::from_der(&self.cert_der).ok()?;
-        let permitted = cert.name_constraints().ok()??.value.permitted_subtrees.as_ref()?;
+        let permitted = cert
+            .name_constraints()
+            .ok()??
+            .value
+            .permitted_subtrees
+            .as_ref()?;
         let name = |base: &GeneralName<'_>| match base {
             GeneralName::DNSName(name) => Some((*name).to_owned()),
             _ => None,
         };
-        Some(permitted.iter().filter_map(|subtree| name(&subtree.base)).collect())
+        Some(
+            permitted
+                .iter()
+                .filter_map(|subtree| name(&subtree.base))
+                .collect(),
+        )
     }
 
     /// Loads an authority from its certificate and key.
@@ -102,7 +127,11 @@ impl Ca {
             return Err(CertError::Mismatch);
         }
         let issuer = Issuer::from_ca_cert_der(&CertificateDer::from(cert_der), key.pair)?;
-        Ok(Self { cert_der: cert_der.to_vec(), key_sec1: key_sec1_der.to_vec(), issuer })
+        Ok(Self {
+            cert_der: cert_der.to_vec(),
+            key_sec1: key_sec1_der.to_vec(),
+            issuer,
+        })
     }
 
     /// Returns the authority's certificate, DER.
@@ -117,9 +146,10 @@ impl Ca {
 
     /// Reports whether this authority's key has signed the certificate (DER).
     pub fn has_signed(&self, cert_der: &[u8]) -> bool {
-        let (Ok((_, own)), Ok((_, cert))) =
-            (X509Certificate::from_der(&self.cert_der), X509Certificate::from_der(cert_der))
-        else {
+        let (Ok((_, own)), Ok((_, cert))) = (
+            X509Certificate::from_der(&self.cert_der),
+            X509Certificate::from_der(cert_der),
+        ) else {
             return false;
         };
         cert.verify_signature(Some(own.public_key())).is_ok()
@@ -151,8 +181,8 @@ impl Ca {
         if names.is_empty() || names.iter().any(String::is_empty) {
             return Err(CertError::ServerName(names.join(" ")));
         }
-        let alternatives =
-            CertificateParams::new(names.clone()).map_err(|_| CertError::ServerName(names.join(" ")))?;
+        let alternatives = CertificateParams::new(names.clone())
+            .map_err(|_| CertError::ServerName(names.join(" ")))?;
         let mut params = params(now, validity)?;
         params.subject_alt_names = alternatives.subject_alt_names;
         params.distinguished_name = subject(NAME, NAME);
@@ -185,16 +215,21 @@ impl Ca {
         now: SystemTime,
     ) -> Result<Vec<u8>, CertError> {
         if csr_der.len() > REQUEST_LIMIT {
-            return Err(CertError::RequestTooLarge { size: csr_der.len(), limit: REQUEST_LIMIT });
+            return Err(CertError::RequestTooLarge {
+                size: csr_der.len(),
+                limit: REQUEST_LIMIT,
+            });
         }
-        let (_, request) = X509CertificationRequest::from_der(csr_der).map_err(|_| CertError::Request)?;
+        let (_, request) =
+            X509CertificationRequest::from_der(csr_der).map_err(|_| CertError::Request)?;
         request.verify_signature().map_err(|_| CertError::Request)?;
         let info = &request.certification_request_info;
         let node = match of_subject(&info.subject)? {
             Identity::Node(node) => node,
             Identity::Admin(_) => return Err(CertError::Subject(info.subject.to_string())),
         };
-        let public = SubjectPublicKeyInfo::from_der(info.subject_pki.raw).map_err(|_| CertError::Request)?;
+        let public =
+            SubjectPublicKeyInfo::from_der(info.subject_pki.raw).map_err(|_| CertError::Request)?;
         let mut params = params(now, validity)?;
         params.distinguished_name = subject(NODES, &format!("{NODE_PREFIX}{node}"));
         params.extended_key_usages = usages.iter().map(|usage| (*usage).into()).collect();
@@ -211,14 +246,20 @@ impl Ca {
         validity: Duration,
         now: SystemTime,
     ) -> Result<Vec<u8>, CertError> {
-        let public = SubjectPublicKeyInfo::from_der(&request.public).map_err(|_| CertError::Request)?;
+        let public =
+            SubjectPublicKeyInfo::from_der(&request.public).map_err(|_| CertError::Request)?;
         let mut params = params(now, validity)?;
         params.distinguished_name = subject(NODES, &format!("{NODE_PREFIX}{}", request.node));
         for name in &request.names {
-            let name = name.as_str().try_into().map_err(|_| CertError::ServerName(name.clone()))?;
+            let name = name
+                .as_str()
+                .try_into()
+                .map_err(|_| CertError::ServerName(name.clone()))?;
             params.subject_alt_names.push(SanType::DnsName(name));
         }
-        params.subject_alt_names.extend(request.addresses.iter().copied().map(SanType::IpAddress));
+        params
+            .subject_alt_names
+            .extend(request.addresses.iter().copied().map(SanType::IpAddress));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         Ok(params.signed_by(&public, &self.issuer)?.der().to_vec())
     }
@@ -244,7 +285,10 @@ fn params(now: SystemTime, validity: Duration) -> Result<CertificateParams, Cert
     params.not_before = calendar(now.checked_sub(BACKDATED))?;
     params.not_after = calendar(now.checked_add(validity))?;
     params.is_ca = IsCa::NoCa;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyEncipherment,
+    ];
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }
@@ -257,7 +301,9 @@ fn subject(organisation: &str, name: &str) -> DistinguishedName {
 }
 
 fn calendar(time: Option<SystemTime>) -> Result<OffsetDateTime, CertError> {
-    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).ok_or(CertError::Time)?;
+    let since = time
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .ok_or(CertError::Time)?;
     let seconds = i64::try_from(since.as_secs()).map_err(|_| CertError::Time)?;
     OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| CertError::Time)
 }

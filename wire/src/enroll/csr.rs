@@ -30,7 +30,10 @@ impl Csr {
         }
         let mut subject = DistinguishedName::new();
         // X.520 allows only this kind of text for a country.
-        subject.push(DnType::CountryName, DnValue::PrintableString("CN".try_into()?));
+        subject.push(
+            DnType::CountryName,
+            DnValue::PrintableString("CN".try_into()?),
+        );
         subject.push(DnType::OrganizationName, NODES);
         subject.push(DnType::LocalityName, "Hangzhou");
         subject.push(DnType::StateOrProvinceName, "Zhejiang");

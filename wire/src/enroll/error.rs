@@ -16,7 +16,9 @@ pub enum CertError {
     )]
     Key,
     /// The CA's certificate holds another public key than its key does.
-    #[error("the CA's certificate and its key do not belong together; restore both from the same backup")]
+    #[error(
+        "the CA's certificate and its key do not belong together; restore both from the same backup"
+    )]
     Mismatch,
     /// The certificate may not sign others.
     #[error(
@@ -50,7 +52,9 @@ pub enum CertError {
     )]
     Usage(String),
     /// A name is neither a DNS name nor an address.
-    #[error("{0:?} is neither a DNS name nor an IP address; use only these as subject alternative names")]
+    #[error(
+        "{0:?} is neither a DNS name nor an IP address; use only these as subject alternative names"
+    )]
     ServerName(String),
     /// A request for a server's certificate has no names.
     #[error(

@@ -54,10 +54,15 @@ pub fn validity_of(cert_der: &[u8]) -> Result<(SystemTime, SystemTime), CertErro
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     let time = |seconds: i64| {
         let since = u64::try_from(seconds).map_err(|_| CertError::Time)?;
-        UNIX_EPOCH.checked_add(Duration::from_secs(since)).ok_or(CertError::Time)
+        UNIX_EPOCH
+            .checked_add(Duration::from_secs(since))
+            .ok_or(CertError::Time)
     };
     let validity = cert.validity();
-    Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
+    Ok((
+        time(validity.not_before.timestamp())?,
+        time(validity.not_after.timestamp())?,
+    ))
 }
 
 /// Returns the SHA-256 hash, in hex, of the certificate's public key (its `SubjectPublicKeyInfo`, DER).
@@ -74,12 +79,17 @@ pub fn key_sha256_of(cert_der: &[u8]) -> Result<String, CertError> {
 pub(super) fn of_subject(subject: &X509Name<'_>) -> Result<Identity, CertError> {
     let unknown = || CertError::Subject(subject.to_string().chars().take(512).collect());
     let (mut organisations, mut names) = (subject.iter_organization(), subject.iter_common_name());
-    let (Some(organisation), None, Some(name), None) =
-        (organisations.next(), organisations.next(), names.next(), names.next())
-    else {
+    let (Some(organisation), None, Some(name), None) = (
+        organisations.next(),
+        organisations.next(),
+        names.next(),
+        names.next(),
+    ) else {
         return Err(unknown());
     };
-    let (Ok(organisation), Ok(name)) = (organisation.as_str(), name.as_str()) else { return Err(unknown()) };
+    let (Ok(organisation), Ok(name)) = (organisation.as_str(), name.as_str()) else {
+        return Err(unknown());
+    };
     match (organisation, name.strip_prefix(NODE_PREFIX)) {
         (NODES, Some(node)) if is_node_name(node) => Ok(Identity::Node(node.to_owned())),
         (NODES, Some(node)) => Err(CertError::NodeName(node.to_owned())),
@@ -102,9 +112,21 @@ mod tests {
         for good in ["a", "edge-1", "1", "a.b-c.d", &"a".repeat(253)] {
             assert!(is_node_name(good), "{good}");
         }
-        for bad in
-            ["", "Edge", "-a", "a-", "a..b", ".a", "a.", "a_b", "a b", "é", "a/b", "a\0", &"a".repeat(254)]
-        {
+        for bad in [
+            "",
+            "Edge",
+            "-a",
+            "a-",
+            "a..b",
+            ".a",
+            "a.",
+            "a_b",
+            "a b",
+            "é",
+            "a/b",
+            "a\0",
+            &"a".repeat(254),
+        ] {
             assert!(!is_node_name(bad), "{bad}");
         }
     }
@@ -112,6 +134,9 @@ mod tests {
     #[test]
     fn what_is_no_certificate_has_no_identity() {
         assert!(matches!(identity_of(b""), Err(CertError::Certificate)));
-        assert!(matches!(identity_of(b"-----BEGIN CERTIFICATE-----"), Err(CertError::Certificate)));
+        assert!(matches!(
+            identity_of(b"-----BEGIN CERTIFICATE-----"),
+            Err(CertError::Certificate)
+        ));
     }
 }

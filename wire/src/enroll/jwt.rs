@@ -13,7 +13,9 @@ use jsonwebtoken::{
 use ring::{
     hmac,
     rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, UnparsedPublicKey},
+    signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, UnparsedPublicKey,
+    },
 };
 use serde_json::Value;
 use signature::{Signer, Verifier};
@@ -42,7 +44,11 @@ impl EcKey {
     /// # Errors
     /// There is no randomness.
     pub fn sign_es256(&self, claims: &Value) -> Result<String, TokenError> {
-        sign(Algorithm::ES256, claims, &EncodingKey::from_ec_der(self.pkcs8_der()))
+        sign(
+            Algorithm::ES256,
+            claims,
+            &EncodingKey::from_ec_der(self.pkcs8_der()),
+        )
     }
 }
 
@@ -65,7 +71,13 @@ pub fn verify_es256_within(
     now: SystemTime,
     leeway: Duration,
 ) -> Result<Value, TokenError> {
-    verify(Algorithm::ES256, jwt, &DecodingKey::from_ec_der(public_key), now, leeway)
+    verify(
+        Algorithm::ES256,
+        jwt,
+        &DecodingKey::from_ec_der(public_key),
+        now,
+        leeway,
+    )
 }
 
 pub(super) fn sign_hs256(claims: &Value, key: &[u8]) -> Result<String, TokenError> {
@@ -73,7 +85,13 @@ pub(super) fn sign_hs256(claims: &Value, key: &[u8]) -> Result<String, TokenErro
 }
 
 pub(super) fn verify_hs256(jwt: &str, key: &[u8], now: SystemTime) -> Result<Value, TokenError> {
-    verify(Algorithm::HS256, jwt, &DecodingKey::from_secret(key), now, Duration::ZERO)
+    verify(
+        Algorithm::HS256,
+        jwt,
+        &DecodingKey::from_secret(key),
+        now,
+        Duration::ZERO,
+    )
 }
 
 fn sign(algorithm: Algorithm, claims: &Value, key: &EncodingKey) -> Result<String, TokenError> {
@@ -97,10 +115,14 @@ fn verify(
     validation.validate_exp = false;
     validation.validate_aud = false;
     let claims =
-        jsonwebtoken::decode::<Value>(jwt, key, &validation).map_err(|error| match error.kind() {
-            ErrorKind::InvalidSignature => TokenError::BadSignature,
-            ErrorKind::InvalidAlgorithm => TokenError::Malformed("it is signed with another algorithm"),
-            _ => TokenError::Malformed("it is no JSON Web Token"),
+        jsonwebtoken::decode::<Value>(jwt, key, &validation).map_err(|error| {
+            match error.kind() {
+                ErrorKind::InvalidSignature => TokenError::BadSignature,
+                ErrorKind::InvalidAlgorithm => {
+                    TokenError::Malformed("it is signed with another algorithm")
+                }
+                _ => TokenError::Malformed("it is no JSON Web Token"),
+            }
         })?;
     in_time(&claims.claims, now, leeway)?;
     Ok(claims.claims)
@@ -109,16 +131,24 @@ fn verify(
 /// Checks that `now` is before `exp`, which is required, and not before `nbf`, which is optional, with a tolerance of `leeway`.
 fn in_time(claims: &Value, now: SystemTime, leeway: Duration) -> Result<(), TokenError> {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let at = |name| claims.get(name).map(|value: &Value| value.as_u64().map(Duration::from_secs));
+    let at = |name| {
+        claims
+            .get(name)
+            .map(|value: &Value| value.as_u64().map(Duration::from_secs))
+    };
     match (at("exp"), at("nbf")) {
         (Some(Some(expiry)), _) if now >= expiry.saturating_add(leeway) => {
-            Err(TokenError::Expired { since: now - expiry })
+            Err(TokenError::Expired {
+                since: now - expiry,
+            })
         }
         (_, Some(Some(start))) if now.saturating_add(leeway) < start => {
             Err(TokenError::TooEarly { until: start - now })
         }
         (Some(Some(_)), None | Some(Some(_))) => Ok(()),
-        _ => Err(TokenError::Malformed("it does not say from when until when it is valid")),
+        _ => Err(TokenError::Malformed(
+            "it does not say from when until when it is valid",
+        )),
     }
 }
 
@@ -126,8 +156,12 @@ fn signer(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>
     Ok(match algorithm {
         Algorithm::HS256 => Box::new(Hmac(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()))),
         Algorithm::ES256 => Box::new(EcdsaSigner(
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_bytes(), &SystemRandom::new())
-                .map_err(|_| ErrorKind::InvalidEcdsaKey)?,
+            EcdsaKeyPair::from_pkcs8(
+                &ECDSA_P256_SHA256_FIXED_SIGNING,
+                key.as_bytes(),
+                &SystemRandom::new(),
+            )
+            .map_err(|_| ErrorKind::InvalidEcdsaKey)?,
         )),
         _ => return Err(ErrorKind::UnsupportedAlgorithm.into()),
     })
@@ -135,10 +169,13 @@ fn signer(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>
 
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     Ok(match (algorithm, key.kind()) {
-        (Algorithm::HS256, _) => Box::new(Hmac(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_as_bytes()?))),
-        (Algorithm::ES256, DecodingKeyKind::SecretOrDer(point)) => {
-            Box::new(EcdsaVerifier(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point.clone())))
-        }
+        (Algorithm::HS256, _) => Box::new(Hmac(hmac::Key::new(
+            hmac::HMAC_SHA256,
+            key.try_get_as_bytes()?,
+        ))),
+        (Algorithm::ES256, DecodingKeyKind::SecretOrDer(point)) => Box::new(EcdsaVerifier(
+            UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point.clone()),
+        )),
         _ => return Err(ErrorKind::UnsupportedAlgorithm.into()),
     })
 }
@@ -173,7 +210,10 @@ struct EcdsaSigner(EcdsaKeyPair);
 
 impl Signer<Vec<u8>> for EcdsaSigner {
     fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, signature::Error> {
-        let signed = self.0.sign(&SystemRandom::new(), message).map_err(|_| signature::Error::new())?;
+        let signed = self
+            .0
+            .sign(&SystemRandom::new(), message)
+            .map_err(|_| signature::Error::new())?;
         Ok(signed.as_ref().to_vec())
     }
 }
@@ -188,7 +228,9 @@ struct EcdsaVerifier(UnparsedPublicKey<Vec<u8>>);
 
 impl Verifier<Vec<u8>> for EcdsaVerifier {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
-        self.0.verify(message, signature).map_err(|_| signature::Error::new())
+        self.0
+            .verify(message, signature)
+            .map_err(|_| signature::Error::new())
     }
 }
 

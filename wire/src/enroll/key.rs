@@ -59,7 +59,10 @@ impl EcKey {
         let pkcs8 = PrivatePkcs8KeyDer::from([PKCS8_HEAD, private, PKCS8_MIDDLE, public].concat());
         let pair = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &PKCS_ECDSA_P256_SHA256)
             .map_err(|_| CertError::Key)?;
-        Ok(Self { pair, sec1: sec1.to_vec() })
+        Ok(Self {
+            pair,
+            sec1: sec1.to_vec(),
+        })
     }
 
     /// Returns the private key, SEC1 DER.
@@ -93,7 +96,11 @@ fn split<'a>(der: &'a [u8], head: &[u8], middle: &[u8]) -> Option<(&'a [u8], &'a
 
 /// Returns the SHA-256 hash in hex.
 pub fn sha256_hex(der: &[u8]) -> String {
-    digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(&SHA256, der)
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -135,7 +142,10 @@ mod tests {
             &good[..good.len() - 1],
             &[],
         ] {
-            assert!(matches!(EcKey::from_sec1_der(bad), Err(CertError::Key)), "{bad:02x?}");
+            assert!(
+                matches!(EcKey::from_sec1_der(bad), Err(CertError::Key)),
+                "{bad:02x?}"
+            );
         }
     }
 

@@ -47,7 +47,10 @@ mod tests {
 
     #[test]
     fn full_lines_and_nothing_at_all() {
-        assert_eq!(pem("X", &[0; 48]), format!("-----BEGIN X-----\n{}\n-----END X-----\n", "A".repeat(64)));
+        assert_eq!(
+            pem("X", &[0; 48]),
+            format!("-----BEGIN X-----\n{}\n-----END X-----\n", "A".repeat(64))
+        );
         assert_eq!(pem("X", &[]), "-----BEGIN X-----\n-----END X-----\n");
     }
 }

@@ -35,9 +35,13 @@ impl ServingRequest {
     /// addresses.
     pub fn read(der: &[u8]) -> Result<Self, CertError> {
         if der.len() > REQUEST_LIMIT {
-            return Err(CertError::RequestTooLarge { size: der.len(), limit: REQUEST_LIMIT });
+            return Err(CertError::RequestTooLarge {
+                size: der.len(),
+                limit: REQUEST_LIMIT,
+            });
         }
-        let (_, request) = X509CertificationRequest::from_der(der).map_err(|_| CertError::Request)?;
+        let (_, request) =
+            X509CertificationRequest::from_der(der).map_err(|_| CertError::Request)?;
         request.verify_signature().map_err(|_| CertError::Request)?;
         let info = &request.certification_request_info;
         let node = match of_subject(&info.subject)? {
@@ -56,7 +60,12 @@ impl ServingRequest {
         if names.is_empty() && addresses.is_empty() {
             return Err(CertError::NoServerName);
         }
-        Ok(Self { node, names, addresses, public: info.subject_pki.raw.to_vec() })
+        Ok(Self {
+            node,
+            names,
+            addresses,
+            public: info.subject_pki.raw.to_vec(),
+        })
     }
 }
 
@@ -66,7 +75,10 @@ impl ServingRequest {
 /// It is not a request, or its subject is not a node's.
 pub fn node_of_request(der: &[u8]) -> Result<String, CertError> {
     if der.len() > REQUEST_LIMIT {
-        return Err(CertError::RequestTooLarge { size: der.len(), limit: REQUEST_LIMIT });
+        return Err(CertError::RequestTooLarge {
+            size: der.len(),
+            limit: REQUEST_LIMIT,
+        });
     }
     let (_, request) = X509CertificationRequest::from_der(der).map_err(|_| CertError::Request)?;
     let subject = &request.certification_request_info.subject;
@@ -83,8 +95,13 @@ pub fn node_of_request(der: &[u8]) -> Result<String, CertError> {
 pub fn server_names_of(cert_der: &[u8]) -> Result<(Vec<String>, Vec<IpAddr>), CertError> {
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
-    let alternatives = cert.subject_alternative_name().map_err(|_| CertError::Certificate)?;
-    for name in alternatives.into_iter().flat_map(|extension| &extension.value.general_names) {
+    let alternatives = cert
+        .subject_alternative_name()
+        .map_err(|_| CertError::Certificate)?;
+    for name in alternatives
+        .into_iter()
+        .flat_map(|extension| &extension.value.general_names)
+    {
         // other kinds of names do not apply to servers
         let _ = take(name, &mut names, &mut addresses);
     }
@@ -99,13 +116,13 @@ fn take(
     let refused = || CertError::ServerName(name.to_string().chars().take(256).collect());
     match name {
         GeneralName::DNSName(name) => names.push((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => {
-            addresses.push(match (<[u8; 4]>::try_from(*bytes), <[u8; 16]>::try_from(*bytes)) {
+        GeneralName::IPAddress(bytes) => addresses.push(
+            match (<[u8; 4]>::try_from(*bytes), <[u8; 16]>::try_from(*bytes)) {
                 (Ok(four), _) => IpAddr::from(four),
                 (_, Ok(sixteen)) => IpAddr::from(sixteen),
                 _ => return Err(refused()),
-            })
-        }
+            },
+        ),
         _ => return Err(refused()),
     }
     Ok(())
@@ -131,7 +148,9 @@ mod tests {
         let key = EcKey::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, organisation);
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, organisation);
         params.distinguished_name.push(DnType::CommonName, name);
         params.subject_alt_names = alternatives;
         params.serialize_request(&key.pair).unwrap().der().to_vec()
@@ -142,7 +161,10 @@ mod tests {
         let wanted = addresses(&["127.0.0.1", "169.254.30.10", "fe80::1"]);
         let csr = Csr::for_server("edge-1", &wanted).unwrap();
         let request = ServingRequest::read(csr.der()).unwrap();
-        assert_eq!((request.node.as_str(), &request.names, &request.addresses), ("edge-1", &vec![], &wanted));
+        assert_eq!(
+            (request.node.as_str(), &request.names, &request.addresses),
+            ("edge-1", &vec![], &wanted)
+        );
         let now = SystemTime::now();
         let ca = Ca::generate(now).unwrap();
         let cert = ca.sign_serving(&request, HOUR, now).unwrap();
@@ -154,7 +176,10 @@ mod tests {
         let usage = read.extended_key_usage().unwrap().unwrap().value;
         assert!(usage.server_auth && !usage.client_auth && !read.is_ca());
         let key = EcKey::from_sec1_der(&csr.key_sec1_der()).unwrap();
-        assert_eq!(&*read.public_key().subject_public_key.data, key.public_key());
+        assert_eq!(
+            &*read.public_key().subject_public_key.data,
+            key.public_key()
+        );
     }
 
     #[test]
@@ -175,7 +200,10 @@ mod tests {
             assert!(ServingRequest::read(&bad).is_err());
         }
         let mut changed = strange("system:nodes", node, vec![address()]);
-        let at = changed.windows(4).position(|bytes| bytes == [127, 0, 0, 1]).unwrap();
+        let at = changed
+            .windows(4)
+            .position(|bytes| bytes == [127, 0, 0, 1])
+            .unwrap();
         changed[at + 3] = 2;
         assert!(
             matches!(ServingRequest::read(&changed), Err(CertError::Request)),

@@ -30,8 +30,14 @@ impl Token {
     /// # Errors
     /// Its end is beyond the calendar.
     pub fn mint(ca: &Ca, now: SystemTime, lifetime: Duration) -> Result<String, TokenError> {
-        let expiry = now.checked_add(lifetime).and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-        let expiry = expiry.ok_or(TokenError::Malformed("its lifetime ends beyond the calendar"))?.as_secs();
+        let expiry = now
+            .checked_add(lifetime)
+            .and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        let expiry = expiry
+            .ok_or(TokenError::Malformed(
+                "its lifetime ends beyond the calendar",
+            ))?
+            .as_secs();
         Self::sign(ca, &json!({ "exp": expiry }))
     }
 
@@ -45,8 +51,14 @@ impl Token {
         lifetime: Duration,
         scope: &TokenScope,
     ) -> Result<String, TokenError> {
-        let expiry = now.checked_add(lifetime).and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-        let expiry = expiry.ok_or(TokenError::Malformed("its lifetime ends beyond the calendar"))?.as_secs();
+        let expiry = now
+            .checked_add(lifetime)
+            .and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        let expiry = expiry
+            .ok_or(TokenError::Malformed(
+                "its lifetime ends beyond the calendar",
+            ))?
+            .as_secs();
         let mut claims = json!({ "exp": expiry });
         for (claim, value) in [("node", &scope.node), ("jti", &scope.id)] {
             if let Some(value) = value {
@@ -70,18 +82,29 @@ impl Token {
         if text.len() > LIMIT {
             return Err(TokenError::Malformed("it is too long"));
         }
-        let (ca_hash, jwt) = text.split_once('.').ok_or(TokenError::Malformed("it has no dots"))?;
+        let (ca_hash, jwt) = text
+            .split_once('.')
+            .ok_or(TokenError::Malformed("it has no dots"))?;
         if ca_hash.len() != HASH || !ca_hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(TokenError::Malformed("its first part is no SHA-256 hash in hex"));
+            return Err(TokenError::Malformed(
+                "its first part is no SHA-256 hash in hex",
+            ));
         }
         let is_base64 = |part: &str| {
             !part.is_empty()
-                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
         };
         if jwt.split('.').count() != 3 || !jwt.split('.').all(is_base64) {
-            return Err(TokenError::Malformed("it does not have four parts, the last three in base64"));
+            return Err(TokenError::Malformed(
+                "it does not have four parts, the last three in base64",
+            ));
         }
-        Ok(Self { ca_hash: ca_hash.to_ascii_lowercase(), jwt: jwt.to_owned() })
+        Ok(Self {
+            ca_hash: ca_hash.to_ascii_lowercase(),
+            jwt: jwt.to_owned(),
+        })
     }
 
     /// Checks that the token was made for the cloud with this CA certificate.
@@ -93,7 +116,10 @@ impl Token {
         if found == self.ca_hash {
             Ok(())
         } else {
-            Err(TokenError::WrongCa { expected: self.ca_hash.clone(), found })
+            Err(TokenError::WrongCa {
+                expected: self.ca_hash.clone(),
+                found,
+            })
         }
     }
 
@@ -108,8 +134,12 @@ impl Token {
     /// The claims cannot be parsed.
     pub fn claims(&self) -> Result<Claims, TokenError> {
         let malformed = TokenError::Malformed("its third part holds no claims");
-        let Some(part) = self.jwt.split('.').nth(1) else { return Err(malformed) };
-        let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else { return Err(malformed) };
+        let Some(part) = self.jwt.split('.').nth(1) else {
+            return Err(malformed);
+        };
+        let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else {
+            return Err(malformed);
+        };
         serde_json::from_slice(&bytes).map_err(|_| malformed)
     }
 
@@ -132,9 +162,14 @@ pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<TokenScope, 
     let text = |claim: &str| match claims.get(claim) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(TokenError::Malformed("it names a node or itself by something that is no text")),
+        Some(_) => Err(TokenError::Malformed(
+            "it names a node or itself by something that is no text",
+        )),
     };
-    Ok(TokenScope { node: text("node")?, id: text("jti")? })
+    Ok(TokenScope {
+        node: text("node")?,
+        id: text("jti")?,
+    })
 }
 
 /// The claims of a join token.
@@ -159,7 +194,9 @@ pub struct TokenScope {
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("ca_hash", &self.ca_hash).finish_non_exhaustive()
+        f.debug_struct("Token")
+            .field("ca_hash", &self.ca_hash)
+            .finish_non_exhaustive()
     }
 }
 

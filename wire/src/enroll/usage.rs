@@ -20,7 +20,9 @@ impl Usage {
     /// # Errors
     /// A usage is not one of the two, or the header is not such a list.
     pub fn parse_header(header: Option<&str>) -> Result<Vec<Self>, CertError> {
-        let Some(text) = header else { return Ok(vec![Self::ClientAuth]) };
+        let Some(text) = header else {
+            return Ok(vec![Self::ClientAuth]);
+        };
         let refused = || CertError::Usage(text.chars().take(64).collect());
         let codes: Vec<i64> = serde_json::from_str(text).map_err(|_| refused())?;
         let mut usages = Vec::new();
@@ -34,7 +36,11 @@ impl Usage {
                 usages.push(usage);
             }
         }
-        Ok(if usages.is_empty() { vec![Self::ClientAuth] } else { usages })
+        Ok(if usages.is_empty() {
+            vec![Self::ClientAuth]
+        } else {
+            usages
+        })
     }
 }
 

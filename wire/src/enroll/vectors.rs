@@ -44,12 +44,20 @@ pub(super) fn csr_node() -> Vec<u8> {
 
 /// Requests of a node that wants to be a CA, of one for the name `cloud`, and of one with an extension of its own.
 pub(super) fn csrs_with_wishes() -> [Vec<u8>; 3] {
-    [der(file!("csr-ca.pem")), der(file!("csr-san.pem")), der(file!("csr-ski.pem"))]
+    [
+        der(file!("csr-ca.pem")),
+        der(file!("csr-san.pem")),
+        der(file!("csr-ski.pem")),
+    ]
 }
 
 /// Requests with `O=system:masters`, with two organisations, and with two common names.
 pub(super) fn csrs_of_others() -> [Vec<u8>; 3] {
-    [der(file!("csr-admin.pem")), der(file!("csr-two.pem")), der(file!("csr-twocn.pem"))]
+    [
+        der(file!("csr-admin.pem")),
+        der(file!("csr-two.pem")),
+        der(file!("csr-twocn.pem")),
+    ]
 }
 
 /// `CN=system:node:Edge_1`.

@@ -12,16 +12,22 @@ fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, FrameError> {
 }
 
 fn message(content: Value) -> Message {
-    let mut message = Upstream::query("ns", &ResourceType::Secret, "s").into_message(1_795_230_556_314);
+    let mut message =
+        Upstream::query("ns", &ResourceType::Secret, "s").into_message(1_795_230_556_314);
     message.content = content;
     message.answering("parent").at_revision("1908")
 }
 
 #[test]
 fn messages_come_back_as_they_were() {
-    for content in
-        [json!({"a": [1, null, "ü"]}), json!([]), Value::Null, json!("OK"), json!("123"), json!("")]
-    {
+    for content in [
+        json!({"a": [1, null, "ü"]}),
+        json!([]),
+        Value::Null,
+        json!("OK"),
+        json!("123"),
+        json!(""),
+    ] {
         let message = message(content);
         let frame = encode(&message);
         assert_eq!(decode(&frame).unwrap(), Some((message, frame.len())));
@@ -38,8 +44,14 @@ fn json_in_a_string_comes_back_as_json() {
 
 #[test]
 fn the_bytes_are_viaducts() {
-    let message = Message { content: json!("x"), ..Message::default() };
-    assert_eq!(encode(&message), [1, 1, 1, 0, 1, 0, 0, 0, 0, 7, 10, 0, 18, 0, 26, 1, b'x']);
+    let message = Message {
+        content: json!("x"),
+        ..Message::default()
+    };
+    assert_eq!(
+        encode(&message),
+        [1, 1, 1, 0, 1, 0, 0, 0, 0, 7, 10, 0, 18, 0, 26, 1, b'x']
+    );
     let mut timed = Message::default();
     (timed.header.timestamp, timed.content) = (-1, json!("x"));
     // zigzag
@@ -66,8 +78,17 @@ fn portions_do_not_matter() {
 fn the_limit_holds_before_the_message_is_there() {
     let mut decoder = Decoder::new(100);
     decoder.push(&[1, 1, 1, 0, 1, 0, 0, 0, 0, 101]);
-    assert!(matches!(decoder.take(), Err(FrameError::TooLarge { size: 101, limit: 100 })));
-    assert!(matches!(decode(&[1, 1, 1, 0, 1, 0, 255, 255, 255, 255]), Err(FrameError::TooLarge { .. })));
+    assert!(matches!(
+        decoder.take(),
+        Err(FrameError::TooLarge {
+            size: 101,
+            limit: 100
+        })
+    ));
+    assert!(matches!(
+        decode(&[1, 1, 1, 0, 1, 0, 255, 255, 255, 255]),
+        Err(FrameError::TooLarge { .. })
+    ));
 }
 
 #[test]
@@ -77,7 +98,8 @@ fn frame_that_is_too_large_is_skipped_and_named() {
         let next = message(json!({"n": 1}));
         let stream = [encode(&large), encode(&next)].concat();
         for portion in [1, 7, 100, stream.len()] {
-            let (mut decoder, mut got, mut skipped) = (Decoder::new(90 + 40), Vec::new(), Vec::new());
+            let (mut decoder, mut got, mut skipped) =
+                (Decoder::new(90 + 40), Vec::new(), Vec::new());
             for bytes in stream.chunks(portion) {
                 decoder.push(bytes);
                 loop {
@@ -92,7 +114,9 @@ fn frame_that_is_too_large_is_skipped_and_named() {
                     }
                 }
             }
-            let [(bytes, Some(head))] = &skipped[..] else { panic!("{size} {portion}: {skipped:?}") };
+            let [(bytes, Some(head))] = &skipped[..] else {
+                panic!("{size} {portion}: {skipped:?}")
+            };
             assert_eq!(
                 (*bytes, &head.header, &head.route),
                 (encode(&large).len() - HEAD, &large.header, &large.route)
@@ -108,13 +132,21 @@ fn frame_that_is_too_large_is_skipped_and_named() {
 
 #[test]
 fn what_is_no_frame_is_refused() {
-    for bytes in
-        [&b"GET / HTTP/1.1\r\n"[..], &[1, 1, 1, 0, 2, 0, 0, 0, 0, 0], &[2, 1, 1, 0, 1, 0, 0, 0, 0, 0]]
-    {
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n"[..],
+        &[1, 1, 1, 0, 2, 0, 0, 0, 0, 0],
+        &[2, 1, 1, 0, 1, 0, 0, 0, 0, 0],
+    ] {
         assert!(matches!(decode(bytes), Err(FrameError::Head)), "{bytes:?}");
     }
-    assert!(matches!(decode(&[1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 0xff]), Err(FrameError::Malformed(_))));
-    assert!(matches!(decode(&[1, 1, 1, 0, 1, 0, 0, 0, 0, 3, 26, 1, 0xff]), Err(FrameError::Content)));
+    assert!(matches!(
+        decode(&[1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 0xff]),
+        Err(FrameError::Malformed(_))
+    ));
+    assert!(matches!(
+        decode(&[1, 1, 1, 0, 1, 0, 0, 0, 0, 3, 26, 1, 0xff]),
+        Err(FrameError::Content)
+    ));
 }
 
 proptest::proptest! {

@@ -106,7 +106,13 @@ impl Status {
 }
 /// Generated client implementations.
 pub mod tasks_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
     #[derive(Debug, Clone)]
@@ -128,7 +134,10 @@ pub mod tasks_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> TasksClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TasksClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
@@ -179,14 +188,15 @@ pub mod tasks_client {
             &mut self,
             request: impl tonic::IntoRequest<super::GetRequest>,
         ) -> std::result::Result<tonic::Response<super::GetResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Get");
+            let path =
+                http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Get");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("containerd.services.tasks.v1.Tasks", "Get"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("containerd.services.tasks.v1.Tasks", "Get"));
             self.inner.unary(req, path, codec).await
         }
         /// Sends a signal.
@@ -194,14 +204,17 @@ pub mod tasks_client {
             &mut self,
             request: impl tonic::IntoRequest<super::KillRequest>,
         ) -> std::result::Result<tonic::Response<super::KillResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Kill");
+            let path =
+                http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Kill");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("containerd.services.tasks.v1.Tasks", "Kill"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "containerd.services.tasks.v1.Tasks",
+                "Kill",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Answers when the process has ended.
@@ -209,14 +222,17 @@ pub mod tasks_client {
             &mut self,
             request: impl tonic::IntoRequest<super::WaitRequest>,
         ) -> std::result::Result<tonic::Response<super::WaitResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Wait");
+            let path =
+                http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Wait");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("containerd.services.tasks.v1.Tasks", "Wait"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "containerd.services.tasks.v1.Tasks",
+                "Wait",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Forgets a task that has ended, with all that it has on disk.
@@ -224,21 +240,30 @@ pub mod tasks_client {
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteTaskRequest>,
         ) -> std::result::Result<tonic::Response<super::DeleteResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Delete");
+            let path =
+                http::uri::PathAndQuery::from_static("/containerd.services.tasks.v1.Tasks/Delete");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("containerd.services.tasks.v1.Tasks", "Delete"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "containerd.services.tasks.v1.Tasks",
+                "Delete",
+            ));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod tasks_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with TasksServer.
     #[async_trait]
@@ -329,7 +354,10 @@ pub mod tasks_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -340,7 +368,10 @@ pub mod tasks_server {
                     impl<T: Tasks> tonic::server::UnaryService<super::GetRequest> for GetSvc<T> {
                         type Response = super::GetResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::GetRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move { <T as Tasks>::get(&inner, request).await };
                             Box::pin(fut)
@@ -374,7 +405,10 @@ pub mod tasks_server {
                     impl<T: Tasks> tonic::server::UnaryService<super::KillRequest> for KillSvc<T> {
                         type Response = super::KillResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::KillRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::KillRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move { <T as Tasks>::kill(&inner, request).await };
                             Box::pin(fut)
@@ -408,7 +442,10 @@ pub mod tasks_server {
                     impl<T: Tasks> tonic::server::UnaryService<super::WaitRequest> for WaitSvc<T> {
                         type Response = super::WaitResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::WaitRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WaitRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move { <T as Tasks>::wait(&inner, request).await };
                             Box::pin(fut)
@@ -476,8 +513,14 @@ pub mod tasks_server {
                 _ => Box::pin(async move {
                     let mut response = http::Response::new(tonic::body::Body::default());
                     let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(
+                        http::header::CONTENT_TYPE,
+                        tonic::metadata::GRPC_CONTENT_TYPE,
+                    );
                     Ok(response)
                 }),
             }

@@ -44,7 +44,13 @@ pub struct TaskDelete {
 }
 /// Generated client implementations.
 pub mod events_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
     #[derive(Debug, Clone)]
@@ -66,7 +72,10 @@ pub mod events_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> EventsClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> EventsClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
@@ -116,31 +125,43 @@ pub mod events_client {
         pub async fn subscribe(
             &mut self,
             request: impl tonic::IntoRequest<super::SubscribeRequest>,
-        ) -> std::result::Result<tonic::Response<tonic::codec::Streaming<super::Envelope>>, tonic::Status>
-        {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::Envelope>>,
+            tonic::Status,
+        > {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path =
-                http::uri::PathAndQuery::from_static("/containerd.services.events.v1.Events/Subscribe");
+            let path = http::uri::PathAndQuery::from_static(
+                "/containerd.services.events.v1.Events/Subscribe",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("containerd.services.events.v1.Events", "Subscribe"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "containerd.services.events.v1.Events",
+                "Subscribe",
+            ));
             self.inner.server_streaming(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod events_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with EventsServer.
     #[async_trait]
     pub trait Events: std::marker::Send + std::marker::Sync + 'static {
         /// Server streaming response type for the Subscribe method.
-        type SubscribeStream: tonic::codegen::tokio_stream::Stream<Item = std::result::Result<super::Envelope, tonic::Status>>
-            + std::marker::Send
+        type SubscribeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::Envelope, tonic::Status>,
+            > + std::marker::Send
             + 'static;
         /// Everything that happens from now on and passes one of the filters.
         async fn subscribe(
@@ -213,7 +234,10 @@ pub mod events_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -224,10 +248,15 @@ pub mod events_server {
                     impl<T: Events> tonic::server::ServerStreamingService<super::SubscribeRequest> for SubscribeSvc<T> {
                         type Response = super::Envelope;
                         type ResponseStream = T::SubscribeStream;
-                        type Future = BoxFuture<tonic::Response<Self::ResponseStream>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::SubscribeRequest>) -> Self::Future {
+                        type Future =
+                            BoxFuture<tonic::Response<Self::ResponseStream>, tonic::Status>;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SubscribeRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as Events>::subscribe(&inner, request).await };
+                            let fut =
+                                async move { <T as Events>::subscribe(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -256,8 +285,14 @@ pub mod events_server {
                 _ => Box::pin(async move {
                     let mut response = http::Response::new(tonic::body::Body::default());
                     let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(
+                        http::header::CONTENT_TYPE,
+                        tonic::metadata::GRPC_CONTENT_TYPE,
+                    );
                     Ok(response)
                 }),
             }

@@ -37,8 +37,10 @@ pub struct LinuxContainerResources {
     pub hugepage_limits: ::prost::alloc::vec::Vec<HugepageLimit>,
     /// cgroup v2 files and what to write to them.
     #[prost(btree_map = "string, string", tag = "9")]
-    pub unified:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub unified: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(int64, tag = "10")]
     pub memory_swap_limit_in_bytes: i64,
 }
@@ -301,12 +303,16 @@ pub struct PodSandboxConfig {
     #[prost(message, repeated, tag = "5")]
     pub port_mappings: ::prost::alloc::vec::Vec<PortMapping>,
     #[prost(btree_map = "string, string", tag = "6")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// Returned unchanged in the status; the pod's own annotations are among them.
     #[prost(btree_map = "string, string", tag = "7")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(message, optional, tag = "8")]
     pub linux: ::core::option::Option<LinuxPodSandboxConfig>,
 }
@@ -353,8 +359,10 @@ pub struct LinuxPodSandboxConfig {
     #[prost(message, optional, tag = "2")]
     pub security_context: ::core::option::Option<LinuxSandboxSecurityContext>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub sysctls:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub sysctls: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// What the sandbox itself costs.
     #[prost(message, optional, tag = "4")]
     pub overhead: ::core::option::Option<LinuxContainerResources>,
@@ -398,8 +406,10 @@ pub struct ImageSpec {
     #[prost(string, tag = "1")]
     pub image: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// The reference as the user wrote it, where known.
     #[prost(string, tag = "18")]
     pub user_specified_image: ::prost::alloc::string::String,
@@ -462,8 +472,10 @@ pub struct ImageStatusResponse {
     pub image: ::core::option::Option<Image>,
     /// Only with `verbose`.
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub info: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// Credentials of a registry. Never shown by `Debug`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -561,12 +573,16 @@ pub struct ContainerConfig {
     #[prost(message, repeated, tag = "8")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
     #[prost(btree_map = "string, string", tag = "9")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// Returned unchanged in the status.
     #[prost(btree_map = "string, string", tag = "10")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// Relative to the sandbox's log directory.
     #[prost(string, tag = "11")]
     pub log_path: ::prost::alloc::string::String,
@@ -692,8 +708,10 @@ pub struct ContainerFilter {
     pub pod_sandbox_id: ::prost::alloc::string::String,
     /// Each label must have exactly this value.
     #[prost(btree_map = "string, string", tag = "4")]
-    pub label_selector:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContainerStateValue {
@@ -729,11 +747,15 @@ pub struct Container {
     #[prost(int64, tag = "7")]
     pub created_at: i64,
     #[prost(btree_map = "string, string", tag = "8")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, string", tag = "9")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// Equal to PullImageResponse.image_ref.
     #[prost(string, tag = "10")]
     pub image_id: ::prost::alloc::string::String,
@@ -751,8 +773,10 @@ pub struct ContainerStatusResponse {
     pub status: ::core::option::Option<ContainerStatus>,
     /// Only with `verbose`.
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub info: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// Times are Unix nanoseconds, 0 when the thing has not happened.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -782,11 +806,15 @@ pub struct ContainerStatus {
     #[prost(string, tag = "11")]
     pub message: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "12")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, string", tag = "13")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(message, repeated, tag = "14")]
     pub mounts: ::prost::alloc::vec::Vec<Mount>,
     /// Absolute.
@@ -827,8 +855,10 @@ pub struct UpdateContainerResourcesRequest {
     #[prost(message, optional, tag = "2")]
     pub linux: ::core::option::Option<LinuxContainerResources>,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpdateContainerResourcesResponse {}
@@ -993,8 +1023,10 @@ pub struct StatusResponse {
     pub status: ::core::option::Option<RuntimeStatus>,
     /// Only with `verbose`: free-form debugging text, JSON by convention.
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub info: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(message, repeated, tag = "3")]
     pub runtime_handlers: ::prost::alloc::vec::Vec<RuntimeHandler>,
     #[prost(message, optional, tag = "4")]
@@ -1139,8 +1171,10 @@ pub struct PodSandboxStatusResponse {
     pub status: ::core::option::Option<PodSandboxStatus>,
     /// Only with `verbose`.
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub info: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// Filled by runtimes that offer events.
     #[prost(message, repeated, tag = "3")]
     pub containers_statuses: ::prost::alloc::vec::Vec<ContainerStatus>,
@@ -1164,11 +1198,15 @@ pub struct PodSandboxStatus {
     #[prost(message, optional, tag = "6")]
     pub linux: ::core::option::Option<LinuxPodSandboxStatus>,
     #[prost(btree_map = "string, string", tag = "7")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, string", tag = "8")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(string, tag = "9")]
     pub runtime_handler: ::prost::alloc::string::String,
 }
@@ -1204,8 +1242,10 @@ pub struct PodSandboxFilter {
     pub state: ::core::option::Option<PodSandboxStateValue>,
     /// Each label must have exactly this value.
     #[prost(btree_map = "string, string", tag = "3")]
-    pub label_selector:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodSandboxStateValue {
@@ -1234,11 +1274,15 @@ pub struct PodSandbox {
     #[prost(int64, tag = "4")]
     pub created_at: i64,
     #[prost(btree_map = "string, string", tag = "5")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, string", tag = "6")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(string, tag = "7")]
     pub runtime_handler: ::prost::alloc::string::String,
 }
@@ -1349,8 +1393,10 @@ pub struct ContainerStatsFilter {
     #[prost(string, tag = "2")]
     pub pod_sandbox_id: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub label_selector:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContainerStatsRequest {
@@ -1379,11 +1425,15 @@ pub struct ContainerAttributes {
     #[prost(message, optional, tag = "2")]
     pub metadata: ::core::option::Option<ContainerMetadata>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerStats {
@@ -1406,8 +1456,10 @@ pub struct PodSandboxStatsFilter {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub label_selector:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodSandboxStatsRequest {
@@ -1436,11 +1488,15 @@ pub struct PodSandboxAttributes {
     #[prost(message, optional, tag = "2")]
     pub metadata: ::core::option::Option<PodSandboxMetadata>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub labels:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub annotations:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodSandboxStats {
@@ -1569,7 +1625,13 @@ pub struct PsiData {
 }
 /// Generated client implementations.
 pub mod runtime_service_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
     /// Pods, the containers in them, and the runtime itself.
@@ -1592,7 +1654,10 @@ pub mod runtime_service_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> RuntimeServiceClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> RuntimeServiceClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
@@ -1643,209 +1708,262 @@ pub mod runtime_service_client {
             &mut self,
             request: impl tonic::IntoRequest<super::VersionRequest>,
         ) -> std::result::Result<tonic::Response<super::VersionResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/Version");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "Version"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Version"));
             self.inner.unary(req, path, codec).await
         }
         /// Creates and starts a sandbox: after success it is ready.
         pub async fn run_pod_sandbox(
             &mut self,
             request: impl tonic::IntoRequest<super::RunPodSandboxRequest>,
-        ) -> std::result::Result<tonic::Response<super::RunPodSandboxResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RunPodSandboxResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RunPodSandbox");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RunPodSandbox");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "RunPodSandbox"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "RunPodSandbox",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Kills what runs in the sandbox and frees its network. Idempotent.
         pub async fn stop_pod_sandbox(
             &mut self,
             request: impl tonic::IntoRequest<super::StopPodSandboxRequest>,
-        ) -> std::result::Result<tonic::Response<super::StopPodSandboxResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::StopPodSandboxResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/StopPodSandbox");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/StopPodSandbox");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "StopPodSandbox"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "StopPodSandbox",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Removes the sandbox and all containers in it. Idempotent.
         pub async fn remove_pod_sandbox(
             &mut self,
             request: impl tonic::IntoRequest<super::RemovePodSandboxRequest>,
-        ) -> std::result::Result<tonic::Response<super::RemovePodSandboxResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RemovePodSandboxResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RemovePodSandbox");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RemovePodSandbox");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "RemovePodSandbox"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "RemovePodSandbox",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// NOT_FOUND when there is no such sandbox.
         pub async fn pod_sandbox_status(
             &mut self,
             request: impl tonic::IntoRequest<super::PodSandboxStatusRequest>,
-        ) -> std::result::Result<tonic::Response<super::PodSandboxStatusResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::PodSandboxStatusResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/PodSandboxStatus");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/PodSandboxStatus");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "PodSandboxStatus"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "PodSandboxStatus",
+            ));
             self.inner.unary(req, path, codec).await
         }
         pub async fn list_pod_sandbox(
             &mut self,
             request: impl tonic::IntoRequest<super::ListPodSandboxRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListPodSandboxResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ListPodSandboxResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ListPodSandbox");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ListPodSandbox");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ListPodSandbox"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ListPodSandbox",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Creates a container in a ready sandbox; nothing runs yet.
         pub async fn create_container(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateContainerRequest>,
-        ) -> std::result::Result<tonic::Response<super::CreateContainerResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::CreateContainerResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/CreateContainer");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/CreateContainer");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "CreateContainer"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "CreateContainer",
+            ));
             self.inner.unary(req, path, codec).await
         }
         pub async fn start_container(
             &mut self,
             request: impl tonic::IntoRequest<super::StartContainerRequest>,
-        ) -> std::result::Result<tonic::Response<super::StartContainerResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::StartContainerResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/StartContainer");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/StartContainer");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "StartContainer"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "StartContainer",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Asks the container to end and kills it when the timeout is over. Idempotent.
         pub async fn stop_container(
             &mut self,
             request: impl tonic::IntoRequest<super::StopContainerRequest>,
-        ) -> std::result::Result<tonic::Response<super::StopContainerResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::StopContainerResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/StopContainer");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/StopContainer");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "StopContainer"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "StopContainer",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Removes a container, killing it if it runs. Idempotent.
         pub async fn remove_container(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveContainerRequest>,
-        ) -> std::result::Result<tonic::Response<super::RemoveContainerResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RemoveContainerResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RemoveContainer");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RemoveContainer");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "RemoveContainer"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "RemoveContainer",
+            ));
             self.inner.unary(req, path, codec).await
         }
         pub async fn list_containers(
             &mut self,
             request: impl tonic::IntoRequest<super::ListContainersRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListContainersResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ListContainersResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ListContainers");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ListContainers");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ListContainers"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ListContainers",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// NOT_FOUND when there is no such container.
         pub async fn container_status(
             &mut self,
             request: impl tonic::IntoRequest<super::ContainerStatusRequest>,
-        ) -> std::result::Result<tonic::Response<super::ContainerStatusResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ContainerStatusResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ContainerStatus");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ContainerStatus");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ContainerStatus"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ContainerStatus",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Changes the limits of a living container.
         pub async fn update_container_resources(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdateContainerResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdateContainerResourcesResponse>, tonic::Status>
-        {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::UpdateContainerResourcesResponse>,
+            tonic::Status,
+        > {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path =
-                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/UpdateContainerResources");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/UpdateContainerResources",
+            );
             let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "UpdateContainerResources"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "UpdateContainerResources",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Makes the runtime open the log file anew, after somebody moved it away.
         pub async fn reopen_container_log(
             &mut self,
             request: impl tonic::IntoRequest<super::ReopenContainerLogRequest>,
-        ) -> std::result::Result<tonic::Response<super::ReopenContainerLogResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ReopenContainerLogResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ReopenContainerLog");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/ReopenContainerLog",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ReopenContainerLog"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ReopenContainerLog",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Runs a command to its end and returns its output.
@@ -1853,14 +1971,14 @@ pub mod runtime_service_client {
             &mut self,
             request: impl tonic::IntoRequest<super::ExecSyncRequest>,
         ) -> std::result::Result<tonic::Response<super::ExecSyncResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ExecSync");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ExecSync"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "ExecSync"));
             self.inner.unary(req, path, codec).await
         }
         /// The next three answer with the URL of a one-shot streaming endpoint.
@@ -1868,113 +1986,138 @@ pub mod runtime_service_client {
             &mut self,
             request: impl tonic::IntoRequest<super::ExecRequest>,
         ) -> std::result::Result<tonic::Response<super::ExecResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/Exec");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "Exec"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Exec"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn attach(
             &mut self,
             request: impl tonic::IntoRequest<super::AttachRequest>,
         ) -> std::result::Result<tonic::Response<super::AttachResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/Attach");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "Attach"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Attach"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn port_forward(
             &mut self,
             request: impl tonic::IntoRequest<super::PortForwardRequest>,
-        ) -> std::result::Result<tonic::Response<super::PortForwardResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::PortForwardResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/PortForward");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/PortForward");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "PortForward"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "PortForward"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn container_stats(
             &mut self,
             request: impl tonic::IntoRequest<super::ContainerStatsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ContainerStatsResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ContainerStatsResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ContainerStats");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ContainerStats");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ContainerStats"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ContainerStats",
+            ));
             self.inner.unary(req, path, codec).await
         }
         pub async fn list_container_stats(
             &mut self,
             request: impl tonic::IntoRequest<super::ListContainerStatsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListContainerStatsResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ListContainerStatsResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ListContainerStats");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/ListContainerStats",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ListContainerStats"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ListContainerStats",
+            ));
             self.inner.unary(req, path, codec).await
         }
         pub async fn pod_sandbox_stats(
             &mut self,
             request: impl tonic::IntoRequest<super::PodSandboxStatsRequest>,
-        ) -> std::result::Result<tonic::Response<super::PodSandboxStatsResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::PodSandboxStatsResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/PodSandboxStats");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/PodSandboxStats");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "PodSandboxStats"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "PodSandboxStats",
+            ));
             self.inner.unary(req, path, codec).await
         }
         pub async fn list_pod_sandbox_stats(
             &mut self,
             request: impl tonic::IntoRequest<super::ListPodSandboxStatsRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListPodSandboxStatsResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ListPodSandboxStatsResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/ListPodSandboxStats");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/ListPodSandboxStats",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "ListPodSandboxStats"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "ListPodSandboxStats",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Tells the runtime the node's pod address range.
         pub async fn update_runtime_config(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdateRuntimeConfigRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdateRuntimeConfigResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::UpdateRuntimeConfigResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/UpdateRuntimeConfig");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/UpdateRuntimeConfig",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "UpdateRuntimeConfig"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "UpdateRuntimeConfig",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Whether the runtime and its network are ready.
@@ -1982,14 +2125,14 @@ pub mod runtime_service_client {
             &mut self,
             request: impl tonic::IntoRequest<super::StatusRequest>,
         ) -> std::result::Result<tonic::Response<super::StatusResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/Status");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "Status"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Status"));
             self.inner.unary(req, path, codec).await
         }
         /// Every change of a container or sandbox, as it happens.
@@ -2000,54 +2143,72 @@ pub mod runtime_service_client {
             tonic::Response<tonic::codec::Streaming<super::ContainerEventResponse>>,
             tonic::Status,
         > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/GetContainerEvents");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/GetContainerEvents",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "GetContainerEvents"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "GetContainerEvents",
+            ));
             self.inner.server_streaming(req, path, codec).await
         }
         /// What the runtime wants its client to know (the cgroup driver).
         pub async fn runtime_config(
             &mut self,
             request: impl tonic::IntoRequest<super::RuntimeConfigRequest>,
-        ) -> std::result::Result<tonic::Response<super::RuntimeConfigResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RuntimeConfigResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RuntimeConfig");
+            let path =
+                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/RuntimeConfig");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.RuntimeService", "RuntimeConfig"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "RuntimeConfig",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Tells the runtime the pod's total resources.
         pub async fn update_pod_sandbox_resources(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdatePodSandboxResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdatePodSandboxResourcesResponse>, tonic::Status>
-        {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<
+            tonic::Response<super::UpdatePodSandboxResourcesResponse>,
+            tonic::Status,
+        > {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path =
-                http::uri::PathAndQuery::from_static("/runtime.v1.RuntimeService/UpdatePodSandboxResources");
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.RuntimeService/UpdatePodSandboxResources",
+            );
             let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "UpdatePodSandboxResources"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "runtime.v1.RuntimeService",
+                "UpdatePodSandboxResources",
+            ));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod runtime_service_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with RuntimeServiceServer.
     #[async_trait]
@@ -2113,7 +2274,10 @@ pub mod runtime_service_server {
         async fn update_container_resources(
             &self,
             request: tonic::Request<super::UpdateContainerResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdateContainerResourcesResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::UpdateContainerResourcesResponse>,
+            tonic::Status,
+        >;
         /// Makes the runtime open the log file anew, after somebody moved it away.
         async fn reopen_container_log(
             &self,
@@ -2182,7 +2346,10 @@ pub mod runtime_service_server {
         async fn update_pod_sandbox_resources(
             &self,
             request: tonic::Request<super::UpdatePodSandboxResourcesRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdatePodSandboxResourcesResponse>, tonic::Status>;
+        ) -> std::result::Result<
+            tonic::Response<super::UpdatePodSandboxResourcesResponse>,
+            tonic::Status,
+        >;
     }
     /// Pods, the containers in them, and the runtime itself.
     #[derive(Debug)]
@@ -2250,7 +2417,10 @@ pub mod runtime_service_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -2261,9 +2431,14 @@ pub mod runtime_service_server {
                     impl<T: RuntimeService> tonic::server::UnaryService<super::VersionRequest> for VersionSvc<T> {
                         type Response = super::VersionResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::VersionRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::VersionRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as RuntimeService>::version(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::version(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2292,7 +2467,9 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/RunPodSandbox" => {
                     #[allow(non_camel_case_types)]
                     struct RunPodSandboxSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::RunPodSandboxRequest> for RunPodSandboxSvc<T> {
+                    impl<T: RuntimeService> tonic::server::UnaryService<super::RunPodSandboxRequest>
+                        for RunPodSandboxSvc<T>
+                    {
                         type Response = super::RunPodSandboxResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2300,8 +2477,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::RunPodSandboxRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::run_pod_sandbox(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::run_pod_sandbox(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2330,7 +2508,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/StopPodSandbox" => {
                     #[allow(non_camel_case_types)]
                     struct StopPodSandboxSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::StopPodSandboxRequest> for StopPodSandboxSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::StopPodSandboxRequest>
+                        for StopPodSandboxSvc<T>
+                    {
                         type Response = super::StopPodSandboxResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2338,8 +2519,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::StopPodSandboxRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::stop_pod_sandbox(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::stop_pod_sandbox(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2368,7 +2550,8 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/RemovePodSandbox" => {
                     #[allow(non_camel_case_types)]
                     struct RemovePodSandboxSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::RemovePodSandboxRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::RemovePodSandboxRequest>
                         for RemovePodSandboxSvc<T>
                     {
                         type Response = super::RemovePodSandboxResponse;
@@ -2409,7 +2592,8 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/PodSandboxStatus" => {
                     #[allow(non_camel_case_types)]
                     struct PodSandboxStatusSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::PodSandboxStatusRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::PodSandboxStatusRequest>
                         for PodSandboxStatusSvc<T>
                     {
                         type Response = super::PodSandboxStatusResponse;
@@ -2450,7 +2634,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ListPodSandbox" => {
                     #[allow(non_camel_case_types)]
                     struct ListPodSandboxSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ListPodSandboxRequest> for ListPodSandboxSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ListPodSandboxRequest>
+                        for ListPodSandboxSvc<T>
+                    {
                         type Response = super::ListPodSandboxResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2458,8 +2645,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::ListPodSandboxRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::list_pod_sandbox(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::list_pod_sandbox(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2488,7 +2676,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/CreateContainer" => {
                     #[allow(non_camel_case_types)]
                     struct CreateContainerSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::CreateContainerRequest> for CreateContainerSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::CreateContainerRequest>
+                        for CreateContainerSvc<T>
+                    {
                         type Response = super::CreateContainerResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2496,8 +2687,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::CreateContainerRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::create_container(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::create_container(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2526,7 +2718,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/StartContainer" => {
                     #[allow(non_camel_case_types)]
                     struct StartContainerSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::StartContainerRequest> for StartContainerSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::StartContainerRequest>
+                        for StartContainerSvc<T>
+                    {
                         type Response = super::StartContainerResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2534,8 +2729,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::StartContainerRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::start_container(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::start_container(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2564,7 +2760,9 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/StopContainer" => {
                     #[allow(non_camel_case_types)]
                     struct StopContainerSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::StopContainerRequest> for StopContainerSvc<T> {
+                    impl<T: RuntimeService> tonic::server::UnaryService<super::StopContainerRequest>
+                        for StopContainerSvc<T>
+                    {
                         type Response = super::StopContainerResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2572,8 +2770,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::StopContainerRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::stop_container(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::stop_container(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2602,7 +2801,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/RemoveContainer" => {
                     #[allow(non_camel_case_types)]
                     struct RemoveContainerSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::RemoveContainerRequest> for RemoveContainerSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::RemoveContainerRequest>
+                        for RemoveContainerSvc<T>
+                    {
                         type Response = super::RemoveContainerResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2610,8 +2812,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::RemoveContainerRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::remove_container(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::remove_container(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2640,7 +2843,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ListContainers" => {
                     #[allow(non_camel_case_types)]
                     struct ListContainersSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ListContainersRequest> for ListContainersSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ListContainersRequest>
+                        for ListContainersSvc<T>
+                    {
                         type Response = super::ListContainersResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2648,8 +2854,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::ListContainersRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::list_containers(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::list_containers(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2678,7 +2885,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ContainerStatus" => {
                     #[allow(non_camel_case_types)]
                     struct ContainerStatusSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ContainerStatusRequest> for ContainerStatusSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ContainerStatusRequest>
+                        for ContainerStatusSvc<T>
+                    {
                         type Response = super::ContainerStatusResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2686,8 +2896,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::ContainerStatusRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::container_status(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::container_status(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2728,7 +2939,8 @@ pub mod runtime_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as RuntimeService>::update_container_resources(&inner, request).await
+                                <T as RuntimeService>::update_container_resources(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -2758,7 +2970,8 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ReopenContainerLog" => {
                     #[allow(non_camel_case_types)]
                     struct ReopenContainerLogSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ReopenContainerLogRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ReopenContainerLogRequest>
                         for ReopenContainerLogSvc<T>
                     {
                         type Response = super::ReopenContainerLogResponse;
@@ -2802,9 +3015,14 @@ pub mod runtime_service_server {
                     impl<T: RuntimeService> tonic::server::UnaryService<super::ExecSyncRequest> for ExecSyncSvc<T> {
                         type Response = super::ExecSyncResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ExecSyncRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExecSyncRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as RuntimeService>::exec_sync(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::exec_sync(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2836,9 +3054,13 @@ pub mod runtime_service_server {
                     impl<T: RuntimeService> tonic::server::UnaryService<super::ExecRequest> for ExecSvc<T> {
                         type Response = super::ExecResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::ExecRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExecRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as RuntimeService>::exec(&inner, request).await };
+                            let fut =
+                                async move { <T as RuntimeService>::exec(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -2870,9 +3092,13 @@ pub mod runtime_service_server {
                     impl<T: RuntimeService> tonic::server::UnaryService<super::AttachRequest> for AttachSvc<T> {
                         type Response = super::AttachResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::AttachRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AttachRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as RuntimeService>::attach(&inner, request).await };
+                            let fut =
+                                async move { <T as RuntimeService>::attach(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -2901,7 +3127,9 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/PortForward" => {
                     #[allow(non_camel_case_types)]
                     struct PortForwardSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::PortForwardRequest> for PortForwardSvc<T> {
+                    impl<T: RuntimeService> tonic::server::UnaryService<super::PortForwardRequest>
+                        for PortForwardSvc<T>
+                    {
                         type Response = super::PortForwardResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2909,8 +3137,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::PortForwardRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::port_forward(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::port_forward(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2939,7 +3168,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ContainerStats" => {
                     #[allow(non_camel_case_types)]
                     struct ContainerStatsSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ContainerStatsRequest> for ContainerStatsSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ContainerStatsRequest>
+                        for ContainerStatsSvc<T>
+                    {
                         type Response = super::ContainerStatsResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -2947,8 +3179,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::ContainerStatsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::container_stats(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::container_stats(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -2977,7 +3210,8 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ListContainerStats" => {
                     #[allow(non_camel_case_types)]
                     struct ListContainerStatsSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ListContainerStatsRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ListContainerStatsRequest>
                         for ListContainerStatsSvc<T>
                     {
                         type Response = super::ListContainerStatsResponse;
@@ -3018,7 +3252,10 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/PodSandboxStats" => {
                     #[allow(non_camel_case_types)]
                     struct PodSandboxStatsSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::PodSandboxStatsRequest> for PodSandboxStatsSvc<T> {
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::PodSandboxStatsRequest>
+                        for PodSandboxStatsSvc<T>
+                    {
                         type Response = super::PodSandboxStatsResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -3057,7 +3294,8 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/ListPodSandboxStats" => {
                     #[allow(non_camel_case_types)]
                     struct ListPodSandboxStatsSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::ListPodSandboxStatsRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::ListPodSandboxStatsRequest>
                         for ListPodSandboxStatsSvc<T>
                     {
                         type Response = super::ListPodSandboxStatsResponse;
@@ -3098,7 +3336,8 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/UpdateRuntimeConfig" => {
                     #[allow(non_camel_case_types)]
                     struct UpdateRuntimeConfigSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::UpdateRuntimeConfigRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::UnaryService<super::UpdateRuntimeConfigRequest>
                         for UpdateRuntimeConfigSvc<T>
                     {
                         type Response = super::UpdateRuntimeConfigResponse;
@@ -3142,9 +3381,13 @@ pub mod runtime_service_server {
                     impl<T: RuntimeService> tonic::server::UnaryService<super::StatusRequest> for StatusSvc<T> {
                         type Response = super::StatusResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::StatusRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StatusRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as RuntimeService>::status(&inner, request).await };
+                            let fut =
+                                async move { <T as RuntimeService>::status(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -3173,13 +3416,18 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/GetContainerEvents" => {
                     #[allow(non_camel_case_types)]
                     struct GetContainerEventsSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::ServerStreamingService<super::GetEventsRequest>
+                    impl<T: RuntimeService>
+                        tonic::server::ServerStreamingService<super::GetEventsRequest>
                         for GetContainerEventsSvc<T>
                     {
                         type Response = super::ContainerEventResponse;
                         type ResponseStream = T::GetContainerEventsStream;
-                        type Future = BoxFuture<tonic::Response<Self::ResponseStream>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::GetEventsRequest>) -> Self::Future {
+                        type Future =
+                            BoxFuture<tonic::Response<Self::ResponseStream>, tonic::Status>;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetEventsRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
                                 <T as RuntimeService>::get_container_events(&inner, request).await
@@ -3212,7 +3460,9 @@ pub mod runtime_service_server {
                 "/runtime.v1.RuntimeService/RuntimeConfig" => {
                     #[allow(non_camel_case_types)]
                     struct RuntimeConfigSvc<T: RuntimeService>(pub Arc<T>);
-                    impl<T: RuntimeService> tonic::server::UnaryService<super::RuntimeConfigRequest> for RuntimeConfigSvc<T> {
+                    impl<T: RuntimeService> tonic::server::UnaryService<super::RuntimeConfigRequest>
+                        for RuntimeConfigSvc<T>
+                    {
                         type Response = super::RuntimeConfigResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -3220,8 +3470,9 @@ pub mod runtime_service_server {
                             request: tonic::Request<super::RuntimeConfigRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as RuntimeService>::runtime_config(&inner, request).await };
+                            let fut = async move {
+                                <T as RuntimeService>::runtime_config(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -3262,7 +3513,8 @@ pub mod runtime_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as RuntimeService>::update_pod_sandbox_resources(&inner, request).await
+                                <T as RuntimeService>::update_pod_sandbox_resources(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -3292,8 +3544,14 @@ pub mod runtime_service_server {
                 _ => Box::pin(async move {
                     let mut response = http::Response::new(tonic::body::Body::default());
                     let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(
+                        http::header::CONTENT_TYPE,
+                        tonic::metadata::GRPC_CONTENT_TYPE,
+                    );
                     Ok(response)
                 }),
             }
@@ -3319,7 +3577,13 @@ pub mod runtime_service_server {
 }
 /// Generated client implementations.
 pub mod image_service_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
     /// The images on this node.
@@ -3342,7 +3606,10 @@ pub mod image_service_client {
             let inner = tonic::client::Grpc::with_origin(inner, origin);
             Self { inner }
         }
-        pub fn with_interceptor<F>(inner: T, interceptor: F) -> ImageServiceClient<InterceptedService<T, F>>
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ImageServiceClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
@@ -3391,81 +3658,91 @@ pub mod image_service_client {
         pub async fn list_images(
             &mut self,
             request: impl tonic::IntoRequest<super::ListImagesRequest>,
-        ) -> std::result::Result<tonic::Response<super::ListImagesResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ListImagesResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.ImageService/ListImages");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.ImageService", "ListImages"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.ImageService", "ListImages"));
             self.inner.unary(req, path, codec).await
         }
         /// An absent image is no error: the answer has no `image` then.
         pub async fn image_status(
             &mut self,
             request: impl tonic::IntoRequest<super::ImageStatusRequest>,
-        ) -> std::result::Result<tonic::Response<super::ImageStatusResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ImageStatusResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.ImageService/ImageStatus");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.ImageService", "ImageStatus"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.ImageService", "ImageStatus"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn pull_image(
             &mut self,
             request: impl tonic::IntoRequest<super::PullImageRequest>,
         ) -> std::result::Result<tonic::Response<super::PullImageResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.ImageService/PullImage");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.ImageService", "PullImage"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.ImageService", "PullImage"));
             self.inner.unary(req, path, codec).await
         }
         /// Removes an image under all of its names. Idempotent.
         pub async fn remove_image(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveImageRequest>,
-        ) -> std::result::Result<tonic::Response<super::RemoveImageResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RemoveImageResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.ImageService/RemoveImage");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.ImageService", "RemoveImage"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.ImageService", "RemoveImage"));
             self.inner.unary(req, path, codec).await
         }
         /// How much disk the images take.
         pub async fn image_fs_info(
             &mut self,
             request: impl tonic::IntoRequest<super::ImageFsInfoRequest>,
-        ) -> std::result::Result<tonic::Response<super::ImageFsInfoResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ImageFsInfoResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static("/runtime.v1.ImageService/ImageFsInfo");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("runtime.v1.ImageService", "ImageFsInfo"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.ImageService", "ImageFsInfo"));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod image_service_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with ImageServiceServer.
     #[async_trait]
@@ -3560,7 +3837,10 @@ pub mod image_service_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -3576,7 +3856,9 @@ pub mod image_service_server {
                             request: tonic::Request<super::ListImagesRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as ImageService>::list_images(&inner, request).await };
+                            let fut = async move {
+                                <T as ImageService>::list_images(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -3613,7 +3895,9 @@ pub mod image_service_server {
                             request: tonic::Request<super::ImageStatusRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as ImageService>::image_status(&inner, request).await };
+                            let fut = async move {
+                                <T as ImageService>::image_status(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -3645,9 +3929,14 @@ pub mod image_service_server {
                     impl<T: ImageService> tonic::server::UnaryService<super::PullImageRequest> for PullImageSvc<T> {
                         type Response = super::PullImageResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::PullImageRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PullImageRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as ImageService>::pull_image(&inner, request).await };
+                            let fut = async move {
+                                <T as ImageService>::pull_image(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -3684,7 +3973,9 @@ pub mod image_service_server {
                             request: tonic::Request<super::RemoveImageRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move { <T as ImageService>::remove_image(&inner, request).await };
+                            let fut = async move {
+                                <T as ImageService>::remove_image(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -3721,8 +4012,9 @@ pub mod image_service_server {
                             request: tonic::Request<super::ImageFsInfoRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as ImageService>::image_fs_info(&inner, request).await };
+                            let fut = async move {
+                                <T as ImageService>::image_fs_info(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -3751,8 +4043,14 @@ pub mod image_service_server {
                 _ => Box::pin(async move {
                     let mut response = http::Response::new(tonic::body::Body::default());
                     let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(
+                        http::header::CONTENT_TYPE,
+                        tonic::metadata::GRPC_CONTENT_TYPE,
+                    );
                     Ok(response)
                 }),
             }

@@ -95,8 +95,10 @@ pub struct Influxdb2DataConfig {
     #[prost(string, tag = "1")]
     pub measurement: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub tag:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub tag: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(string, tag = "3")]
     pub field_key: ::prost::alloc::string::String,
 }
@@ -274,8 +276,10 @@ pub struct TwinProperty {
     pub value: ::prost::alloc::string::String,
     /// type and timestamp (milliseconds), among others.
     #[prost(btree_map = "string, string", tag = "2")]
-    pub metadata:
-        ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    pub metadata: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// A kind of device.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -497,7 +501,13 @@ pub struct GetDeviceResponse {
 }
 /// Generated client implementations.
 pub mod device_manager_service_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
     /// Served by the agent: mappers register and report.
@@ -573,56 +583,73 @@ pub mod device_manager_service_client {
         pub async fn mapper_register(
             &mut self,
             request: impl tonic::IntoRequest<super::MapperRegisterRequest>,
-        ) -> std::result::Result<tonic::Response<super::MapperRegisterResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::MapperRegisterResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceManagerService/MapperRegister");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DeviceManagerService/MapperRegister",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceManagerService", "MapperRegister"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceManagerService",
+                "MapperRegister",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// What a device's properties are.
         pub async fn report_device_status(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportDeviceStatusRequest>,
-        ) -> std::result::Result<tonic::Response<super::ReportDeviceStatusResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ReportDeviceStatusResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path =
-                http::uri::PathAndQuery::from_static("/v1beta1.DeviceManagerService/ReportDeviceStatus");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DeviceManagerService/ReportDeviceStatus",
+            );
             let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("v1beta1.DeviceManagerService", "ReportDeviceStatus"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceManagerService",
+                "ReportDeviceStatus",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// Whether a device is there.
         pub async fn report_device_states(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportDeviceStatesRequest>,
-        ) -> std::result::Result<tonic::Response<super::ReportDeviceStatesResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::ReportDeviceStatesResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path =
-                http::uri::PathAndQuery::from_static("/v1beta1.DeviceManagerService/ReportDeviceStates");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DeviceManagerService/ReportDeviceStates",
+            );
             let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("v1beta1.DeviceManagerService", "ReportDeviceStates"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceManagerService",
+                "ReportDeviceStates",
+            ));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod device_manager_service_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with DeviceManagerServiceServer.
     #[async_trait]
@@ -709,7 +736,10 @@ pub mod device_manager_service_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -717,7 +747,8 @@ pub mod device_manager_service_server {
                 "/v1beta1.DeviceManagerService/MapperRegister" => {
                     #[allow(non_camel_case_types)]
                     struct MapperRegisterSvc<T: DeviceManagerService>(pub Arc<T>);
-                    impl<T: DeviceManagerService> tonic::server::UnaryService<super::MapperRegisterRequest>
+                    impl<T: DeviceManagerService>
+                        tonic::server::UnaryService<super::MapperRegisterRequest>
                         for MapperRegisterSvc<T>
                     {
                         type Response = super::MapperRegisterResponse;
@@ -770,7 +801,8 @@ pub mod device_manager_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DeviceManagerService>::report_device_status(&inner, request).await
+                                <T as DeviceManagerService>::report_device_status(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -812,7 +844,8 @@ pub mod device_manager_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DeviceManagerService>::report_device_states(&inner, request).await
+                                <T as DeviceManagerService>::report_device_states(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -842,8 +875,14 @@ pub mod device_manager_service_server {
                 _ => Box::pin(async move {
                     let mut response = http::Response::new(tonic::body::Body::default());
                     let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(
+                        http::header::CONTENT_TYPE,
+                        tonic::metadata::GRPC_CONTENT_TYPE,
+                    );
                     Ok(response)
                 }),
             }
@@ -869,7 +908,13 @@ pub mod device_manager_service_server {
 }
 /// Generated client implementations.
 pub mod device_mapper_service_client {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
     /// Served by each mapper: the agent tells it of devices and models.
@@ -945,90 +990,117 @@ pub mod device_mapper_service_client {
         pub async fn register_device(
             &mut self,
             request: impl tonic::IntoRequest<super::RegisterDeviceRequest>,
-        ) -> std::result::Result<tonic::Response<super::RegisterDeviceResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RegisterDeviceResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/RegisterDevice");
+            let path =
+                http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/RegisterDevice");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "RegisterDevice"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceMapperService",
+                "RegisterDevice",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// A device is gone.
         pub async fn remove_device(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveDeviceRequest>,
-        ) -> std::result::Result<tonic::Response<super::RemoveDeviceResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RemoveDeviceResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/RemoveDevice");
+            let path =
+                http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/RemoveDevice");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "RemoveDevice"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceMapperService",
+                "RemoveDevice",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// A device, or what is wanted of it, has changed.
         pub async fn update_device(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdateDeviceRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdateDeviceResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::UpdateDeviceResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/UpdateDevice");
+            let path =
+                http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/UpdateDevice");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "UpdateDevice"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceMapperService",
+                "UpdateDevice",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// A model is new.
         pub async fn create_device_model(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateDeviceModelRequest>,
-        ) -> std::result::Result<tonic::Response<super::CreateDeviceModelResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::CreateDeviceModelResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/CreateDeviceModel");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DeviceMapperService/CreateDeviceModel",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "CreateDeviceModel"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceMapperService",
+                "CreateDeviceModel",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// A model is gone.
         pub async fn remove_device_model(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveDeviceModelRequest>,
-        ) -> std::result::Result<tonic::Response<super::RemoveDeviceModelResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::RemoveDeviceModelResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/RemoveDeviceModel");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DeviceMapperService/RemoveDeviceModel",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "RemoveDeviceModel"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceMapperService",
+                "RemoveDeviceModel",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// A model has changed.
         pub async fn update_device_model(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdateDeviceModelRequest>,
-        ) -> std::result::Result<tonic::Response<super::UpdateDeviceModelResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+        ) -> std::result::Result<tonic::Response<super::UpdateDeviceModelResponse>, tonic::Status>
+        {
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/UpdateDeviceModel");
+            let path = http::uri::PathAndQuery::from_static(
+                "/v1beta1.DeviceMapperService/UpdateDeviceModel",
+            );
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "UpdateDeviceModel"));
+            req.extensions_mut().insert(GrpcMethod::new(
+                "v1beta1.DeviceMapperService",
+                "UpdateDeviceModel",
+            ));
             self.inner.unary(req, path, codec).await
         }
         /// What the mapper knows of a device.
@@ -1036,21 +1108,28 @@ pub mod device_mapper_service_client {
             &mut self,
             request: impl tonic::IntoRequest<super::GetDeviceRequest>,
         ) -> std::result::Result<tonic::Response<super::GetDeviceResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            self.inner.ready().await.map_err(|e| {
+                tonic::Status::unknown(format!("Service was not ready: {}", e.into()))
+            })?;
             let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/GetDevice");
+            let path =
+                http::uri::PathAndQuery::from_static("/v1beta1.DeviceMapperService/GetDevice");
             let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("v1beta1.DeviceMapperService", "GetDevice"));
+            req.extensions_mut()
+                .insert(GrpcMethod::new("v1beta1.DeviceMapperService", "GetDevice"));
             self.inner.unary(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
 pub mod device_mapper_service_server {
-    #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value
+    )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with DeviceMapperServiceServer.
     #[async_trait]
@@ -1157,7 +1236,10 @@ pub mod device_mapper_service_server {
         type Response = http::Response<tonic::body::Body>;
         type Error = std::convert::Infallible;
         type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
@@ -1165,7 +1247,8 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/RegisterDevice" => {
                     #[allow(non_camel_case_types)]
                     struct RegisterDeviceSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::RegisterDeviceRequest>
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::RegisterDeviceRequest>
                         for RegisterDeviceSvc<T>
                     {
                         type Response = super::RegisterDeviceResponse;
@@ -1206,7 +1289,10 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/RemoveDevice" => {
                     #[allow(non_camel_case_types)]
                     struct RemoveDeviceSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::RemoveDeviceRequest> for RemoveDeviceSvc<T> {
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::RemoveDeviceRequest>
+                        for RemoveDeviceSvc<T>
+                    {
                         type Response = super::RemoveDeviceResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -1245,7 +1331,10 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/UpdateDevice" => {
                     #[allow(non_camel_case_types)]
                     struct UpdateDeviceSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::UpdateDeviceRequest> for UpdateDeviceSvc<T> {
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::UpdateDeviceRequest>
+                        for UpdateDeviceSvc<T>
+                    {
                         type Response = super::UpdateDeviceResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
@@ -1284,7 +1373,8 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/CreateDeviceModel" => {
                     #[allow(non_camel_case_types)]
                     struct CreateDeviceModelSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::CreateDeviceModelRequest>
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::CreateDeviceModelRequest>
                         for CreateDeviceModelSvc<T>
                     {
                         type Response = super::CreateDeviceModelResponse;
@@ -1295,7 +1385,8 @@ pub mod device_mapper_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DeviceMapperService>::create_device_model(&inner, request).await
+                                <T as DeviceMapperService>::create_device_model(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -1325,7 +1416,8 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/RemoveDeviceModel" => {
                     #[allow(non_camel_case_types)]
                     struct RemoveDeviceModelSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::RemoveDeviceModelRequest>
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::RemoveDeviceModelRequest>
                         for RemoveDeviceModelSvc<T>
                     {
                         type Response = super::RemoveDeviceModelResponse;
@@ -1336,7 +1428,8 @@ pub mod device_mapper_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DeviceMapperService>::remove_device_model(&inner, request).await
+                                <T as DeviceMapperService>::remove_device_model(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -1366,7 +1459,8 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/UpdateDeviceModel" => {
                     #[allow(non_camel_case_types)]
                     struct UpdateDeviceModelSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::UpdateDeviceModelRequest>
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::UpdateDeviceModelRequest>
                         for UpdateDeviceModelSvc<T>
                     {
                         type Response = super::UpdateDeviceModelResponse;
@@ -1377,7 +1471,8 @@ pub mod device_mapper_service_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as DeviceMapperService>::update_device_model(&inner, request).await
+                                <T as DeviceMapperService>::update_device_model(&inner, request)
+                                    .await
                             };
                             Box::pin(fut)
                         }
@@ -1407,13 +1502,19 @@ pub mod device_mapper_service_server {
                 "/v1beta1.DeviceMapperService/GetDevice" => {
                     #[allow(non_camel_case_types)]
                     struct GetDeviceSvc<T: DeviceMapperService>(pub Arc<T>);
-                    impl<T: DeviceMapperService> tonic::server::UnaryService<super::GetDeviceRequest> for GetDeviceSvc<T> {
+                    impl<T: DeviceMapperService>
+                        tonic::server::UnaryService<super::GetDeviceRequest> for GetDeviceSvc<T>
+                    {
                         type Response = super::GetDeviceResponse;
                         type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
-                        fn call(&mut self, request: tonic::Request<super::GetDeviceRequest>) -> Self::Future {
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetDeviceRequest>,
+                        ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut =
-                                async move { <T as DeviceMapperService>::get_device(&inner, request).await };
+                            let fut = async move {
+                                <T as DeviceMapperService>::get_device(&inner, request).await
+                            };
                             Box::pin(fut)
                         }
                     }
@@ -1442,8 +1543,14 @@ pub mod device_mapper_service_server {
                 _ => Box::pin(async move {
                     let mut response = http::Response::new(tonic::body::Body::default());
                     let headers = response.headers_mut();
-                    headers.insert(tonic::Status::GRPC_STATUS, (tonic::Code::Unimplemented as i32).into());
-                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(
+                        http::header::CONTENT_TYPE,
+                        tonic::metadata::GRPC_CONTENT_TYPE,
+                    );
                     Ok(response)
                 }),
             }

@@ -52,18 +52,36 @@ fn what_is_no_message_is_refused_with_its_place() {
 
 #[test]
 fn size_and_depth_have_limits() {
-    assert!(matches!(decode(b"{}   ", 4), Err(DecodeError::TooLarge { size: 5, limit: 4 })));
-    let nested = |levels: usize| format!(r#"{{"content":{}{}}}"#, "[".repeat(levels), "]".repeat(levels));
+    assert!(matches!(
+        decode(b"{}   ", 4),
+        Err(DecodeError::TooLarge { size: 5, limit: 4 })
+    ));
+    let nested = |levels: usize| {
+        format!(
+            r#"{{"content":{}{}}}"#,
+            "[".repeat(levels),
+            "]".repeat(levels)
+        )
+    };
     assert!(read(&nested(100)).is_ok());
-    assert!(matches!(read(&nested(1000)), Err(DecodeError::Malformed(_))));
-    assert!(matches!(read(&"[".repeat(1_000_000)), Err(DecodeError::Malformed(_))));
+    assert!(matches!(
+        read(&nested(1000)),
+        Err(DecodeError::Malformed(_))
+    ));
+    assert!(matches!(
+        read(&"[".repeat(1_000_000)),
+        Err(DecodeError::Malformed(_))
+    ));
 }
 
 #[test]
 fn head_of_a_message_that_is_cut_off_names_it() {
     let text = r#"{"header":{"msg_id":"a","timestamp":1},"route":{"source":"s","resource":"r\",\"content\":"},"content":{"b":"#;
     let head = decode_head(text.as_bytes()).unwrap();
-    assert_eq!((head.header.msg_id.as_str(), head.content), ("a", Value::Null));
+    assert_eq!(
+        (head.header.msg_id.as_str(), head.content),
+        ("a", Value::Null)
+    );
     for text in ["", "xxxx", r#"{"header":{"msg_id":"a"#, r#"{"content":"#] {
         assert!(decode_head(text.as_bytes()).is_none(), "{text}");
     }
@@ -92,7 +110,12 @@ fn any_message() -> impl Strategy<Value = Value> {
     let group = "(resource|meta|twin|user|hub|taskmanager|dynamiccontroller||[a-z]{1,4})";
     let operation = "(insert|update|delete|query|patch|get|response|error|upload|keepalive|publish|subscribe|start|applicationResponse|UpdateNodeActionStatus|upgrade|createvolume|null||GET)";
     let resource = "(|node|null|twin|membership|membership/detail|k8s/ca.crt|watchapp/sync|ignore/Application/ignore|device/a/b/twin/edge_updated|device/a/b/state/update|device/a/b/twin/cloud_updated|default/podstatus|task/1/node/n|operations.kubeedge.io/v1alpha2/nodeupgradejob/j/node/n|(default|null)/(pod|podpatch|podstatus|configmap|secret|serviceaccounttoken|node|nodepatch|nodestatus|lease|event|certificatesigningrequest|persistentvolume|volume|device|service)/x|[a-z/]{1,8})";
-    let content = prop_oneof![any_json(), Just(Value::Null), Just(json!("OK")), Just(json!("ping"))];
+    let content = prop_oneof![
+        any_json(),
+        Just(Value::Null),
+        Just(json!("OK")),
+        Just(json!("ping"))
+    ];
     (source, group, operation, resource, "(|parent)", "(|dest)", content).prop_map(
         |(source, group, operation, resource, parent, destination, content)| {
             let mut frame =

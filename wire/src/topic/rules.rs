@@ -26,11 +26,14 @@ pub enum TopicFault {
 impl fmt::Display for TopicFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Size => write!(f, "a topic has 1 to {MAX_TOPIC} bytes and at most {MAX_LEVELS} levels"),
+            Self::Size => write!(
+                f,
+                "a topic has 1 to {MAX_TOPIC} bytes and at most {MAX_LEVELS} levels"
+            ),
             Self::Control => f.write_str("a topic has no control characters"),
-            Self::Wildcard => {
-                f.write_str("a wildcard (+, #) is a whole level of a topic to listen to, and # the last one")
-            }
+            Self::Wildcard => f.write_str(
+                "a wildcard (+, #) is a whole level of a topic to listen to, and # the last one",
+            ),
             Self::Reserved => {
                 f.write_str("topics that begin with $ or SYS/ belong to devices and the broker")
             }
@@ -88,11 +91,33 @@ mod tests {
 
     #[test]
     fn no_rule_publishes_as_a_device() {
-        for topic in ["$hw/events/device/default/a/twin/update", "$SYS/x", "SYS/dis/upload_records", "$"] {
-            assert_eq!(check_publication(topic), Err(TopicFault::Reserved), "{topic}");
-            assert_eq!(check_subscription(topic), Err(TopicFault::Reserved), "{topic}");
+        for topic in [
+            "$hw/events/device/default/a/twin/update",
+            "$SYS/x",
+            "SYS/dis/upload_records",
+            "$",
+        ] {
+            assert_eq!(
+                check_publication(topic),
+                Err(TopicFault::Reserved),
+                "{topic}"
+            );
+            assert_eq!(
+                check_subscription(topic),
+                Err(TopicFault::Reserved),
+                "{topic}"
+            );
         }
-        for topic in ["test", "a/b/c", "default/up", "/a", "a//b", "a/$hw/b", "ü/é", "SYSTEM"] {
+        for topic in [
+            "test",
+            "a/b/c",
+            "default/up",
+            "/a",
+            "a//b",
+            "a/$hw/b",
+            "ü/é",
+            "SYSTEM",
+        ] {
             assert_eq!(check_publication(topic), Ok(()), "{topic}");
         }
     }
@@ -114,7 +139,11 @@ mod tests {
             assert_eq!(check_publication(topic), Err(fault), "{topic}");
         }
         for filter in ["default/#/a", "default/a+", "default/a#"] {
-            assert_eq!(check_subscription(filter), Err(TopicFault::Wildcard), "{filter}");
+            assert_eq!(
+                check_subscription(filter),
+                Err(TopicFault::Wildcard),
+                "{filter}"
+            );
         }
         for filter in ["default/#", "default/+/a", "default/a/+/#"] {
             assert_eq!(check_subscription(filter), Ok(()), "{filter}");

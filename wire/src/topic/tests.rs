@@ -9,7 +9,14 @@ fn device(text: &str) -> DeviceId {
 #[test]
 fn every_topic_of_a_device_is_read_as_it_is_written() {
     for topic in DeviceTopic::ALL {
-        for id in ["default/sensor-1", "sensor-1", "dev/hw", "events/e", "twin/update", "a/twin"] {
+        for id in [
+            "default/sensor-1",
+            "sensor-1",
+            "dev/hw",
+            "events/e",
+            "twin/update",
+            "a/twin",
+        ] {
             let written = Topic::Device(device(id), *topic);
             let text = format!("$hw/events/device/{id}/{}", topic.as_str());
             assert_eq!(written.to_string(), text);
@@ -30,7 +37,10 @@ fn every_topic_of_a_node_is_read_as_it_is_written() {
 #[test]
 fn longer_endings_come_first() {
     for topics in [
-        DeviceTopic::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
+        DeviceTopic::ALL
+            .iter()
+            .map(|it| it.as_str())
+            .collect::<Vec<_>>(),
         NodeTopic::ALL.iter().map(|it| it.as_str()).collect(),
     ] {
         let levels = |text: &&str| std::cmp::Reverse(text.split('/').count());
@@ -80,12 +90,24 @@ fn everything_else_is_a_value_too() {
 #[test]
 fn a_question_may_have_a_tag() {
     for (text, asked) in [
-        ("$hw/events/device/ns/d/state/update/x1", "$hw/events/device/ns/d/state/update"),
-        ("$hw/events/device/d/state/update/x1", "$hw/events/device/d/state/update"),
-        ("$hw/events/node/n/membership/get/x1", "$hw/events/node/n/membership/get"),
+        (
+            "$hw/events/device/ns/d/state/update/x1",
+            "$hw/events/device/ns/d/state/update",
+        ),
+        (
+            "$hw/events/device/d/state/update/x1",
+            "$hw/events/device/d/state/update",
+        ),
+        (
+            "$hw/events/node/n/membership/get/x1",
+            "$hw/events/node/n/membership/get",
+        ),
     ] {
         assert_eq!(Topic::without_tag(text), asked);
-        assert!(matches!(Topic::parse(asked), Topic::Device(..) | Topic::Node(..)));
+        assert!(matches!(
+            Topic::parse(asked),
+            Topic::Device(..) | Topic::Node(..)
+        ));
     }
     for text in [
         "$hw/events/device/ns/d/state/update",
@@ -102,7 +124,11 @@ fn a_question_may_have_a_tag() {
 
 #[test]
 fn what_is_of_devices_is_known_by_how_it_begins() {
-    for text in ["$hw/events/device/default/d/twin/other", "$hw/events/device/", "$hw/events/node/n/x"] {
+    for text in [
+        "$hw/events/device/default/d/twin/other",
+        "$hw/events/device/",
+        "$hw/events/node/n/x",
+    ] {
         assert!(Topic::is_of_devices(text), "{text}");
     }
     for text in [
@@ -117,19 +143,40 @@ fn what_is_of_devices_is_known_by_how_it_begins() {
 
 #[test]
 fn readings_have_a_topic_of_their_own() {
-    assert_eq!(Topic::data(&device("ns/d")), "$ke/events/device/ns/d/data/update");
-    assert_eq!(Topic::data_of("$ke/events/device/ns/d/data/update"), Some(device("ns/d")));
-    assert_eq!(Topic::data_of("$ke/events/device/d/data/update"), Some(device("d")));
+    assert_eq!(
+        Topic::data(&device("ns/d")),
+        "$ke/events/device/ns/d/data/update"
+    );
+    assert_eq!(
+        Topic::data_of("$ke/events/device/ns/d/data/update"),
+        Some(device("ns/d"))
+    );
+    assert_eq!(
+        Topic::data_of("$ke/events/device/d/data/update"),
+        Some(device("d"))
+    );
     assert_eq!(Topic::data_of("$hw/events/device/d/data/update"), None);
 }
 
 #[test]
 fn devices() {
-    let parts =
-        |text| DeviceId::parse(text).map(|id| (id.namespace().map(str::to_owned), id.name().to_owned()));
+    let parts = |text| {
+        DeviceId::parse(text).map(|id| (id.namespace().map(str::to_owned), id.name().to_owned()))
+    };
     assert_eq!(parts("ns/d"), Some((Some("ns".to_owned()), "d".to_owned())));
     assert_eq!(parts("d"), Some((None, "d".to_owned())));
-    for bad in ["", "/", "a/", "/a", "a/b/c", "a+", "#", "a\nb", "a\0", &"x".repeat(318)] {
+    for bad in [
+        "",
+        "/",
+        "a/",
+        "/a",
+        "a/b/c",
+        "a+",
+        "#",
+        "a\nb",
+        "a\0",
+        &"x".repeat(318),
+    ] {
         assert_eq!(DeviceId::parse(bad), None, "{bad:?}");
     }
     assert_eq!(DeviceId::new("", "d"), DeviceId::parse("d"));

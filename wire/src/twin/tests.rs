@@ -18,7 +18,10 @@ fn recorded_bodies_are_read_and_written() {
         "event_id": "2ef02545", "timestamp": 1_795_231_246_430_i64,
         "added_devices": [{"id": "default/sensor-2", "name": "sensor-2"}], "removed_devices": null,
     }));
-    assert_eq!(membership.added.unwrap(), [Member::new(DeviceId::parse("default/sensor-2").unwrap())]);
+    assert_eq!(
+        membership.added.unwrap(),
+        [Member::new(DeviceId::parse("default/sensor-2").unwrap())]
+    );
     let report: TwinUpdate = same(json!({
         "event_id": "bfcc7e75", "timestamp": 1_795_231_252_485_i64, "twin": {"temperature": {
             "actual": {"value": "22.0", "metadata": {"timestamp": 1_795_231_252_484_i64}}, "optional": true,
@@ -26,7 +29,10 @@ fn recorded_bodies_are_read_and_written() {
         }},
     }));
     let twin = report.twin.unwrap()["temperature"].clone().unwrap();
-    assert_eq!((twin.actual_version, twin.expected_version), (Some(Version { cloud: 0, edge: 1 }), None));
+    assert_eq!(
+        (twin.actual_version, twin.expected_version),
+        (Some(Version { cloud: 0, edge: 1 }), None)
+    );
     same::<MembershipQuestion>(json!({
         "event_type": "group_membership_event", "event_id": "65a94672", "group_id": "edge2", "operation": "detail",
         "timestamp": 1_795_231_219_726_i64,
@@ -51,15 +57,26 @@ fn recorded_bodies_are_read_and_written() {
 
 #[test]
 fn what_is_left_out_or_null_is_empty() {
-    for text in ["{}", "{\"event_id\":null,\"timestamp\":null,\"twin\":null,\"more\":[1]}"] {
-        assert_eq!(serde_json::from_str::<TwinUpdate>(text).unwrap(), TwinUpdate::default(), "{text}");
+    for text in [
+        "{}",
+        "{\"event_id\":null,\"timestamp\":null,\"twin\":null,\"more\":[1]}",
+    ] {
+        assert_eq!(
+            serde_json::from_str::<TwinUpdate>(text).unwrap(),
+            TwinUpdate::default(),
+            "{text}"
+        );
     }
     let update: TwinUpdate = serde_json::from_str("{\"twin\":{\"a\":null,\"b\":{}}}").unwrap();
     assert_eq!(
         update.twin.unwrap(),
-        Twins::from([("a".to_owned(), None), ("b".to_owned(), Some(Twin::default()))])
+        Twins::from([
+            ("a".to_owned(), None),
+            ("b".to_owned(), Some(Twin::default()))
+        ])
     );
-    let update: DeviceUpdate = serde_json::from_str("{\"state\":null,\"attributes\":null}").unwrap();
+    let update: DeviceUpdate =
+        serde_json::from_str("{\"state\":null,\"attributes\":null}").unwrap();
     assert_eq!(update, DeviceUpdate::default());
     let empty = serde_json::to_value(MembershipUpdate::default()).unwrap();
     assert_eq!(
@@ -82,5 +99,8 @@ fn other_types_are_no_bodies() {
     ] {
         assert!(serde_json::from_str::<TwinUpdate>(text).is_err(), "{text}");
     }
-    assert!(serde_json::from_str::<MembershipUpdate>("{\"added_devices\":[{\"id\":\"a/b/c\"}]}").is_err());
+    assert!(
+        serde_json::from_str::<MembershipUpdate>("{\"added_devices\":[{\"id\":\"a/b/c\"}]}")
+            .is_err()
+    );
 }

@@ -10,24 +10,48 @@ fn next(last: &Upstream) -> Option<Upstream> {
     let content = || json!({"a": "b"});
     Some(match last {
         U::Keepalive(_) => U::Shutdown,
-        U::Shutdown => {
-            U::Ack { source: Source::EdgeController, group: Group::Resource, path: path("ns/pod/p") }
-        }
-        U::Ack { .. } => U::Object { change: Change::Update, path: path("ns/event/e"), object: content() },
+        U::Shutdown => U::Ack {
+            source: Source::EdgeController,
+            group: Group::Resource,
+            path: path("ns/pod/p"),
+        },
+        U::Ack { .. } => U::Object {
+            change: Change::Update,
+            path: path("ns/event/e"),
+            object: content(),
+        },
         U::Object { .. } => U::node_patch("n", "{}".into()),
         U::Patch { .. } => U::query("ns", &ResourceType::Secret, "s"),
         U::Query { .. } => U::RootCa(Value::Null),
         U::RootCa(_) => U::MembershipDetail(content()),
-        U::MembershipDetail(_) => U::Device { path: path("device/d/state/update"), update: content() },
-        U::Device { .. } => U::BusUpload { topic: path("ns/topic"), payload: content() },
-        U::BusUpload { .. } => U::BusAnswer { topic: path("ns/topic"), failed: true, content: content() },
-        U::BusAnswer { .. } => U::ServiceUpload { target: path("http://127.0.0.1/x"), content: content() },
+        U::MembershipDetail(_) => U::Device {
+            path: path("device/d/state/update"),
+            update: content(),
+        },
+        U::Device { .. } => U::BusUpload {
+            topic: path("ns/topic"),
+            payload: content(),
+        },
+        U::BusUpload { .. } => U::BusAnswer {
+            topic: path("ns/topic"),
+            failed: true,
+            content: content(),
+        },
+        U::BusAnswer { .. } => U::ServiceUpload {
+            target: path("http://127.0.0.1/x"),
+            content: content(),
+        },
         U::ServiceUpload { .. } => U::Application(content()),
         U::Application(_) => U::WatchSync(content()),
-        U::WatchSync(_) => U::ActionStatus { path: path("jobs/j/node/n"), status: content() },
-        U::ActionStatus { .. } => {
-            U::TaskStatus { operation: Operation::Upgrade, path: path("task/t/node/n"), status: content() }
-        }
+        U::WatchSync(_) => U::ActionStatus {
+            path: path("jobs/j/node/n"),
+            status: content(),
+        },
+        U::ActionStatus { .. } => U::TaskStatus {
+            operation: Operation::Upgrade,
+            path: path("task/t/node/n"),
+            status: content(),
+        },
         U::TaskStatus { .. } => U::Unknown {
             route: route(Source::Edged, Group::Hub, Operation::Upload, path("x")),
             content: content(),

@@ -11,6 +11,9 @@ fn generated_code_is_that_of_the_proto_files() {
         let code = fs::read_to_string(root.join(format!("src/generated/{name}.rs"))).unwrap();
         let digest = proto_digest::of(root, name).unwrap();
         let is_current = code.lines().nth(1) == Some(&format!("// Sources: {digest}"));
-        assert!(is_current, "src/generated/{name}.rs is older than its sources: run `make protos`");
+        assert!(
+            is_current,
+            "src/generated/{name}.rs is older than its sources: run `make protos`"
+        );
     }
 }

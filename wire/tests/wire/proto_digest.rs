@@ -4,7 +4,10 @@ use std::{fs, io, path::Path};
 
 /// Returns the SHA-256 of `proto/NAME.proto`, the files in `proto/NAME/` and the generator below `root`, in hexadecimal digits.
 pub(crate) fn of(root: &Path, name: &str) -> io::Result<String> {
-    let mut files = vec![root.join("examples/generate.rs"), root.join(format!("proto/{name}.proto"))];
+    let mut files = vec![
+        root.join("examples/generate.rs"),
+        root.join(format!("proto/{name}.proto")),
+    ];
     if let Ok(parts) = fs::read_dir(root.join("proto").join(name)) {
         for part in parts {
             files.push(part?.path());
@@ -15,5 +18,10 @@ pub(crate) fn of(root: &Path, name: &str) -> io::Result<String> {
     for file in files {
         context.update(&fs::read(file)?);
     }
-    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(context
+        .finish()
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }

@@ -11,15 +11,21 @@ const RECORDINGS: [&str; 2] = [
 ];
 
 fn frames() -> impl Iterator<Item = (bool, Value)> {
-    RECORDINGS.iter().flat_map(|recording| recording.lines()).map(|line| {
-        let mut line: Value = serde_json::from_str(line).unwrap();
-        (line["dir"] == "edge->cloud", line["frame"].take())
-    })
+    RECORDINGS
+        .iter()
+        .flat_map(|recording| recording.lines())
+        .map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            (line["dir"] == "edge->cloud", line["frame"].take())
+        })
 }
 
 /// Returns the variant's name, from its `Debug` text.
 fn variant(value: &impl std::fmt::Debug) -> String {
-    format!("{value:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
+    format!("{value:?}")
+        .chars()
+        .take_while(|c| c.is_alphanumeric())
+        .collect()
 }
 
 #[test]
@@ -37,7 +43,10 @@ fn every_recorded_frame_is_typed_and_encodes_back_to_itself() {
             (format!("down {}", variant(&down.body)), down.into())
         };
         assert_eq!(back, message);
-        assert_eq!(serde_json::from_str::<Value>(&json::encode(&back)).unwrap(), frame);
+        assert_eq!(
+            serde_json::from_str::<Value>(&json::encode(&back)).unwrap(),
+            frame
+        );
         *seen.entry(name).or_default() += 1;
     }
     assert!(seen.values().sum::<usize>() >= 400);
@@ -46,12 +55,14 @@ fn every_recorded_frame_is_typed_and_encodes_back_to_itself() {
 
 #[test]
 fn recorded_acknowledgements_are_the_ones_made_here() {
-    let frames: Vec<(bool, Message)> =
-        frames().map(|(up, frame)| (up, serde_json::from_value(frame).unwrap())).collect();
+    let frames: Vec<(bool, Message)> = frames()
+        .map(|(up, frame)| (up, serde_json::from_value(frame).unwrap()))
+        .collect();
     let mut compared = 0;
     for (_, ack) in frames.iter().filter(|(up, _)| *up) {
-        let asked =
-            frames.iter().find(|(up, message)| !up && message.header.msg_id == ack.header.parent_msg_id);
+        let asked = frames
+            .iter()
+            .find(|(up, message)| !up && message.header.msg_id == ack.header.parent_msg_id);
         if let (Some((_, asked)), Upstream::Ack { .. }) = (asked, Up::from(ack.clone()).body) {
             let made = asked.acknowledgement(ack.header.timestamp);
             assert_eq!((&made.route, &made.content), (&ack.route, &ack.content));
@@ -64,11 +75,16 @@ fn recorded_acknowledgements_are_the_ones_made_here() {
 
 #[test]
 fn whatever_waits_for_an_acknowledgement_was_acknowledged() {
-    let frames: Vec<(bool, Message)> =
-        frames().map(|(up, frame)| (up, serde_json::from_value(frame).unwrap())).collect();
-    for (_, message) in frames.iter().filter(|(up, message)| !up && wire::lane::needs_ack(message)) {
-        let acknowledged =
-            frames.iter().any(|(up, ack)| *up && ack.header.parent_msg_id == message.header.msg_id);
+    let frames: Vec<(bool, Message)> = frames()
+        .map(|(up, frame)| (up, serde_json::from_value(frame).unwrap()))
+        .collect();
+    for (_, message) in frames
+        .iter()
+        .filter(|(up, message)| !up && wire::lane::needs_ack(message))
+    {
+        let acknowledged = frames
+            .iter()
+            .any(|(up, ack)| *up && ack.header.parent_msg_id == message.header.msg_id);
         assert!(acknowledged, "{:?}", message.route);
     }
 }

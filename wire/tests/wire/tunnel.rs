@@ -8,7 +8,12 @@ use wire::tunnel::{Connect, Frame, Kind};
 fn frames() -> Vec<(bool, Vec<u8>)> {
     let lines = include_str!("../fixtures/tunnel/edgecore-cloudcore-1.23.jsonl").lines();
     let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let frame = |line: Value| Some((line["dir"] == "c2e", STANDARD.decode(line["frame"].as_str()?).unwrap()));
+    let frame = |line: Value| {
+        Some((
+            line["dir"] == "c2e",
+            STANDARD.decode(line["frame"].as_str()?).unwrap(),
+        ))
+    };
     lines.filter_map(frame).collect()
 }
 

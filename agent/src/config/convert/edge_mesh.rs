@@ -27,17 +27,35 @@ pub(super) fn convert(written: file::EdgeMesh, values: &mut Values<'_>) -> Optio
         "" | "FilterIfLabelExists" => ServiceFilter::LeaveOut,
         "FilterIfLabelDoesNotExists" => ServiceFilter::Only,
         other => {
-            let why = format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
+            let why = format!(
+                "is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists"
+            );
             values.error(&at("serviceFilterMode"), why);
             ServiceFilter::default()
         }
     };
-    let node_port_addresses = networks(&at("nodePortAddresses"), &written.node_port_addresses, values);
-    let external_addresses = networks(&at("externalAddresses"), &written.external_addresses, values);
+    let node_port_addresses = networks(
+        &at("nodePortAddresses"),
+        &written.node_port_addresses,
+        values,
+    );
+    let external_addresses = networks(
+        &at("externalAddresses"),
+        &written.external_addresses,
+        values,
+    );
     let dns = dns(&written.dns, values);
     let server = written.relay.server;
-    let relay = (!server.is_empty()).then(|| values.host_port("modules.edgeMesh.relay.server", &server));
-    Some(EdgeMesh { strategy, filter, node_port_addresses, external_addresses, dns, relay })
+    let relay =
+        (!server.is_empty()).then(|| values.host_port("modules.edgeMesh.relay.server", &server));
+    Some(EdgeMesh {
+        strategy,
+        filter,
+        node_port_addresses,
+        external_addresses,
+        dns,
+        relay,
+    })
 }
 
 fn networks(path: &str, written: &[String], values: &mut Values<'_>) -> Vec<Network> {
@@ -46,7 +64,10 @@ fn networks(path: &str, written: &[String], values: &mut Values<'_>) -> Vec<Netw
         match Network::parse(text) {
             Some(network) => networks.push(network),
             None => {
-                values.error(path, format!("has {text:?}, but must have networks such as 10.0.0.0/8"));
+                values.error(
+                    path,
+                    format!("has {text:?}, but must have networks such as 10.0.0.0/8"),
+                );
             }
         }
     }
@@ -68,7 +89,10 @@ fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {
         }
     }
     for text in &written.upstream_servers {
-        let server = text.parse().map(|address: IpAddr| (address, DNS_PORT).into()).or_else(|_| text.parse());
+        let server = text
+            .parse()
+            .map(|address: IpAddr| (address, DNS_PORT).into())
+            .or_else(|_| text.parse());
         match server {
             Ok(server) => dns.upstreams.push(server),
             Err(_) => values.error(

@@ -21,34 +21,55 @@ const DEFAULT_RUNTIME_ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
 pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
     let kubelet = &edged.tailored_kubelet_config;
     let at = |key: &str| format!("{KUBELET}.{key}");
-    let runtime =
-        socket_url(&at("containerRuntimeEndpoint"), kubelet.container_runtime_endpoint.clone(), values);
+    let runtime = socket_url(
+        &at("containerRuntimeEndpoint"),
+        kubelet.container_runtime_endpoint.clone(),
+        values,
+    );
     Edged {
         enable: edged.enable,
         root_dir: values.path("modules.edged.rootDirectory", edged.root_directory.clone()),
         pod_logs_dir: values.path(&at("podLogsDir"), kubelet.pod_logs_dir.clone()),
-        static_pod_path: values.optional_path(&at("staticPodPath"), kubelet.static_pod_path.clone()),
-        file_check_frequency: values.duration(&at("fileCheckFrequency"), &kubelet.file_check_frequency),
+        static_pod_path: values
+            .optional_path(&at("staticPodPath"), kubelet.static_pod_path.clone()),
+        file_check_frequency: values
+            .duration(&at("fileCheckFrequency"), &kubelet.file_check_frequency),
         sync_frequency: values.frequency(&at("syncFrequency"), &kubelet.sync_frequency),
         image_endpoint: image_endpoint(kubelet, &runtime, values),
         runtime_endpoint: runtime,
         parallel_image_pulls: if kubelet.serialize_image_pulls {
             Some(1)
         } else {
-            let most: u32 =
-                values.number(&at("maxParallelImagePulls"), kubelet.max_parallel_image_pulls, 0, 1000);
+            let most: u32 = values.number(
+                &at("maxParallelImagePulls"),
+                kubelet.max_parallel_image_pulls,
+                0,
+                1000,
+            );
             (most > 0).then_some(most)
         },
         housekeeping: housekeeping::convert(edged, values),
         eviction: eviction::convert(kubelet, values),
         groups: cgroups::convert(kubelet, values),
-        sandbox_image: values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone()),
-        cluster_dns: kubelet.cluster_dns.iter().map(|text| values.address(&at("clusterDNS"), text)).collect(),
+        sandbox_image: values.text(
+            "modules.edged.podSandboxImage",
+            edged.pod_sandbox_image.clone(),
+        ),
+        cluster_dns: kubelet
+            .cluster_dns
+            .iter()
+            .map(|text| values.address(&at("clusterDNS"), text))
+            .collect(),
         cluster_domain: kubelet.cluster_domain.clone(),
         resolv_conf: values.optional_path(&at("resolvConf"), kubelet.resolv_conf.clone()),
         server: SocketAddr::new(
             values.address(&at("address"), &kubelet.address),
-            values.number(&at("readOnlyPort"), kubelet.read_only_port, 0, i64::from(u16::MAX)),
+            values.number(
+                &at("readOnlyPort"),
+                kubelet.read_only_port,
+                0,
+                i64::from(u16::MAX),
+            ),
         ),
         report_events: edged.report_event,
         allowed_sysctls: kubelet.allowed_unsafe_sysctls.clone(),
@@ -70,7 +91,8 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
     let at = |key: &str| format!("{KUBELET}.{key}");
     Node {
         name: node_name(&edged.hostname_override, values),
-        ip: optional(edged.node_ip.clone()).map(|text| values.node_address("modules.edged.nodeIP", &text)),
+        ip: optional(edged.node_ip.clone())
+            .map(|text| values.node_address("modules.edged.nodeIP", &text)),
         interface: optional(edged.custom_interface_name.clone()),
         register: kubelet.register_node,
         schedulable: edged.register_schedulable,
@@ -81,10 +103,14 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
             kubelet.node_lease_duration_seconds,
             1,
         ),
-        status_update_frequency: values
-            .frequency(&at("nodeStatusUpdateFrequency"), &kubelet.node_status_update_frequency),
-        status_report_frequency: values
-            .frequency(&at("nodeStatusReportFrequency"), &kubelet.node_status_report_frequency),
+        status_update_frequency: values.frequency(
+            &at("nodeStatusUpdateFrequency"),
+            &kubelet.node_status_update_frequency,
+        ),
+        status_report_frequency: values.frequency(
+            &at("nodeStatusReportFrequency"),
+            &kubelet.node_status_report_frequency,
+        ),
         max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
         pods_per_core: values.number(&at("podsPerCore"), kubelet.pods_per_core, 0, 10_000),
         max_images: images(kubelet.node_status_max_images, values),
@@ -121,10 +147,19 @@ fn reserved(
 pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
     let kubelet = &edged.tailored_kubelet_config;
     let at = |key: &str| format!("{KUBELET}.{key}");
-    values.text("modules.edged.registerNodeNamespace", edged.register_node_namespace.clone());
-    let timeout = values.duration(&at("runtimeRequestTimeout"), &kubelet.runtime_request_timeout);
+    values.text(
+        "modules.edged.registerNodeNamespace",
+        edged.register_node_namespace.clone(),
+    );
+    let timeout = values.duration(
+        &at("runtimeRequestTimeout"),
+        &kubelet.runtime_request_timeout,
+    );
     for (path, is_default) in [
-        ("modules.edged.registerNodeNamespace".to_owned(), edged.register_node_namespace == "default"),
+        (
+            "modules.edged.registerNodeNamespace".to_owned(),
+            edged.register_node_namespace == "default",
+        ),
         (
             at("maxParallelImagePulls"),
             !kubelet.serialize_image_pulls || kubelet.max_parallel_image_pulls <= 1,
@@ -143,7 +178,10 @@ fn node_name(text: &str, values: &mut Values<'_>) -> String {
     let name = text.trim().to_ascii_lowercase();
     if !is_node_name(&name) {
         let rule = "a node's name has small letters, digits, '-' and '.', and begins and ends with a letter or digit";
-        values.error("modules.edged.hostnameOverride", format!("is {text:?}: {rule}"));
+        values.error(
+            "modules.edged.hostnameOverride",
+            format!("is {text:?}: {rule}"),
+        );
     }
     name
 }
@@ -153,9 +191,15 @@ fn socket_url(path: &str, text: String, values: &mut Values<'_>) -> String {
     if text.starts_with('/') {
         return format!("unix://{text}");
     }
-    if !text.strip_prefix("unix://").is_some_and(|socket| socket.starts_with('/')) {
+    if !text
+        .strip_prefix("unix://")
+        .is_some_and(|socket| socket.starts_with('/'))
+    {
         let example = "unix:///run/containerd/containerd.sock";
-        values.error(path, format!("is {text:?}, but must be the URL of a socket file, such as {example}"));
+        values.error(
+            path,
+            format!("is {text:?}, but must be the URL of a socket file, such as {example}"),
+        );
     }
     text
 }
@@ -165,7 +209,11 @@ fn socket_url(path: &str, text: String, values: &mut Values<'_>) -> String {
 fn image_endpoint(kubelet: &file::Kubelet, runtime: &str, values: &mut Values<'_>) -> String {
     match kubelet.image_service_endpoint.as_str() {
         "" | DEFAULT_RUNTIME_ENDPOINT => runtime.to_owned(),
-        other => socket_url(&format!("{KUBELET}.imageServiceEndpoint"), other.to_owned(), values),
+        other => socket_url(
+            &format!("{KUBELET}.imageServiceEndpoint"),
+            other.to_owned(),
+            values,
+        ),
     }
 }
 
@@ -182,11 +230,18 @@ fn taints(written: &[file::Taint], values: &mut Values<'_>) -> Vec<Taint> {
             "NoExecute" => TaintEffect::NoExecute,
             other => {
                 let known = "NoSchedule, PreferNoSchedule or NoExecute";
-                values.error(&format!("{path}.effect"), format!("is {other:?}, but must be {known}"));
+                values.error(
+                    &format!("{path}.effect"),
+                    format!("is {other:?}, but must be {known}"),
+                );
                 continue;
             }
         };
-        taints.push(Taint { key: taint.key.clone(), value: taint.value.clone(), effect });
+        taints.push(Taint {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect,
+        });
     }
     taints
 }

@@ -12,22 +12,39 @@ use crate::config::{
 
 pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Eviction {
     let at = |key: &str| format!("{KUBELET}.{key}");
-    let reclaim = amounts(&at("evictionMinimumReclaim"), &kubelet.eviction_minimum_reclaim, values);
+    let reclaim = amounts(
+        &at("evictionMinimumReclaim"),
+        &kubelet.eviction_minimum_reclaim,
+        values,
+    );
     let hard = amounts(&at("evictionHard"), &kubelet.eviction_hard, values);
     let soft = amounts(&at("evictionSoft"), &kubelet.eviction_soft, values);
-    let grace_periods =
-        grace_periods(&at("evictionSoftGracePeriod"), &kubelet.eviction_soft_grace_period, values);
+    let grace_periods = grace_periods(
+        &at("evictionSoftGracePeriod"),
+        &kubelet.eviction_soft_grace_period,
+        values,
+    );
     let mut thresholds = Vec::new();
     for (signal, value) in hard {
         let reclaim = reclaim.get(&signal).copied();
-        thresholds.push(Threshold { signal, value, grace: Duration::ZERO, reclaim });
+        thresholds.push(Threshold {
+            signal,
+            value,
+            grace: Duration::ZERO,
+            reclaim,
+        });
     }
     for (signal, value) in soft {
         let name = signal.name();
         match grace_periods.get(&signal) {
             Some(grace) if !grace.is_zero() => {
                 let reclaim = reclaim.get(&signal).copied();
-                thresholds.push(Threshold { signal, value, grace: *grace, reclaim });
+                thresholds.push(Threshold {
+                    signal,
+                    value,
+                    grace: *grace,
+                    reclaim,
+                });
             }
             _ => values.error(
                 &at(&format!("evictionSoft.{name}")),
@@ -40,8 +57,10 @@ pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evict
         .retain(|threshold| !matches!(threshold.value, ThresholdValue::Percentage(part) if part <= 0.0 || part >= 1.0));
     Eviction {
         thresholds,
-        transition_period: values
-            .duration(&at("evictionPressureTransitionPeriod"), &kubelet.eviction_pressure_transition_period),
+        transition_period: values.duration(
+            &at("evictionPressureTransitionPeriod"),
+            &kubelet.eviction_pressure_transition_period,
+        ),
         max_pod_grace: values.seconds(
             &at("evictionMaxPodGracePeriod"),
             kubelet.eviction_max_pod_grace_period,
@@ -54,7 +73,10 @@ pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evict
 /// Returns a value of `evictionHard` that disables all thresholds: on a simulated runtime, the disk and the memory of the machine say
 /// nothing about its containers.
 pub fn disabled() -> serde_json::Value {
-    Signal::ALL.iter().map(|signal| (signal.name().to_owned(), serde_json::Value::from("0%"))).collect()
+    Signal::ALL
+        .iter()
+        .map(|signal| (signal.name().to_owned(), serde_json::Value::from("0%")))
+        .collect()
 }
 
 fn amounts(
@@ -65,12 +87,16 @@ fn amounts(
     let mut read = BTreeMap::new();
     for (name, text) in written {
         let place = format!("{path}.{name}");
-        let Some(signal) = signal(&place, name, values) else { continue };
+        let Some(signal) = signal(&place, name, values) else {
+            continue;
+        };
         match amount(text) {
             Some(amount) => drop(read.insert(signal, amount)),
             None => values.error(
                 &place,
-                format!("is {text:?}, but must be a quantity such as 100Mi, or a percentage such as 10%"),
+                format!(
+                    "is {text:?}, but must be a quantity such as 100Mi, or a percentage such as 10%"
+                ),
             ),
         }
     }
@@ -111,12 +137,20 @@ fn signal(place: &str, name: &str, values: &mut Values<'_>) -> Option<Signal> {
 
 fn amount(text: &str) -> Option<ThresholdValue> {
     match text.strip_suffix('%') {
-        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+        Some(number)
+            if number
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.') =>
+        {
             let percent: f64 = number.parse().ok()?;
-            (0.0..=100.0).contains(&percent).then_some(ThresholdValue::Percentage(percent / 100.0))
+            (0.0..=100.0)
+                .contains(&percent)
+                .then_some(ThresholdValue::Percentage(percent / 100.0))
         }
         Some(_) => None,
-        None => quantity::bytes(text).filter(|amount| *amount >= 0).map(ThresholdValue::Quantity),
+        None => quantity::bytes(text)
+            .filter(|amount| *amount >= 0)
+            .map(ThresholdValue::Quantity),
     }
 }
 

@@ -16,7 +16,11 @@ pub(super) fn convert(written: file::ServiceBus, values: &mut Values<'_>) -> Opt
         return None;
     }
     let at = |key: &str| format!("modules.serviceBus.{key}");
-    let server = if written.server == "localhost" { "127.0.0.1" } else { &written.server };
+    let server = if written.server == "localhost" {
+        "127.0.0.1"
+    } else {
+        &written.server
+    };
     let address = values.address(&at("server"), server);
     if !address.is_loopback() && !written.allow_non_loopback {
         let why = "which others than this node's own programs reach, and nobody is asked who calls; choose a loopback address, or set \
@@ -33,13 +37,22 @@ pub(super) fn convert(written: file::ServiceBus, values: &mut Values<'_>) -> Opt
         server: SocketAddr::new(address, port),
         tls: tls(written.tls_cert_file, written.tls_private_key_file, values),
         timeout: values.seconds(&at("timeout"), written.timeout, 1),
-        call_timeout: if call_timeout.is_zero() { CALL_TIMEOUT } else { call_timeout },
-        allowed_ports: ports.map(|port| values.number(&at("allowedPorts"), port, 1, 65535)).collect(),
+        call_timeout: if call_timeout.is_zero() {
+            CALL_TIMEOUT
+        } else {
+            call_timeout
+        },
+        allowed_ports: ports
+            .map(|port| values.number(&at("allowedPorts"), port, 1, 65535))
+            .collect(),
     })
 }
 
 fn tls(cert: String, key: String, values: &mut Values<'_>) -> Option<CertificateFiles> {
-    let [at_cert, at_key] = ["modules.serviceBus.tlsCertFile", "modules.serviceBus.tlsPrivateKeyFile"];
+    let [at_cert, at_key] = [
+        "modules.serviceBus.tlsCertFile",
+        "modules.serviceBus.tlsPrivateKeyFile",
+    ];
     for (given, missing, at) in [(&key, &cert, at_cert), (&cert, &key, at_key)] {
         if missing.is_empty() && !given.is_empty() {
             values.error(
@@ -50,5 +63,8 @@ fn tls(cert: String, key: String, values: &mut Values<'_>) -> Option<Certificate
         }
     }
     let cert = values.optional_path(at_cert, cert)?;
-    Some(CertificateFiles { cert, key: values.optional_path(at_key, key)? })
+    Some(CertificateFiles {
+        cert,
+        key: values.optional_path(at_key, key)?,
+    })
 }

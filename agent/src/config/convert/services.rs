@@ -6,8 +6,8 @@ use super::values::{Values, optional, parse_host_port, secret};
 use crate::config::{
     file,
     typed::{
-        DeviceTwin, EdgeStream, Endpoint, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,
-        TlsFiles,
+        DeviceTwin, EdgeStream, Endpoint, EventBus, InternalAccess, MetaManager, MetaServer,
+        MqttMode, TlsFiles,
     },
 };
 
@@ -21,9 +21,17 @@ pub(super) fn meta_manager(
     values: &mut Values<'_>,
 ) -> MetaManager {
     let at = |key: &str| format!("modules.metaManager.{key}");
-    let interval = values.seconds(&at("podStatusSyncInterval"), written.pod_status_sync_interval, 0);
+    let interval = values.seconds(
+        &at("podStatusSyncInterval"),
+        written.pod_status_sync_interval,
+        0,
+    );
     MetaManager {
-        remote_query_timeout: values.seconds(&at("remoteQueryTimeout"), written.remote_query_timeout, 1),
+        remote_query_timeout: values.seconds(
+            &at("remoteQueryTimeout"),
+            written.remote_query_timeout,
+            1,
+        ),
         pod_status_sync_interval: (!interval.is_zero()).then_some(interval),
         meta_server: (written.meta_server.enable)
             .then(|| meta_server(written.meta_server, requires_authorization, values)),
@@ -49,13 +57,19 @@ fn meta_server(
         );
     }
     if !written.allowed_hosts.is_empty() && requires_authorization {
-        values.no_effect(at("allowedHosts"), "featureGates.requireAuthorization is true");
+        values.no_effect(
+            at("allowedHosts"),
+            "featureGates.requireAuthorization is true",
+        );
     }
     if requires_authorization
         && written.tls_cert_file == DEFAULT_CERT
         && written.tls_private_key_file != DEFAULT_KEY
     {
-        values.no_effect(at("tlsPrivateKeyFile"), "tlsCertFile names no certificate and one is requested");
+        values.no_effect(
+            at("tlsPrivateKeyFile"),
+            "tlsCertFile names no certificate and one is requested",
+        );
     }
     if !requires_authorization {
         unused_without_accounts(&written, values);
@@ -78,9 +92,12 @@ fn meta_server(
         },
         issuers: written.service_account_issuers,
         audiences: written.api_audiences.unwrap_or_default(),
-        key_files: (written.service_account_key_files.unwrap_or_default().into_iter())
-            .map(|file| values.path(&at("serviceAccountKeyFiles"), file))
-            .collect(),
+        key_files: (written
+            .service_account_key_files
+            .unwrap_or_default()
+            .into_iter())
+        .map(|file| values.path(&at("serviceAccountKeyFiles"), file))
+        .collect(),
         anonymous_auth: written.anonymous_auth,
         client_group: optional(written.client_group),
         allowed_hosts: written.allowed_hosts,
@@ -92,12 +109,30 @@ fn unused_without_accounts(written: &file::MetaServer, values: &mut Values<'_>) 
     let issuers = ["https://kubernetes.default.svc.cluster.local"];
     for (key, is_default) in [
         ("dummyServer", written.dummy_server == "169.254.30.10:10550"),
-        ("tlsCaFile", written.tls_ca_file == "/etc/kubeedge/ca/rootCA.crt"),
+        (
+            "tlsCaFile",
+            written.tls_ca_file == "/etc/kubeedge/ca/rootCA.crt",
+        ),
         ("tlsCertFile", written.tls_cert_file == DEFAULT_CERT),
-        ("tlsPrivateKeyFile", written.tls_private_key_file == DEFAULT_KEY),
-        ("serviceAccountIssuers", written.service_account_issuers == issuers),
-        ("apiAudiences", written.api_audiences.as_ref().is_none_or(Vec::is_empty)),
-        ("serviceAccountKeyFiles", written.service_account_key_files.as_ref().is_none_or(Vec::is_empty)),
+        (
+            "tlsPrivateKeyFile",
+            written.tls_private_key_file == DEFAULT_KEY,
+        ),
+        (
+            "serviceAccountIssuers",
+            written.service_account_issuers == issuers,
+        ),
+        (
+            "apiAudiences",
+            written.api_audiences.as_ref().is_none_or(Vec::is_empty),
+        ),
+        (
+            "serviceAccountKeyFiles",
+            written
+                .service_account_key_files
+                .as_ref()
+                .is_none_or(Vec::is_empty),
+        ),
     ] {
         if !is_default {
             let cause = "featureGates.requireAuthorization is not true";
@@ -117,29 +152,52 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
     }
     unused_by_mode(&written, values);
     let tls = written.tls;
-    let (internal_tls, internal) = broker(&at("mqttServerInternal"), &written.mqtt_server_internal, values);
-    let (external_tls, external) = broker(&at("mqttServerExternal"), &written.mqtt_server_external, values);
+    let (internal_tls, internal) = broker(
+        &at("mqttServerInternal"),
+        &written.mqtt_server_internal,
+        values,
+    );
+    let (external_tls, external) = broker(
+        &at("mqttServerExternal"),
+        &written.mqtt_server_external,
+        values,
+    );
     let mode = match values.number::<u8>(&at("mqttMode"), written.mqtt_mode, 0, 2) {
         0 => MqttMode::Internal,
         1 => MqttMode::Both,
         _ => MqttMode::External,
     };
     for (key, is_over_tls, is_used) in [
-        ("mqttServerInternal", internal_tls, mode != MqttMode::External),
-        ("mqttServerExternal", external_tls, mode != MqttMode::Internal),
+        (
+            "mqttServerInternal",
+            internal_tls,
+            mode != MqttMode::External,
+        ),
+        (
+            "mqttServerExternal",
+            external_tls,
+            mode != MqttMode::Internal,
+        ),
     ] {
         if is_over_tls && is_used && !tls.enable {
             let cure = "set modules.eventBus.eventBusTLS.enable to true, and give its files";
-            values.error(&at(key), format!("is over TLS, for which there are no certificates; {cure}"));
+            values.error(
+                &at(key),
+                format!("is over TLS, for which there are no certificates; {cure}"),
+            );
         }
     }
     Some(EventBus {
         mode,
         // an address of this machine to listen on
-        internal_server: values
-            .socket(&at("mqttServerInternal"), &internal.replace("localhost:", "127.0.0.1:")),
+        internal_server: values.socket(
+            &at("mqttServerInternal"),
+            &internal.replace("localhost:", "127.0.0.1:"),
+        ),
         internal_tls,
-        internal_access: written.internal_access.map(|access| internal_access(access, values)),
+        internal_access: written
+            .internal_access
+            .map(|access| internal_access(access, values)),
         external_server: values.host_port(&at("mqttServerExternal"), external),
         qos: values.number(&at("mqttQOS"), written.mqtt_qos, 0, 2),
         retain: written.mqtt_retain,
@@ -164,12 +222,32 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
 fn unused_by_mode(written: &file::EventBus, values: &mut Values<'_>) {
     let (internal, external) = (written.mqtt_mode != 2, written.mqtt_mode != 0);
     for (key, is_used, is_default) in [
-        ("mqttServerInternal", internal, written.mqtt_server_internal == "tcp://127.0.0.1:1884"),
+        (
+            "mqttServerInternal",
+            internal,
+            written.mqtt_server_internal == "tcp://127.0.0.1:1884",
+        ),
         ("mqttRetain", internal, !written.mqtt_retain),
-        ("mqttSessionQueueSize", internal, written.mqtt_session_queue_size == 100),
-        ("internalAccess", internal, written.internal_access.is_none()),
-        ("mqttServerExternal", external, written.mqtt_server_external == "tcp://127.0.0.1:1883"),
-        ("mqttSubClientID", external, written.mqtt_sub_client_id.is_empty()),
+        (
+            "mqttSessionQueueSize",
+            internal,
+            written.mqtt_session_queue_size == 100,
+        ),
+        (
+            "internalAccess",
+            internal,
+            written.internal_access.is_none(),
+        ),
+        (
+            "mqttServerExternal",
+            external,
+            written.mqtt_server_external == "tcp://127.0.0.1:1883",
+        ),
+        (
+            "mqttSubClientID",
+            external,
+            written.mqtt_sub_client_id.is_empty(),
+        ),
         ("mqttUsername", external, written.mqtt_username.is_empty()),
         ("mqttPassword", external, written.mqtt_password.is_empty()),
     ] {
@@ -193,14 +271,20 @@ fn internal_access(written: file::InternalAccess, values: &mut Values<'_>) -> In
             "subscribe" => mqtt::Action::Subscribe,
             "all" => mqtt::Action::All,
             other => {
-                values.error(&at("action"), format!("is {other:?}, but must be publish, subscribe or all"));
+                values.error(
+                    &at("action"),
+                    format!("is {other:?}, but must be publish, subscribe or all"),
+                );
                 mqtt::Action::All
             }
         };
         if !mqtt::is_filter(&rule.filter) {
             values.error(
                 &at("filter"),
-                format!("is {:?}, but must be a topic filter such as a/+/#", rule.filter),
+                format!(
+                    "is {:?}, but must be a topic filter such as a/+/#",
+                    rule.filter
+                ),
             );
         }
         mqtt::Rule {
@@ -225,7 +309,10 @@ fn broker<'a>(path: &str, url: &'a str, values: &mut Values<'_>) -> (bool, &'a s
         "tcp" | "mqtt" => false,
         "ssl" | "tls" | "mqtts" => true,
         _ => {
-            values.error(path, format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"));
+            values.error(
+                path,
+                format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"),
+            );
             // one error is enough
             return (false, "127.0.0.1:1883");
         }
@@ -233,23 +320,37 @@ fn broker<'a>(path: &str, url: &'a str, values: &mut Values<'_>) -> (bool, &'a s
     (is_over_tls, server.trim_end_matches('/'))
 }
 
-pub(super) fn device_twin(written: file::DeviceTwin, values: &mut Values<'_>) -> Option<DeviceTwin> {
+pub(super) fn device_twin(
+    written: file::DeviceTwin,
+    values: &mut Values<'_>,
+) -> Option<DeviceTwin> {
     if !written.enable {
         return None;
     }
     let path = values.path("modules.deviceTwin.dmiSockPath", written.dmi_sock_path);
     // older configurations name the socket itself
-    let is_socket = path.extension().is_some_and(|extension| extension == "sock");
+    let is_socket = path
+        .extension()
+        .is_some_and(|extension| extension == "sock");
     let directory = path.parent().filter(|_| is_socket).map(Path::to_owned);
-    Some(DeviceTwin { dmi_socket_dir: directory.unwrap_or(path) })
+    Some(DeviceTwin {
+        dmi_socket_dir: directory.unwrap_or(path),
+    })
 }
 
-pub(super) fn edge_stream(written: file::EdgeStream, values: &mut Values<'_>) -> Option<EdgeStream> {
+pub(super) fn edge_stream(
+    written: file::EdgeStream,
+    values: &mut Values<'_>,
+) -> Option<EdgeStream> {
     let at = |key: &str| format!("modules.edgeStream.{key}");
     written.enable.then(|| EdgeStream {
         endpoint: Endpoint {
             server: values.host_port(&at("server"), &written.server),
-            handshake_timeout: values.seconds(&at("handshakeTimeout"), written.handshake_timeout, 1),
+            handshake_timeout: values.seconds(
+                &at("handshakeTimeout"),
+                written.handshake_timeout,
+                1,
+            ),
             read_deadline: values.seconds(&at("readDeadline"), written.read_deadline, 1),
             write_deadline: values.seconds(&at("writeDeadline"), written.write_deadline, 1),
         },

@@ -61,7 +61,10 @@ impl<'a> Values<'a> {
         {
             return value;
         }
-        self.error(path, format!("is {value}, but must be from {low} to {high}"));
+        self.error(
+            path,
+            format!("is {value}, but must be from {low} to {high}"),
+        );
         T::default()
     }
 
@@ -82,7 +85,10 @@ impl<'a> Values<'a> {
     /// Converts a duration in Go's notation.
     pub(super) fn duration(&mut self, path: &str, text: &str) -> Duration {
         duration::parse(text).unwrap_or_else(|| {
-            self.error(path, format!("is {text:?}, but must be a duration such as 10s, 1m30s or 500ms"));
+            self.error(
+                path,
+                format!("is {text:?}, but must be a duration such as 10s, 1m30s or 500ms"),
+            );
             Duration::ZERO
         })
     }
@@ -114,7 +120,10 @@ impl<'a> Values<'a> {
     pub(super) fn node_address(&mut self, path: &str, text: &str) -> IpAddr {
         let address = self.address(path, text);
         if !is_of_node(address) {
-            self.error(path, format!("is {text:?}, but must be an address by which the node is reached"));
+            self.error(
+                path,
+                format!("is {text:?}, but must be an address by which the node is reached"),
+            );
         }
         address
     }
@@ -124,7 +133,9 @@ impl<'a> Values<'a> {
         text.parse().unwrap_or_else(|_| {
             self.error(
                 path,
-                format!("is {text:?}, but must be an IP address and a port, such as 127.0.0.1:10550"),
+                format!(
+                    "is {text:?}, but must be an IP address and a port, such as 127.0.0.1:10550"
+                ),
             );
             SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
         })
@@ -136,7 +147,10 @@ impl<'a> Values<'a> {
             Ok(server) => server,
             Err(why) => {
                 self.error(path, format!("is {text:?}: {why}"));
-                HostPort { host: String::new(), port: 0 }
+                HostPort {
+                    host: String::new(),
+                    port: 0,
+                }
             }
         }
     }
@@ -165,22 +179,34 @@ pub(in crate::config) fn parse_host_port(text: &str) -> Result<HostPort, &'stati
     if text.contains("://") {
         return Err("write host:port without a scheme");
     }
-    let (host, port) = text.rsplit_once(':').ok_or("the port is missing, write host:port")?;
-    let port: u16 = port.parse().map_err(|_| "what follows the last colon must be a port from 1 to 65535")?;
+    let (host, port) = text
+        .rsplit_once(':')
+        .ok_or("the port is missing, write host:port")?;
+    let port: u16 = port
+        .parse()
+        .map_err(|_| "what follows the last colon must be a port from 1 to 65535")?;
     if port == 0 {
         return Err("port 0 cannot be dialled");
     }
-    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+    let host = match host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+    {
         Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
         Some(_) => return Err("what stands in brackets must be an IPv6 address"),
-        None if host.contains(':') => return Err("an IPv6 address must stand in brackets: [::1]:10000"),
+        None if host.contains(':') => {
+            return Err("an IPv6 address must stand in brackets: [::1]:10000");
+        }
         None => host,
     };
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     if host.is_empty() || !host.chars().all(letter) {
         return Err("the host must be a name or an IP address");
     }
-    Ok(HostPort { host: host.to_owned(), port })
+    Ok(HostPort {
+        host: host.to_owned(),
+        port,
+    })
 }
 
 #[cfg(test)]
@@ -189,7 +215,13 @@ mod tests {
 
     #[test]
     fn servers() {
-        for good in ["cloud:10000", "10.0.0.1:1", "[::1]:65535", "a-b.example.com:443", "docker_host:80"] {
+        for good in [
+            "cloud:10000",
+            "10.0.0.1:1",
+            "[::1]:65535",
+            "a-b.example.com:443",
+            "docker_host:80",
+        ] {
             assert_eq!(parse_host_port(good).unwrap().to_string(), good);
         }
         for bad in [

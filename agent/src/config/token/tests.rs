@@ -28,10 +28,17 @@ fn only_the_token_changes() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         remove_token(&path).unwrap();
         let after = fs::read_to_string(&path).unwrap();
-        let expected = text.replace("\"@\"", "\"\"").replace("'@'", "\"\"").replace('@', "\"\"");
+        let expected = text
+            .replace("\"@\"", "\"\"")
+            .replace("'@'", "\"\"")
+            .replace('@', "\"\"");
         assert_eq!(after, expected);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left behind"
+        );
         // a second time changes nothing
         remove_token(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
@@ -50,7 +57,11 @@ fn nothing_to_wipe() {
         let (_folder, path) = file(text);
         let inode = fs::metadata(&path).unwrap().ino();
         remove_token(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().ino(), inode, "not rewritten: {text}");
+        assert_eq!(
+            fs::metadata(&path).unwrap().ino(),
+            inode,
+            "not rewritten: {text}"
+        );
     }
 }
 
@@ -76,7 +87,10 @@ fn a_link_stays_a_link() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     remove_token(&link).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert_eq!(fs::read_to_string(&path).unwrap(), "modules:\n  edgeHub:\n    token: \"\"\n");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "modules:\n  edgeHub:\n    token: \"\"\n"
+    );
 }
 
 #[test]

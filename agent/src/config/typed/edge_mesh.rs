@@ -37,7 +37,10 @@ pub struct Dns {
 
 impl Default for Dns {
     fn default() -> Self {
-        Self { address: (DNS_ADDRESS, DNS_PORT).into(), upstreams: Vec::new() }
+        Self {
+            address: (DNS_ADDRESS, DNS_PORT).into(),
+            upstreams: Vec::new(),
+        }
     }
 }
 
@@ -84,7 +87,10 @@ impl Network {
 
     /// Returns the network of this address alone.
     pub fn of(address: IpAddr) -> Self {
-        Self { address, bits: width(address) }
+        Self {
+            address,
+            bits: width(address),
+        }
     }
 
     /// Returns the address of a network that has one alone.
@@ -108,19 +114,26 @@ impl Network {
             IpAddr::V4(mask) => (mask.to_bits().leading_ones(), mask.to_bits().count_ones()),
             IpAddr::V6(mask) => (mask.to_bits().leading_ones(), mask.to_bits().count_ones()),
         };
-        let bits = u8::try_from(ones).ok().filter(|_| ones == all && address.is_ipv4() == mask.is_ipv4())?;
+        let bits = u8::try_from(ones)
+            .ok()
+            .filter(|_| ones == all && address.is_ipv4() == mask.is_ipv4())?;
         Some(Self { address, bits })
     }
 
     /// Reports whether the address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (own, theirs, width) = match (self.address, address) {
-            (IpAddr::V4(own), IpAddr::V4(theirs)) => (own.to_bits().into(), theirs.to_bits().into(), 32),
+            (IpAddr::V4(own), IpAddr::V4(theirs)) => {
+                (own.to_bits().into(), theirs.to_bits().into(), 32)
+            }
             (IpAddr::V6(own), IpAddr::V6(theirs)) => (own.to_bits(), theirs.to_bits(), 128),
             _ => return false,
         };
         let differing: u128 = own ^ theirs;
-        differing.checked_shr(width - u32::from(self.bits)).unwrap_or_default() == 0
+        differing
+            .checked_shr(width - u32::from(self.bits))
+            .unwrap_or_default()
+            == 0
     }
 }
 
@@ -147,7 +160,11 @@ mod tests {
             ("fd00::/64", "fd00:0:0:1::", false),
         ] {
             let network = Network::parse(network).unwrap();
-            assert_eq!(network.contains(address.parse().unwrap()), expected, "{network:?} {address}");
+            assert_eq!(
+                network.contains(address.parse().unwrap()),
+                expected,
+                "{network:?} {address}"
+            );
         }
         for (address, mask, expected) in [
             ("10.88.0.1", "255.255.0.0", Some("10.88.0.1/16")),
@@ -157,10 +174,24 @@ mod tests {
             ("fd00::1", "ffff:ffff:ffff:ffff::", Some("fd00::1/64")),
         ] {
             let network = Network::masked(address.parse().unwrap(), mask.parse().unwrap());
-            assert_eq!(network, expected.and_then(Network::parse), "{address} {mask}");
+            assert_eq!(
+                network,
+                expected.and_then(Network::parse),
+                "{address} {mask}"
+            );
         }
-        assert_eq!(Some(Network::of([10, 0, 0, 7].into())), Network::parse("10.0.0.7/32"));
-        for bad in ["", "10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1"] {
+        assert_eq!(
+            Some(Network::of([10, 0, 0, 7].into())),
+            Network::parse("10.0.0.7/32")
+        );
+        for bad in [
+            "",
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "::/129",
+            "x/8",
+            "10.0.0.0/-1",
+        ] {
             assert_eq!(Network::parse(bad), None, "{bad}");
         }
     }

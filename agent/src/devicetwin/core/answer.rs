@@ -15,7 +15,10 @@ use super::super::handle::{RequestError, Responder};
 pub(in crate::devicetwin) enum Reply {
     Twins(Responder<Twins>, Result<Twins, RequestError>),
     Nothing(Responder<()>, Result<(), RequestError>),
-    Desired(Responder<BTreeMap<String, String>>, Result<BTreeMap<String, String>, RequestError>),
+    Desired(
+        Responder<BTreeMap<String, String>>,
+        Result<BTreeMap<String, String>, RequestError>,
+    ),
     AllDesired(
         oneshot::Sender<BTreeMap<DeviceId, BTreeMap<String, String>>>,
         BTreeMap<DeviceId, BTreeMap<String, String>>,

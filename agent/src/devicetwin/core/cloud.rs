@@ -35,23 +35,57 @@ impl Batch {
 
 /// Returns the twins without versions, as mappers see them.
 fn without_versions(twins: Twins) -> Twins {
-    let bare = |twin: twin::Twin| twin::Twin { expected_version: None, actual_version: None, ..twin };
-    twins.into_iter().map(|(name, twin)| (name, twin.map(bare))).collect()
+    let bare = |twin: twin::Twin| twin::Twin {
+        expected_version: None,
+        actual_version: None,
+        ..twin
+    };
+    twins
+        .into_iter()
+        .map(|(name, twin)| (name, twin.map(bare)))
+        .collect()
 }
 
 impl Core {
     /// Adds or removes devices that the cloud has bound to this node.
-    pub(in crate::devicetwin) fn membership(&mut self, batch: &mut Batch, content: Value, now: i64) {
-        let Some(update) = decoded::<MembershipUpdate>(content, "membership") else { return };
-        let removed = update.removed.unwrap_or_default().into_iter().map(|member| member.id).collect();
-        self.apply_members(batch, (update.added.unwrap_or_default(), removed), &update.event, now);
+    pub(in crate::devicetwin) fn membership(
+        &mut self,
+        batch: &mut Batch,
+        content: Value,
+        now: i64,
+    ) {
+        let Some(update) = decoded::<MembershipUpdate>(content, "membership") else {
+            return;
+        };
+        let removed = update
+            .removed
+            .unwrap_or_default()
+            .into_iter()
+            .map(|member| member.id)
+            .collect();
+        self.apply_members(
+            batch,
+            (update.added.unwrap_or_default(), removed),
+            &update.event,
+            now,
+        );
     }
 
     /// Applies the list of all devices of this node: those that it does not name and that have no object are removed.
-    pub(in crate::devicetwin) fn membership_detail(&mut self, batch: &mut Batch, content: Value, now: i64) {
-        let Some(list) = decoded::<MembershipList>(content, "membership/detail") else { return };
+    pub(in crate::devicetwin) fn membership_detail(
+        &mut self,
+        batch: &mut Batch,
+        content: Value,
+        now: i64,
+    ) {
+        let Some(list) = decoded::<MembershipList>(content, "membership/detail") else {
+            return;
+        };
         let named: BTreeSet<_> = list.devices.iter().map(|member| &member.id).collect();
-        let left = self.devices.iter().filter(|(id, known)| !named.contains(id) && !known.has_object());
+        let left = self
+            .devices
+            .iter()
+            .filter(|(id, known)| !named.contains(id) && !known.has_object());
         let removed = left.map(|(id, _)| id.clone()).collect();
         self.apply_members(batch, (list.devices, removed), &list.event, now);
     }
@@ -63,8 +97,10 @@ impl Core {
         event: &Event,
         now: i64,
     ) {
-        let mut news =
-            MembershipUpdate { event: self.event(&event.event_id, now), ..MembershipUpdate::default() };
+        let mut news = MembershipUpdate {
+            event: self.event(&event.event_id, now),
+            ..MembershipUpdate::default()
+        };
         for member in added {
             if self.devices.contains_key(&member.id) {
                 self.change(batch, &member.id, |device, _| device.member = true);
@@ -74,7 +110,10 @@ impl Core {
             batch.before.entry(member.id.clone()).or_insert(None);
             self.put(
                 member.id.clone(),
-                Some(DeviceEntry { device: Device::of_member(&member), ..DeviceEntry::default() }),
+                Some(DeviceEntry {
+                    device: Device::of_member(&member),
+                    ..DeviceEntry::default()
+                }),
             );
             news.added.get_or_insert_default().push(member);
         }
@@ -85,11 +124,16 @@ impl Core {
                 continue;
             }
             if let Some(known) = self.remove(batch, &id) {
-                news.removed.get_or_insert_default().push(known.device.on_wire(&id));
+                news.removed
+                    .get_or_insert_default()
+                    .push(known.device.on_wire(&id));
             }
         }
         if news.added.is_some() || news.removed.is_some() {
-            batch.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+            batch.publish(
+                Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated),
+                &news,
+            );
         }
     }
 
@@ -114,14 +158,24 @@ impl Core {
         let attributes = changed.unwrap_or_default();
         if !attributes.is_empty() {
             let event = self.event("", now);
-            let update = twin::DeviceUpdate { event, state: String::new(), attributes };
-            batch.publish(Topic::Device(member.id.clone(), DeviceTopic::Updated), &update);
+            let update = twin::DeviceUpdate {
+                event,
+                state: String::new(),
+                attributes,
+            };
+            batch.publish(
+                Topic::Device(member.id.clone(), DeviceTopic::Updated),
+                &update,
+            );
         }
     }
 
     fn remove(&mut self, batch: &mut Batch, id: &DeviceId) -> Option<DeviceEntry> {
         let known = self.devices.get(id)?.clone();
-        batch.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
+        batch
+            .before
+            .entry(id.clone())
+            .or_insert_with(|| Some(known.clone()));
         self.put(id.clone(), None);
         batch.catalogue |= self.catalogue.devices.remove(id).is_some();
         Some(known)
@@ -135,20 +189,32 @@ impl Core {
         content: Value,
         now: i64,
     ) {
-        let Some(update) = decoded::<TwinUpdate>(content, "twin/cloud_updated") else { return };
+        let Some(update) = decoded::<TwinUpdate>(content, "twin/cloud_updated") else {
+            return;
+        };
         let Some(id) = DeviceId::parse(device).and_then(|id| self.resolve(&id)) else {
-            warn!(device, "failed to apply desired values: device not found on this node");
+            warn!(
+                device,
+                "failed to apply desired values: device not found on this node"
+            );
             return;
         };
         let twins = update.twin.unwrap_or_default();
-        let Some(outcome) = self.change(batch, &id, |device, rules| merge::sync(device, rules, &twins, now))
-        else {
+        let Some(outcome) = self.change(batch, &id, |device, rules| {
+            merge::sync(device, rules, &twins, now)
+        }) else {
             return;
         };
         let event = self.event(&update.event.event_id, now);
         if outcome.desired {
-            let told = TwinUpdate { event: event.clone(), twin: Some(without_versions(twins)) };
-            batch.publish(Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated), &told);
+            let told = TwinUpdate {
+                event: event.clone(),
+                twin: Some(without_versions(twins)),
+            };
+            batch.publish(
+                Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated),
+                &told,
+            );
         }
         self.notify_mappers(batch, &id, &event, &outcome);
     }
@@ -165,15 +231,24 @@ impl Core {
             if let Some(known) = self.remove(batch, id) {
                 let event = self.event("", now);
                 let removed = Some(vec![known.device.on_wire(id)]);
-                let news = MembershipUpdate { event, added: None, removed };
-                batch.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+                let news = MembershipUpdate {
+                    event,
+                    added: None,
+                    removed,
+                };
+                batch.publish(
+                    Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated),
+                    &news,
+                );
             }
             return;
         };
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let spec = Spec::of(id.namespace().unwrap_or_default(), &object.spec);
-        let is_another =
-            self.devices.get(id).is_some_and(|known| !known.device.uid.is_empty() && known.device.uid != uid);
+        let is_another = self
+            .devices
+            .get(id)
+            .is_some_and(|known| !known.device.uid.is_empty() && known.device.uid != uid);
         if is_another {
             // another device under the same name: nothing of the old one is kept
             self.remove(batch, id);
@@ -183,8 +258,15 @@ impl Core {
             self.put(id.clone(), Some(DeviceEntry::default()));
             let event = self.event("", now);
             let added = Some(vec![Member::new(id.clone())]);
-            let news = MembershipUpdate { event, added, removed: None };
-            batch.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+            let news = MembershipUpdate {
+                event,
+                added,
+                removed: None,
+            };
+            batch.publish(
+                Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated),
+                &news,
+            );
         }
         self.change(batch, id, |device, _| device.uid.clone_from(&uid));
         let listed = CatalogueEntry {
@@ -221,18 +303,34 @@ impl Core {
                 self.catalogue.models.insert(id.clone(), self.revision);
             }
         }
-        let of_model =
-            |known: &DeviceEntry| known.spec.as_ref().is_some_and(|spec| spec.model.as_ref() == Some(id));
-        let devices: Vec<_> =
-            self.devices.iter().filter(|(_, known)| of_model(known)).map(|(id, _)| id.clone()).collect();
-        devices.iter().for_each(|id| self.apply_spec(batch, id, now));
+        let of_model = |known: &DeviceEntry| {
+            known
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.model.as_ref() == Some(id))
+        };
+        let devices: Vec<_> = self
+            .devices
+            .iter()
+            .filter(|(_, known)| of_model(known))
+            .map(|(id, _)| id.clone())
+            .collect();
+        devices
+            .iter()
+            .for_each(|id| self.apply_spec(batch, id, now));
     }
 
     /// Sets the desired values of a device to those of its object.
     fn apply_spec(&mut self, batch: &mut Batch, id: &DeviceId, now: i64) {
-        let Some(spec) = self.devices.get(id).and_then(|known| known.spec.clone()) else { return };
-        let wanted = self.change(batch, id, |device, rules| merge::apply_spec(device, rules, &spec, now));
-        let Some((outcome, faults)) = wanted else { return };
+        let Some(spec) = self.devices.get(id).and_then(|known| known.spec.clone()) else {
+            return;
+        };
+        let wanted = self.change(batch, id, |device, rules| {
+            merge::apply_spec(device, rules, &spec, now)
+        });
+        let Some((outcome, faults)) = wanted else {
+            return;
+        };
         for why in faults {
             warn!(device = %id, why, "cannot apply a desired value; correct the device's object");
         }
@@ -249,10 +347,17 @@ impl Core {
         (models, there): (&BTreeSet<DeviceId>, &BTreeSet<DeviceId>),
         now: i64,
     ) {
-        let gone: Vec<_> = self.models.keys().filter(|id| !models.contains(*id)).cloned().collect();
+        let gone: Vec<_> = self
+            .models
+            .keys()
+            .filter(|id| !models.contains(*id))
+            .cloned()
+            .collect();
         gone.iter().for_each(|id| self.model(batch, id, None, now));
-        let gone =
-            self.devices.iter().filter(|(id, known)| !known.device.uid.is_empty() && !there.contains(id));
+        let gone = self
+            .devices
+            .iter()
+            .filter(|(id, known)| !known.device.uid.is_empty() && !there.contains(id));
         let gone: Vec<_> = gone.map(|(id, _)| id.clone()).collect();
         gone.iter().for_each(|id| self.object(batch, id, None, now));
     }
@@ -268,8 +373,14 @@ impl Core {
 
     /// Reminds mappers of desired values that differ, at growing intervals: a mapper that has subscribed since has missed them.
     pub(in crate::devicetwin) fn remind(&mut self, batch: &mut Batch, now: i64) {
-        let late = self.out_of_sync.iter().filter(|(_, reminder)| reminder.is_due(now));
-        let late: Vec<_> = late.take(MAX_REMINDERS).map(|(id, reminder)| (id.clone(), *reminder)).collect();
+        let late = self
+            .out_of_sync
+            .iter()
+            .filter(|(_, reminder)| reminder.is_due(now));
+        let late: Vec<_> = late
+            .take(MAX_REMINDERS)
+            .map(|(id, reminder)| (id.clone(), *reminder))
+            .collect();
         for (id, reminder) in late {
             self.out_of_sync.insert(id.clone(), reminder.next(now));
             self.remind_mapper(batch, &id, now);
@@ -282,11 +393,22 @@ impl Core {
     }
 
     /// Returns the next device with something to report that is not in `busy`, in a circle.
-    pub(in crate::devicetwin) fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<DeviceId> {
+    pub(in crate::devicetwin) fn next_due(
+        &mut self,
+        busy: &BTreeSet<DeviceId>,
+    ) -> Option<DeviceId> {
         let is_free = |id: &&DeviceId| !busy.contains(*id);
-        let after = |last: &DeviceId| self.due.range((Excluded(last.clone()), Unbounded)).find(is_free);
-        let next =
-            self.last_due.as_ref().and_then(after).or_else(|| self.due.iter().find(is_free)).cloned()?;
+        let after = |last: &DeviceId| {
+            self.due
+                .range((Excluded(last.clone()), Unbounded))
+                .find(is_free)
+        };
+        let next = self
+            .last_due
+            .as_ref()
+            .and_then(after)
+            .or_else(|| self.due.iter().find(is_free))
+            .cloned()?;
         self.last_due = Some(next.clone());
         Some(next)
     }
@@ -304,9 +426,18 @@ impl Core {
             None => self.devices.get(id),
         };
         let due = written.and_then(|known| {
-            let event = Event { event_id: (self.new_id)(), timestamp: now };
+            let event = Event {
+                event_id: (self.new_id)(),
+                timestamp: now,
+            };
             match report::report(&known.device) {
-                Some((twin, told)) => Some(PendingReport::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
+                Some((twin, told)) => Some(PendingReport::Twin(
+                    TwinUpdate {
+                        event,
+                        twin: Some(twin),
+                    },
+                    told,
+                )),
                 None if known.device.is_state_due() => {
                     let device = requests::state_of(id, &known.device);
                     Some(PendingReport::State(
@@ -327,15 +458,26 @@ impl Core {
     /// Marks the devices of a written batch for reports.
     pub(in crate::devicetwin) fn written(&mut self, batch: &Batch) {
         for id in batch.before.keys() {
-            if self.devices.get(id).is_some_and(|known| known.device.is_due()) {
+            if self
+                .devices
+                .get(id)
+                .is_some_and(|known| known.device.is_due())
+            {
                 self.due.insert(id.clone());
             }
         }
     }
 
     /// Applies the cloud's confirmation of a report.
-    pub(in crate::devicetwin) fn confirmed(&mut self, batch: &mut Batch, id: &DeviceId, due: &PendingReport) {
-        let Some(known) = self.devices.get_mut(id) else { return };
+    pub(in crate::devicetwin) fn confirmed(
+        &mut self,
+        batch: &mut Batch,
+        id: &DeviceId,
+        due: &PendingReport,
+    ) {
+        let Some(known) = self.devices.get_mut(id) else {
+            return;
+        };
         due.confirm(&mut known.device);
         batch.confirmed(id, due);
         batch.counts.push(RequestOutcome::Reported);
@@ -352,5 +494,7 @@ fn decoded<T: DeserializeOwned>(content: Value, what: &str) -> Option<T> {
         Value::String(text) => serde_json::from_str(&text),
         value => serde_json::from_value(value),
     };
-    decoded.inspect_err(|error| warn!(%error, what, "cannot decode a device message; message ignored")).ok()
+    decoded
+        .inspect_err(|error| warn!(%error, what, "cannot decode a device message; message ignored"))
+        .ok()
 }

@@ -19,14 +19,24 @@ impl Core {
         now: i64,
     ) {
         match topic {
-            Topic::Device(device, what) => self.device_message(batch, (device, *what), payload, now),
+            Topic::Device(device, what) => {
+                self.device_message(batch, (device, *what), payload, now)
+            }
             Topic::Node(node, NodeTopic::MembershipGet) if *node == self.node => {
                 let devices = |core: &Self| core.members();
-                self.node_question(batch, (NodeTopic::MembershipGetResult, payload, now), devices);
+                self.node_question(
+                    batch,
+                    (NodeTopic::MembershipGetResult, payload, now),
+                    devices,
+                );
             }
             Topic::Node(node, NodeTopic::MembershipDetail) if *node == self.node => {
                 let devices = |core: &Self| core.members_in_detail();
-                self.node_question(batch, (NodeTopic::MembershipDetailResult, payload, now), devices);
+                self.node_question(
+                    batch,
+                    (NodeTopic::MembershipDetailResult, payload, now),
+                    devices,
+                );
             }
             Topic::Node(node, NodeTopic::AuthInfoGet) if *node == self.node => {
                 self.auth_info(batch, payload, now);
@@ -67,7 +77,9 @@ impl Core {
         };
         let mut event_id = String::new();
         let outcome = match what {
-            DeviceTopic::TwinUpdate => self.twin_update(batch, device, (payload, &mut event_id), now),
+            DeviceTopic::TwinUpdate => {
+                self.twin_update(batch, device, (payload, &mut event_id), now)
+            }
             DeviceTopic::TwinGet => self.twin_get(batch, device, (payload, &mut event_id), now),
             _ => self.state_update(batch, device, (payload, &mut event_id), now),
         };
@@ -80,7 +92,14 @@ impl Core {
                     _ => RequestOutcome::Bad,
                 });
                 let event = self.event(&event_id, now);
-                batch.publish(Topic::Device(device.clone(), result), &Refusal { event, code, reason });
+                batch.publish(
+                    Topic::Device(device.clone(), result),
+                    &Refusal {
+                        event,
+                        code,
+                        reason,
+                    },
+                );
             }
         }
     }
@@ -94,14 +113,20 @@ impl Core {
     ) -> Result<(), RequestError> {
         let update: TwinUpdate = read(payload)?;
         event_id.clone_from(&update.event.event_id);
-        let twins = update
-            .twin
-            .ok_or_else(|| RequestError::new(BAD_REQUEST, "an update has the properties under \"twin\""))?;
+        let twins = update.twin.ok_or_else(|| {
+            RequestError::new(BAD_REQUEST, "an update has the properties under \"twin\"")
+        })?;
         let id = self.resolve_for_mapper(asked, "updating twin")?;
         let event = self.event(event_id, now);
         let outcome = self.update(batch, &id, &twins, now)?;
-        let result = TwinUpdate { event: event.clone(), twin: Some(outcome.result.clone()) };
-        batch.publish(Topic::Device(asked.clone(), DeviceTopic::TwinUpdateResult), &result);
+        let result = TwinUpdate {
+            event: event.clone(),
+            twin: Some(outcome.result.clone()),
+        };
+        batch.publish(
+            Topic::Device(asked.clone(), DeviceTopic::TwinUpdateResult),
+            &result,
+        );
         self.notify_mappers(batch, &id, &event, &outcome);
         Ok(())
     }
@@ -113,8 +138,10 @@ impl Core {
         twins: &Twins,
         now: i64,
     ) -> Result<Outcome, RequestError> {
-        self.change(batch, id, |device, rules| merge::update(device, rules, twins, now))
-            .unwrap_or_else(|| Err(not_found(id, "updating twin")))
+        self.change(batch, id, |device, rules| {
+            merge::update(device, rules, twins, now)
+        })
+        .unwrap_or_else(|| Err(not_found(id, "updating twin")))
     }
 
     fn twin_get(
@@ -127,14 +154,26 @@ impl Core {
         let question: Event = read(payload)?;
         event_id.clone_from(&question.event_id);
         let id = self.resolve_for_mapper(asked, "getting twin")?;
-        let result = TwinUpdate { event: self.event(event_id, now), twin: Some(self.twins(&id)) };
-        batch.publish(Topic::Device(asked.clone(), DeviceTopic::TwinGetResult), &result);
+        let result = TwinUpdate {
+            event: self.event(event_id, now),
+            twin: Some(self.twins(&id)),
+        };
+        batch.publish(
+            Topic::Device(asked.clone(), DeviceTopic::TwinGetResult),
+            &result,
+        );
         Ok(())
     }
 
     fn twins(&self, id: &DeviceId) -> Twins {
-        let twins = self.devices.get(id).into_iter().flat_map(|known| &known.device.twins);
-        twins.filter_map(|(name, property)| Some((name.clone(), Some(property.on_wire()?)))).collect()
+        let twins = self
+            .devices
+            .get(id)
+            .into_iter()
+            .flat_map(|known| &known.device.twins);
+        twins
+            .filter_map(|(name, property)| Some((name.clone(), Some(property.on_wire()?))))
+            .collect()
     }
 
     fn state_update(
@@ -163,10 +202,16 @@ impl Core {
         state: &str,
         now: i64,
     ) -> Result<DeviceState, RequestError> {
-        let state = STATES.into_iter().find(|known| known.eq_ignore_ascii_case(state)).ok_or_else(|| {
-            let why = format!("{state:.40?} is no state; a device is {}", STATES.join(", "));
-            RequestError::new(BAD_REQUEST, why)
-        })?;
+        let state = STATES
+            .into_iter()
+            .find(|known| known.eq_ignore_ascii_case(state))
+            .ok_or_else(|| {
+                let why = format!(
+                    "{state:.40?} is no state; a device is {}",
+                    STATES.join(", ")
+                );
+                RequestError::new(BAD_REQUEST, why)
+            })?;
         let set = self.change(batch, id, |device, _| {
             state.clone_into(&mut device.state);
             if REACHED_STATES.contains(&state) {
@@ -190,7 +235,13 @@ impl Core {
             Ok(question) => {
                 let event = self.event(&question.event_id, now);
                 batch.counts.push(RequestOutcome::Done);
-                batch.publish(topic, &MembershipList { event, devices: devices(self) });
+                batch.publish(
+                    topic,
+                    &MembershipList {
+                        event,
+                        devices: devices(self),
+                    },
+                );
             }
             Err(RequestError { code, reason }) => {
                 batch.counts.push(if code == TOO_LARGE {
@@ -198,38 +249,65 @@ impl Core {
                 } else {
                     RequestOutcome::Bad
                 });
-                batch.publish(topic, &Refusal { event: self.event("", now), code, reason });
+                batch.publish(
+                    topic,
+                    &Refusal {
+                        event: self.event("", now),
+                        code,
+                        reason,
+                    },
+                );
             }
         }
     }
 
     /// Answers a query for credentials, which are not given over MQTT: the answer says where brokers and the API have theirs.
     fn auth_info(&mut self, batch: &mut Batch, payload: &[u8], now: i64) {
-        let event_id = read::<Event>(payload).map(|question| question.event_id).unwrap_or_default();
+        let event_id = read::<Event>(payload)
+            .map(|question| question.event_id)
+            .unwrap_or_default();
         let reason = "this node gives no credentials over MQTT; users of its broker stand in \
                       modules.eventBus.internalAccess.passwordFile";
         batch.counts.push(RequestOutcome::Bad);
-        let refusal =
-            Refusal { event: self.event(&event_id, now), code: NOT_FOUND, reason: reason.to_owned() };
-        batch.publish(Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult), &refusal);
+        let refusal = Refusal {
+            event: self.event(&event_id, now),
+            code: NOT_FOUND,
+            reason: reason.to_owned(),
+        };
+        batch.publish(
+            Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult),
+            &refusal,
+        );
     }
 
     /// Returns the devices with their attributes and properties.
     fn members_in_detail(&self) -> Vec<Member> {
         let detailed = self.devices.iter().map(|(id, known)| {
             let attributes = known.device.attributes.iter();
-            let attributes = attributes.map(|(name, attribute)| (name.clone(), Some(attribute.clone())));
-            Member { attributes: attributes.collect(), twin: self.twins(id), ..known.device.on_wire(id) }
+            let attributes =
+                attributes.map(|(name, attribute)| (name.clone(), Some(attribute.clone())));
+            Member {
+                attributes: attributes.collect(),
+                twin: self.twins(id),
+                ..known.device.on_wire(id)
+            }
         });
         detailed.collect()
     }
 
     fn members(&self) -> Vec<Member> {
-        self.devices.iter().map(|(id, known)| known.device.on_wire(id)).collect()
+        self.devices
+            .iter()
+            .map(|(id, known)| known.device.on_wire(id))
+            .collect()
     }
 
     /// Resolves the device that a mapper names, which gets its answers in the same form from now on.
-    fn resolve_for_mapper(&mut self, asked: &DeviceId, doing: &str) -> Result<DeviceId, RequestError> {
+    fn resolve_for_mapper(
+        &mut self,
+        asked: &DeviceId,
+        doing: &str,
+    ) -> Result<DeviceId, RequestError> {
         let id = self.resolve(asked).ok_or_else(|| not_found(asked, doing))?;
         if id != *asked
             && let Some(known) = self.devices.get_mut(&id)
@@ -242,7 +320,12 @@ impl Core {
     /// Handles a request of another module.
     pub(in crate::devicetwin) fn command(&mut self, batch: &mut Batch, command: Command, now: i64) {
         let reply = match command {
-            Command::Update { device, event, twins, responder } => {
+            Command::Update {
+                device,
+                event,
+                twins,
+                responder,
+            } => {
                 let updated = self.find(&device).and_then(|id| {
                     let outcome = self.update(batch, &id, &twins, now)?;
                     let event = self.event(&event.event_id, now);
@@ -252,30 +335,49 @@ impl Core {
                 batch.counts.push(count(updated.as_ref().map(drop)));
                 Reply::Twins(responder, updated)
             }
-            Command::Report { device, readings, responder } => {
-                let read = self.find(&device).and_then(|id| self.readings(batch, &id, &readings, now));
+            Command::Report {
+                device,
+                readings,
+                responder,
+            } => {
+                let read = self
+                    .find(&device)
+                    .and_then(|id| self.readings(batch, &id, &readings, now));
                 batch.counts.push(count(read.as_ref().map(drop)));
                 Reply::Nothing(responder, read)
             }
-            Command::State { device, state, responder } => {
-                let set = self.find(&device).and_then(|id| self.set_state(batch, &id, &state, now)).map(drop);
+            Command::State {
+                device,
+                state,
+                responder,
+            } => {
+                let set = self
+                    .find(&device)
+                    .and_then(|id| self.set_state(batch, &id, &state, now))
+                    .map(drop);
                 batch.counts.push(count(set.as_ref().map(drop)));
                 Reply::Nothing(responder, set)
             }
             Command::Twin { device, responder } => {
                 Reply::Twins(responder, self.find(&device).map(|id| self.twins(&id)))
             }
-            Command::Desired { device, responder } => {
-                Reply::Desired(responder, self.find(&device).map(|id| self.desired_values(&id)))
-            }
+            Command::Desired { device, responder } => Reply::Desired(
+                responder,
+                self.find(&device).map(|id| self.desired_values(&id)),
+            ),
             Command::AllDesired { responder } => {
-                let all = self.devices.keys().map(|id| (id.clone(), self.desired_values(id)));
+                let all = self
+                    .devices
+                    .keys()
+                    .map(|id| (id.clone(), self.desired_values(id)));
                 Reply::AllDesired(responder, all.collect())
             }
             // answered from the store, not from the devices
             Command::History { device, responder } => {
                 let device = self.find(&device);
-                return batch.history_queries.push(HistoryQuery { device, responder });
+                return batch
+                    .history_queries
+                    .push(HistoryQuery { device, responder });
             }
             Command::Members { responder } => Reply::Members(responder, self.members()),
         };
@@ -283,7 +385,8 @@ impl Core {
     }
 
     fn find(&self, device: &DeviceId) -> Result<DeviceId, RequestError> {
-        self.resolve(device).ok_or_else(|| not_found(device, "looking for it"))
+        self.resolve(device)
+            .ok_or_else(|| not_found(device, "looking for it"))
     }
 
     fn readings(
@@ -293,7 +396,9 @@ impl Core {
         readings: &[Reading],
         now: i64,
     ) -> Result<(), RequestError> {
-        let read = self.change(batch, id, |device, rules| merge::read(device, rules, readings, now));
+        let read = self.change(batch, id, |device, rules| {
+            merge::read(device, rules, readings, now)
+        });
         let outcome = read.unwrap_or_else(|| Err(not_found(id, "reporting")))?;
         let event = self.event("", now);
         self.notify_mappers(batch, id, &event, &outcome);
@@ -301,12 +406,20 @@ impl Core {
     }
 
     fn desired_values(&self, id: &DeviceId) -> BTreeMap<String, String> {
-        let twins = self.devices.get(id).into_iter().flat_map(|known| &known.device.twins);
+        let twins = self
+            .devices
+            .get(id)
+            .into_iter()
+            .flat_map(|known| &known.device.twins);
         let wanted = twins.filter(|(_, property)| !property.deleted);
         wanted
             .filter_map(|(name, property)| {
                 // an empty value is no desired value
-                let value = property.expected.value.clone().filter(|value| !value.is_empty())?;
+                let value = property
+                    .expected
+                    .value
+                    .clone()
+                    .filter(|value| !value.is_empty())?;
                 Some((name.clone(), value))
             })
             .collect()
@@ -328,11 +441,15 @@ fn not_found(id: &DeviceId, doing: &str) -> RequestError {
 /// Decodes the payload of a mapper's message.
 fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, RequestError> {
     if payload.len() > MAX_PAYLOAD {
-        let why = format!("the message has {} bytes, and at most {MAX_PAYLOAD} are read", payload.len());
+        let why = format!(
+            "the message has {} bytes, and at most {MAX_PAYLOAD} are read",
+            payload.len()
+        );
         return Err(RequestError::new(TOO_LARGE, why));
     }
-    serde_json::from_slice(payload)
-        .map_err(|error| RequestError::new(BAD_REQUEST, format!("the message cannot be read: {error}")))
+    serde_json::from_slice(payload).map_err(|error| {
+        RequestError::new(BAD_REQUEST, format!("the message cannot be read: {error}"))
+    })
 }
 
 pub(super) fn state_of(id: &DeviceId, device: &Device) -> DeviceState {
@@ -345,5 +462,8 @@ pub(super) fn state_of(id: &DeviceId, device: &Device) -> DeviceState {
 
 /// Formats a time as RFC 3339 with seconds.
 fn seconds(now: i64) -> String {
-    Timestamp::from_millisecond(now).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    Timestamp::from_millisecond(now)
+        .unwrap_or_default()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }

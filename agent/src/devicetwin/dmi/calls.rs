@@ -43,9 +43,19 @@ impl CallCounts {
             "dmi_calls_total",
             "Calls of the Device Mapper Interface, by who called, what, and whether it was carried out.",
         );
-        self.0.lock().iter().fold(calls, |calls, ((caller, method, is_done), count)| {
-            let result = if *is_done { "ok" } else { "error" };
-            calls.with(&[("caller", caller.as_str()), ("method", method), ("result", result)], *count)
-        })
+        self.0
+            .lock()
+            .iter()
+            .fold(calls, |calls, ((caller, method, is_done), count)| {
+                let result = if *is_done { "ok" } else { "error" };
+                calls.with(
+                    &[
+                        ("caller", caller.as_str()),
+                        ("method", method),
+                        ("result", result),
+                    ],
+                    *count,
+                )
+            })
     }
 }

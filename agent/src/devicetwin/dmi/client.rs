@@ -65,41 +65,80 @@ impl Client {
         });
         // the name is used for the HTTP/2 header only
         let channel = Endpoint::from_static("http://mapper").connect_with_connector_lazy(connector);
-        Self { service: DeviceMapperServiceClient::new(channel), calls }
+        Self {
+            service: DeviceMapperServiceClient::new(channel),
+            calls,
+        }
     }
 
     pub(super) async fn create_model(&self, model: dmi::DeviceModel) -> Result<(), CallError> {
         let request = dmi::CreateDeviceModelRequest { model: Some(model) };
-        self.call("CreateDeviceModel", self.service.clone().create_device_model(request)).await.map(drop)
+        self.call(
+            "CreateDeviceModel",
+            self.service.clone().create_device_model(request),
+        )
+        .await
+        .map(drop)
     }
 
     pub(super) async fn update_model(&self, model: dmi::DeviceModel) -> Result<(), CallError> {
         let request = dmi::UpdateDeviceModelRequest { model: Some(model) };
-        self.call("UpdateDeviceModel", self.service.clone().update_device_model(request)).await.map(drop)
+        self.call(
+            "UpdateDeviceModel",
+            self.service.clone().update_device_model(request),
+        )
+        .await
+        .map(drop)
     }
 
     pub(super) async fn remove_model(&self, id: &DeviceId) -> Result<(), CallError> {
         let (model_namespace, model_name) = names(id);
-        let request = dmi::RemoveDeviceModelRequest { model_name, model_namespace };
+        let request = dmi::RemoveDeviceModelRequest {
+            model_name,
+            model_namespace,
+        };
         ignore_refusal(
-            self.call("RemoveDeviceModel", self.service.clone().remove_device_model(request)).await.map(drop),
+            self.call(
+                "RemoveDeviceModel",
+                self.service.clone().remove_device_model(request),
+            )
+            .await
+            .map(drop),
         )
     }
 
     pub(super) async fn register(&self, device: dmi::Device) -> Result<(), CallError> {
-        let request = dmi::RegisterDeviceRequest { device: Some(device) };
-        self.call("RegisterDevice", self.service.clone().register_device(request)).await.map(drop)
+        let request = dmi::RegisterDeviceRequest {
+            device: Some(device),
+        };
+        self.call(
+            "RegisterDevice",
+            self.service.clone().register_device(request),
+        )
+        .await
+        .map(drop)
     }
 
     pub(super) async fn update(&self, device: dmi::Device) -> Result<(), CallError> {
-        let request = dmi::UpdateDeviceRequest { device: Some(device) };
-        self.call("UpdateDevice", self.service.clone().update_device(request)).await.map(drop)
+        let request = dmi::UpdateDeviceRequest {
+            device: Some(device),
+        };
+        self.call("UpdateDevice", self.service.clone().update_device(request))
+            .await
+            .map(drop)
     }
 
     pub(super) async fn remove(&self, id: &DeviceId) -> Result<(), CallError> {
         let (device_namespace, device_name) = names(id);
-        let request = dmi::RemoveDeviceRequest { device_name, device_namespace };
-        ignore_refusal(self.call("RemoveDevice", self.service.clone().remove_device(request)).await.map(drop))
+        let request = dmi::RemoveDeviceRequest {
+            device_name,
+            device_namespace,
+        };
+        ignore_refusal(
+            self.call("RemoveDevice", self.service.clone().remove_device(request))
+                .await
+                .map(drop),
+        )
     }
 
     async fn call<T>(
@@ -108,17 +147,23 @@ impl Client {
         call: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CallError> {
         let answer = timeout(CALL_TIMEOUT, call).await;
-        self.calls.count(Caller::Agent, method, matches!(answer, Ok(Ok(_))));
+        self.calls
+            .count(Caller::Agent, method, matches!(answer, Ok(Ok(_))));
         match answer {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(CallError::Unreachable(format!("no answer within {CALL_TIMEOUT:?}"))),
+            Err(_) => Err(CallError::Unreachable(format!(
+                "no answer within {CALL_TIMEOUT:?}"
+            ))),
         }
     }
 
     /// Returns the device as the mapper knows it.
     pub(super) async fn get(&self, id: &DeviceId) -> Result<Option<dmi::Device>, CallError> {
         let (device_namespace, device_name) = names(id);
-        let request = dmi::GetDeviceRequest { device_name, device_namespace };
+        let request = dmi::GetDeviceRequest {
+            device_name,
+            device_namespace,
+        };
         self.call("GetDevice", self.service.clone().get_device(request))
             .await
             .map(|answer| answer.into_inner().device)
@@ -126,7 +171,10 @@ impl Client {
 }
 
 fn names(id: &DeviceId) -> (String, String) {
-    (id.namespace().unwrap_or_default().to_owned(), id.name().to_owned())
+    (
+        id.namespace().unwrap_or_default().to_owned(),
+        id.name().to_owned(),
+    )
 }
 
 /// Treats a refused removal as success: the mapper does not have the object.

@@ -20,7 +20,11 @@ pub(super) fn device(device: &Device, model: &DeviceModel) -> dmi::Device {
         spec: Some(dmi::DeviceSpec {
             device_model_reference: model.name_any(),
             protocol: Some(protocol(spec.protocol.as_ref(), model)),
-            properties: spec.properties.iter().map(|it| property(it, model)).collect(),
+            properties: spec
+                .properties
+                .iter()
+                .map(|it| property(it, model))
+                .collect(),
             methods: spec.methods.iter().map(method).collect(),
         }),
         status: report.map(|report| dmi::DeviceStatus {
@@ -65,7 +69,9 @@ fn word<T: serde::Serialize>(value: &Option<T>) -> String {
 }
 
 fn protocol(own: Option<&ProtocolConfig>, model: &DeviceModel) -> dmi::ProtocolConfig {
-    let name = own.and_then(|own| own.protocol_name.clone()).or_else(|| model.spec.protocol.clone());
+    let name = own
+        .and_then(|own| own.protocol_name.clone())
+        .or_else(|| model.spec.protocol.clone());
     let settings = own.map(|own| &own.config_data);
     dmi::ProtocolConfig {
         protocol_name: name.unwrap_or_default(),
@@ -74,7 +80,11 @@ fn protocol(own: Option<&ProtocolConfig>, model: &DeviceModel) -> dmi::ProtocolC
 }
 
 fn property(own: &DeviceProperty, model: &DeviceModel) -> dmi::DeviceProperty {
-    let of_model = model.spec.properties.iter().find(|property| property.name == own.name);
+    let of_model = model
+        .spec
+        .properties
+        .iter()
+        .find(|property| property.name == own.name);
     let of_model = of_model.and_then(|property| property.visitors.as_ref());
     dmi::DeviceProperty {
         name: own.name.clone().unwrap_or_default(),
@@ -87,8 +97,14 @@ fn property(own: &DeviceProperty, model: &DeviceModel) -> dmi::DeviceProperty {
     }
 }
 
-fn visitor(own: Option<&VisitorConfig>, of_model: Option<&VisitorConfig>) -> Option<dmi::VisitorConfig> {
-    let name = [own, of_model].into_iter().flatten().find_map(|visitor| visitor.protocol_name.clone());
+fn visitor(
+    own: Option<&VisitorConfig>,
+    of_model: Option<&VisitorConfig>,
+) -> Option<dmi::VisitorConfig> {
+    let name = [own, of_model]
+        .into_iter()
+        .flatten()
+        .find_map(|visitor| visitor.protocol_name.clone());
     own.or(of_model)?;
     Some(dmi::VisitorConfig {
         protocol_name: name.unwrap_or_default(),
@@ -105,12 +121,19 @@ fn merged(
     own: Option<&Map<String, Value>>,
 ) -> Option<dmi::CustomizedValue> {
     let mut settings = of_model.cloned().unwrap_or_default();
-    settings.extend(own.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+    settings.extend(
+        own.into_iter()
+            .flatten()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
     (!settings.is_empty()).then(|| dmi::CustomizedValue::from_json(&settings))
 }
 
 fn twin_property(property: &TwinProperty) -> dmi::TwinProperty {
-    dmi::TwinProperty { value: property.value.clone(), metadata: property.metadata.clone() }
+    dmi::TwinProperty {
+        value: property.value.clone(),
+        metadata: property.metadata.clone(),
+    }
 }
 
 fn method(method: &crds::devices::DeviceMethod) -> dmi::DeviceMethod {
@@ -136,7 +159,9 @@ fn push_method(push: &PushMethod) -> dmi::PushMethod {
             qos: mqtt.qos.unwrap_or_default(),
             retained: mqtt.retained.unwrap_or_default(),
         }),
-        otel: push.otel.as_ref().map(|otel| dmi::PushMethodOtel { endpoint_url: text(&otel.endpoint_url) }),
+        otel: push.otel.as_ref().map(|otel| dmi::PushMethodOtel {
+            endpoint_url: text(&otel.endpoint_url),
+        }),
         db_method: push.db_method.as_ref().map(super::database::method),
         anomaly_detection: (!push.anomaly_detection.is_empty())
             .then(|| dmi::AnomalyDetection::from_json(&push.anomaly_detection)),

@@ -7,19 +7,28 @@ use wire::dmi;
 pub(super) fn method(method: &DbMethod) -> dmi::DbMethod {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     // numbers of connections and of databases: a number that does not fit is invalid
-    let number = |number: Option<i64>| number.and_then(|number| number.try_into().ok()).unwrap_or_default();
-    let influx = method.influxdb2.as_ref().map(|influx| dmi::DbMethodInfluxdb2 {
-        influxdb2_client_config: influx.client.as_ref().map(|client| dmi::Influxdb2ClientConfig {
-            url: text(&client.url),
-            org: text(&client.org),
-            bucket: text(&client.bucket),
-        }),
-        influxdb2_data_config: influx.data.as_ref().map(|data| dmi::Influxdb2DataConfig {
-            measurement: text(&data.measurement),
-            tag: data.tag.clone(),
-            field_key: text(&data.field_key),
-        }),
-    });
+    let number = |number: Option<i64>| {
+        number
+            .and_then(|number| number.try_into().ok())
+            .unwrap_or_default()
+    };
+    let influx = method
+        .influxdb2
+        .as_ref()
+        .map(|influx| dmi::DbMethodInfluxdb2 {
+            influxdb2_client_config: influx.client.as_ref().map(|client| {
+                dmi::Influxdb2ClientConfig {
+                    url: text(&client.url),
+                    org: text(&client.org),
+                    bucket: text(&client.bucket),
+                }
+            }),
+            influxdb2_data_config: influx.data.as_ref().map(|data| dmi::Influxdb2DataConfig {
+                measurement: text(&data.measurement),
+                tag: data.tag.clone(),
+                field_key: text(&data.field_key),
+            }),
+        });
     dmi::DbMethod {
         influxdb2: influx,
         redis: method.redis.as_ref().map(|redis| dmi::DbMethodRedis {
@@ -30,12 +39,17 @@ pub(super) fn method(method: &DbMethod) -> dmi::DbMethod {
                 min_idle_conns: number(client.min_idle_conns),
             }),
         }),
-        tdengine: method.tdengine.as_ref().map(|tdengine| dmi::DbMethodTdEngine {
-            td_engine_client_config: tdengine.client.as_ref().map(|client| dmi::TdEngineClientConfig {
-                addr: text(&client.addr),
-                dbname: text(&client.db_name),
+        tdengine: method
+            .tdengine
+            .as_ref()
+            .map(|tdengine| dmi::DbMethodTdEngine {
+                td_engine_client_config: tdengine.client.as_ref().map(|client| {
+                    dmi::TdEngineClientConfig {
+                        addr: text(&client.addr),
+                        dbname: text(&client.db_name),
+                    }
+                }),
             }),
-        }),
         mysql: method.mysql.as_ref().map(|mysql| dmi::DbMethodMySql {
             mysql_client_config: mysql.client.as_ref().map(|client| dmi::MySqlClientConfig {
                 addr: text(&client.addr),

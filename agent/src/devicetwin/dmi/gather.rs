@@ -45,23 +45,35 @@ impl Gatherer {
 
     /// Returns what the mapper should know. A device whose model is missing waits for it; one that cannot be read stays as the
     /// mapper knows it.
-    pub(super) async fn wanted(&mut self, catalogue: &Catalogue, synced: &SyncedState) -> SyncedState {
+    pub(super) async fn wanted(
+        &mut self,
+        catalogue: &Catalogue,
+        synced: &SyncedState,
+    ) -> SyncedState {
         let mut wanted = SyncedState::default();
         self.is_partial = false;
         self.seen.retain(|id, _| catalogue.devices.contains_key(id));
-        self.models.retain(|id, _| catalogue.models.contains_key(id));
+        self.models
+            .retain(|id, _| catalogue.models.contains_key(id));
         let objects = self.read_all(catalogue).await;
         for (id, listed) in &catalogue.devices {
-            let Some((model, revision)) = self.model_of(catalogue, id, listed) else { continue };
+            let Some((model, revision)) = self.model_of(catalogue, id, listed) else {
+                continue;
+            };
             let stamp = (Arc::clone(&listed.uid), listed.revision, revision);
-            let known =
-                self.seen.get(id).filter(|(seen, _)| *seen == stamp).map(|(_, digest)| digest.clone());
+            let known = self
+                .seen
+                .get(id)
+                .filter(|(seen, _)| *seen == stamp)
+                .map(|(_, digest)| digest.clone());
             let digest = match known {
                 Some(digest) => Some(digest),
                 None => self.digest(id, (&model, revision), stamp, &objects).await,
             };
             // an object that cannot be read now stays as the mapper knows it
-            let Some(digest) = digest.or_else(|| synced.devices.get(id).cloned()) else { continue };
+            let Some(digest) = digest.or_else(|| synced.devices.get(id).cloned()) else {
+                continue;
+            };
             let of_model = self.models.get(&model).map(|(_, digest)| digest.clone());
             if let Some(of_model) = of_model.or_else(|| synced.models.get(&model).cloned()) {
                 wanted.devices.insert(id.clone(), digest);
@@ -74,15 +86,28 @@ impl Gatherer {
     /// Reads all objects if many have changed; none if they are better read one by one.
     async fn read_all(&self, catalogue: &Catalogue) -> Objects {
         let is_changed = |(id, listed): &(&DeviceId, &CatalogueEntry)| {
-            let seen = self.seen.get(*id).map(|((uid, revision, _), _)| (uid, *revision));
-            seen != Some((&listed.uid, listed.revision)) && self.model_of(catalogue, id, listed).is_some()
+            let seen = self
+                .seen
+                .get(*id)
+                .map(|((uid, revision, _), _)| (uid, *revision));
+            seen != Some((&listed.uid, listed.revision))
+                && self.model_of(catalogue, id, listed).is_some()
         };
-        if catalogue.devices.iter().filter(is_changed).take(BULK_READ_THRESHOLD).count() < BULK_READ_THRESHOLD
+        if catalogue
+            .devices
+            .iter()
+            .filter(is_changed)
+            .take(BULK_READ_THRESHOLD)
+            .count()
+            < BULK_READ_THRESHOLD
         {
             return Objects::default();
         }
         // on an error they are read one by one, and that error is logged
-        self.twin.devices_of(&self.protocol).await.unwrap_or_default()
+        self.twin
+            .devices_of(&self.protocol)
+            .await
+            .unwrap_or_default()
     }
 
     /// Reports whether the objects have to be read again although nothing has changed.
@@ -100,7 +125,10 @@ impl Gatherer {
         if listed.protocol.as_deref() != Some(self.protocol.as_str()) {
             return None;
         }
-        let found = listed.model.as_ref().and_then(|model| catalogue.models.get_key_value(model));
+        let found = listed
+            .model
+            .as_ref()
+            .and_then(|model| catalogue.models.get_key_value(model));
         if found.is_none() {
             debug!(%id, "a device waits for its model");
         }
@@ -114,7 +142,9 @@ impl Gatherer {
         stamp: ObjectVersion,
         (devices, models): &Objects,
     ) -> Option<Digest> {
-        let known = devices.get(id).and_then(|device| device_with_model(device, id, models));
+        let known = devices
+            .get(id)
+            .and_then(|device| device_with_model(device, id, models));
         let found = match known {
             Some((device, model)) => Ok(Some((device, model.clone()))),
             None => self.device(id).await,
@@ -132,7 +162,10 @@ impl Gatherer {
                 return None;
             }
         };
-        self.models.insert(model.clone(), (revision, Digest::of(&convert::model(&of_device))));
+        self.models.insert(
+            model.clone(),
+            (revision, Digest::of(&convert::model(&of_device))),
+        );
         let digest = Digest::of(&device);
         self.seen.insert(id.clone(), (stamp, digest.clone()));
         Some(digest)
@@ -143,17 +176,33 @@ impl Gatherer {
         &self,
         id: &DeviceId,
     ) -> Result<Option<(dmi::Device, DeviceModel)>, ObjectError> {
-        let Some(device) = self.twin.device(id).await? else { return Ok(None) };
-        let name = device.spec.device_model_ref.as_ref().map(|model| model.name.as_str()).unwrap_or_default();
+        let Some(device) = self.twin.device(id).await? else {
+            return Ok(None);
+        };
+        let name = device
+            .spec
+            .device_model_ref
+            .as_ref()
+            .map(|model| model.name.as_str())
+            .unwrap_or_default();
         let model = DeviceId::new(id.namespace().unwrap_or_default(), name);
         let Some(model) = model else { return Ok(None) };
-        let Some(model) = self.twin.model(&model).await? else { return Ok(None) };
+        let Some(model) = self.twin.model(&model).await? else {
+            return Ok(None);
+        };
         Ok(Some((convert::device(&device, &model), model)))
     }
 
     /// Returns a model as the mapper gets it.
-    pub(super) async fn model(&self, id: &DeviceId) -> Result<Option<dmi::DeviceModel>, ObjectError> {
-        Ok(self.twin.model(id).await?.map(|model| convert::model(&model)))
+    pub(super) async fn model(
+        &self,
+        id: &DeviceId,
+    ) -> Result<Option<dmi::DeviceModel>, ObjectError> {
+        Ok(self
+            .twin
+            .model(id)
+            .await?
+            .map(|model| convert::model(&model)))
     }
 }
 
@@ -173,7 +222,10 @@ fn device_with_model<'a>(
 pub(super) async fn all(
     twin: &DeviceTwin,
     protocol: &str,
-) -> (Vec<(DeviceId, dmi::Device)>, BTreeMap<DeviceId, dmi::DeviceModel>) {
+) -> (
+    Vec<(DeviceId, dmi::Device)>,
+    BTreeMap<DeviceId, dmi::DeviceModel>,
+) {
     let (mut devices, mut models) = (Vec::new(), BTreeMap::new());
     // waits until the stored objects have been read
     if twin.devices().next().await.is_none() {
@@ -188,10 +240,18 @@ pub(super) async fn all(
     });
     let (all, of_all) = objects.unwrap_or_default();
     for (id, device) in all {
-        let Some((device, model)) = device_with_model(&device, &id, &of_all) else { continue };
-        let name = device.spec.as_ref().map(|spec| spec.device_model_reference.as_str()).unwrap_or_default();
+        let Some((device, model)) = device_with_model(&device, &id, &of_all) else {
+            continue;
+        };
+        let name = device
+            .spec
+            .as_ref()
+            .map(|spec| spec.device_model_reference.as_str())
+            .unwrap_or_default();
         if let Some(model_id) = DeviceId::new(id.namespace().unwrap_or_default(), name) {
-            models.entry(model_id).or_insert_with(|| convert::model(model));
+            models
+                .entry(model_id)
+                .or_insert_with(|| convert::model(model));
         }
         devices.push((id, device));
     }

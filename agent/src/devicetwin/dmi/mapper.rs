@@ -24,9 +24,18 @@ pub(super) struct Mapper {
 impl Mapper {
     /// Validates the registration of a mapper; the error says what is wrong with it.
     pub(super) fn from_info(info: MapperInfo) -> Result<Self, String> {
-        let MapperInfo { name, version, protocol, address, .. } = info;
-        for (what, value, least) in [("name", &name, 1), ("protocol", &protocol, 1), ("version", &version, 0)]
-        {
+        let MapperInfo {
+            name,
+            version,
+            protocol,
+            address,
+            ..
+        } = info;
+        for (what, value, least) in [
+            ("name", &name, 1),
+            ("protocol", &protocol, 1),
+            ("version", &version, 0),
+        ] {
             let is_length = (least..=MAX_NAME_BYTES).contains(&value.len());
             if !is_length || value.contains(char::is_control) {
                 let shown = printable_short(value);
@@ -42,14 +51,20 @@ impl Mapper {
                  which mapper {name} serves"
             )
         })?;
-        Ok(Self { name, version, protocol, socket })
+        Ok(Self {
+            name,
+            version,
+            protocol,
+            socket,
+        })
     }
 }
 
 fn socket(address: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(address).ok()?;
     let path = Path::new(text.strip_prefix("unix://").unwrap_or(text));
-    let is_sound = path.is_absolute() && text.len() <= MAX_SOCKET_PATH_BYTES && !text.contains('\0');
+    let is_sound =
+        path.is_absolute() && text.len() <= MAX_SOCKET_PATH_BYTES && !text.contains('\0');
     is_sound.then(|| path.to_owned())
 }
 
@@ -66,10 +81,21 @@ mod tests {
             ..MapperInfo::default()
         };
         let mapper = Mapper::from_info(info("m", "modbus", "/run/m.sock")).unwrap();
-        assert_eq!((mapper.protocol.as_str(), mapper.socket.as_path()), ("modbus", Path::new("/run/m.sock")));
-        assert_eq!(Mapper::from_info(info("m", "p", "unix:///run/m")).unwrap().socket, Path::new("/run/m"));
+        assert_eq!(
+            (mapper.protocol.as_str(), mapper.socket.as_path()),
+            ("modbus", Path::new("/run/m.sock"))
+        );
+        assert_eq!(
+            Mapper::from_info(info("m", "p", "unix:///run/m"))
+                .unwrap()
+                .socket,
+            Path::new("/run/m")
+        );
         let long = format!("/{}", "x".repeat(MAX_SOCKET_PATH_BYTES));
-        let version = |version: String| MapperInfo { version, ..info("m", "p", "/s") };
+        let version = |version: String| MapperInfo {
+            version,
+            ..info("m", "p", "/s")
+        };
         for (wrong, what) in [
             (info("", "p", "/s"), "mapper.name"),
             (info("m", "", "/s"), "mapper.protocol"),
@@ -81,7 +107,10 @@ mod tests {
             (version("1".repeat(MAX_NAME_BYTES + 1)), "mapper.version"),
             (version("1\u{1b}[31m".into()), "mapper.version"),
         ] {
-            assert!(Mapper::from_info(wrong).unwrap_err().starts_with(what), "{what}");
+            assert!(
+                Mapper::from_info(wrong).unwrap_err().starts_with(what),
+                "{what}"
+            );
         }
     }
 }

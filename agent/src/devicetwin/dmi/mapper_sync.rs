@@ -69,7 +69,9 @@ impl MapperSync {
     pub(super) async fn run(mut self, heartbeat: Heartbeat) {
         let mut backoff = Backoff::new(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
         let rest = heartbeat.idle();
-        let Some(mut catalogue) = self.devices.next().await else { return };
+        let Some(mut catalogue) = self.devices.next().await else {
+            return;
+        };
         drop(rest);
         loop {
             let round = self.round(&catalogue, &heartbeat).await;
@@ -102,7 +104,11 @@ impl MapperSync {
         drop(rest);
         let plan = steps(&self.synced, &wanted);
         let (count, mut unsaved) = (plan.len(), 0);
-        let mut round = if self.gatherer.is_partial() { RoundOutcome::Retry } else { RoundOutcome::Complete };
+        let mut round = if self.gatherer.is_partial() {
+            RoundOutcome::Retry
+        } else {
+            RoundOutcome::Complete
+        };
         for step in plan {
             heartbeat.beat();
             match self.execute(&step).await {
@@ -155,25 +161,43 @@ impl MapperSync {
     }
 
     async fn record_synced(&self) {
-        if let Err(error) = self.registry.record_synced(&self.registered, &self.synced).await {
+        if let Err(error) = self
+            .registry
+            .record_synced(&self.registered, &self.synced)
+            .await
+        {
             // after the next start of the agent the calls are repeated, which does no harm
-            warn!(error = &error as &dyn std::error::Error, "failed to store the state of a mapper");
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to store the state of a mapper"
+            );
         }
     }
 
     async fn execute(&self, step: &Step) -> Result<(), CallError> {
-        let unreadable = |error: ObjectError| CallError::NotSent(format!("it cannot be read: {error}"));
+        let unreadable =
+            |error: ObjectError| CallError::NotSent(format!("it cannot be read: {error}"));
         let gone = || CallError::NotSent("it, or the model of it, has gone".to_owned());
         match step {
             Step::CreateModel(id) | Step::UpdateModel(id) => {
-                let model = self.gatherer.model(id).await.map_err(unreadable)?.ok_or_else(gone)?;
+                let model = self
+                    .gatherer
+                    .model(id)
+                    .await
+                    .map_err(unreadable)?
+                    .ok_or_else(gone)?;
                 match step {
                     Step::CreateModel(_) => self.client.create_model(model).await,
                     _ => self.client.update_model(model).await,
                 }
             }
             Step::Register(id) | Step::Update(id) => {
-                let (device, _) = self.gatherer.device(id).await.map_err(unreadable)?.ok_or_else(gone)?;
+                let (device, _) = self
+                    .gatherer
+                    .device(id)
+                    .await
+                    .map_err(unreadable)?
+                    .ok_or_else(gone)?;
                 match step {
                     Step::Register(_) => self.client.register(device).await,
                     _ => self.client.update(device).await,
@@ -205,7 +229,8 @@ mod tests {
         check_end(crate::rt::spawn(async {}).await);
         let panicked = crate::rt::spawn(async { panic!("on purpose") }).await;
         let goes_on =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check_end(panicked))).unwrap_err();
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check_end(panicked)))
+                .unwrap_err();
         assert_eq!(goes_on.downcast_ref::<&str>(), Some(&"on purpose"));
     }
 }

@@ -50,7 +50,8 @@ use tracing::warn;
 use wire::{dmi, topic::DeviceId};
 
 use self::{
-    client::Client, mapper_sync::MapperSync, registry::Registry, server::DeviceManager, socket::Socket,
+    client::Client, mapper_sync::MapperSync, registry::Registry, server::DeviceManager,
+    socket::Socket,
 };
 use super::DeviceTwin;
 use crate::rt::{Heartbeat, Metric, Part, PartError};
@@ -114,22 +115,38 @@ impl Dmi {
             protocol: mapper.protocol.clone(),
             socket: mapper.socket.clone(),
         };
-        mappers.values().map(|registered| view(&registered.mapper)).collect()
+        mappers
+            .values()
+            .map(|registered| view(&registered.mapper))
+            .collect()
     }
 
     /// Returns metrics of the mappers and of the calls between them and this node.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let mappers = self.registry.mappers().borrow().len() as u64;
-        let registered =
-            Metric::gauge("dmi_mappers", "Mappers that have registered over the Device Mapper Interface.");
+        let registered = Metric::gauge(
+            "dmi_mappers",
+            "Mappers that have registered over the Device Mapper Interface.",
+        );
         vec![registered.of(mappers), self.registry.calls.metric()]
     }
 
     /// Returns a device as the mapper of a protocol knows it; `None` if there is no such mapper, it does not answer, or does
     /// not know the device.
     pub async fn get_device(&self, protocol: &str, device: &DeviceId) -> Option<dmi::Device> {
-        let socket = self.registry.mappers().borrow().get(protocol)?.mapper.socket.clone();
-        Client::new(&socket, self.registry.calls.clone()).get(device).await.ok().flatten()
+        let socket = self
+            .registry
+            .mappers()
+            .borrow()
+            .get(protocol)?
+            .mapper
+            .socket
+            .clone();
+        Client::new(&socket, self.registry.calls.clone())
+            .get(device)
+            .await
+            .ok()
+            .flatten()
     }
 }
 
@@ -146,11 +163,25 @@ pub struct Task {
 /// Binds the socket; mappers are served from [`Task::run`] on. If the socket cannot be bound, the task tries again: a node runs
 /// its pods all the same.
 pub fn new(config: Config) -> (Dmi, Task) {
-    let Config { directory, store, twin } = config;
+    let Config {
+        directory,
+        store,
+        twin,
+    } = config;
     let path = directory.join(SOCKET_NAME);
     let socket = bind(&path);
     let registry = Registry::new(store);
-    (Dmi { registry: registry.clone() }, Task { registry, twin, path, socket })
+    (
+        Dmi {
+            registry: registry.clone(),
+        },
+        Task {
+            registry,
+            twin,
+            path,
+            socket,
+        },
+    )
 }
 
 fn bind(path: &Path) -> Option<Socket> {
@@ -168,7 +199,8 @@ fn bind(path: &Path) -> Option<Socket> {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown)
+            .await
     }
 
     /// Runs until `shutdown`. The future may be dropped at any point and the method called again.
@@ -177,13 +209,24 @@ impl Task {
         heartbeat: &Heartbeat,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let Self { registry, twin, path, socket } = self;
+        let Self {
+            registry,
+            twin,
+            path,
+            socket,
+        } = self;
         heartbeat.beat();
         registry.load().await?;
         drop(heartbeat.idle());
-        let manager = DeviceManager { twin: twin.clone(), registry: registry.clone() };
-        let syncing =
-            crate::rt::spawn(sync_mappers(registry.clone(), twin.clone(), heartbeat.for_loop("couriers")));
+        let manager = DeviceManager {
+            twin: twin.clone(),
+            registry: registry.clone(),
+        };
+        let syncing = crate::rt::spawn(sync_mappers(
+            registry.clone(),
+            twin.clone(),
+            heartbeat.for_loop("couriers"),
+        ));
         let mut syncing = AbortOnDropHandle::new(syncing);
         let rest = heartbeat.idle();
         let bound = async {
@@ -218,7 +261,11 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Ok(self.run_restartable(&heartbeat, shutdown).await?)
     }
 }
@@ -229,16 +276,19 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
     let (mut running, mut registrations) = (JoinSet::new(), BTreeMap::new());
     loop {
         let newest = mappers.borrow_and_update().clone();
-        registrations.retain(|protocol: &String, (_, mapper_sync): &mut (u64, tokio::task::AbortHandle)| {
-            let stays = newest.contains_key(protocol);
-            if !stays {
-                mapper_sync.abort();
-            }
-            stays
-        });
+        registrations.retain(
+            |protocol: &String, (_, mapper_sync): &mut (u64, tokio::task::AbortHandle)| {
+                let stays = newest.contains_key(protocol);
+                if !stays {
+                    mapper_sync.abort();
+                }
+                stays
+            },
+        );
         for (protocol, registered) in newest.iter() {
-            let known =
-                registrations.get(protocol).map(|(number, _): &(u64, tokio::task::AbortHandle)| *number);
+            let known = registrations
+                .get(protocol)
+                .map(|(number, _): &(u64, tokio::task::AbortHandle)| *number);
             if known == Some(registered.number) {
                 continue;
             }
@@ -252,7 +302,9 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
                     () = presence => {}
                 }
             }));
-            if let Some((_, older)) = registrations.insert(protocol.clone(), (registered.number, handle)) {
+            if let Some((_, older)) =
+                registrations.insert(protocol.clone(), (registered.number, handle))
+            {
                 older.abort();
             }
         }

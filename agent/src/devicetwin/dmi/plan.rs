@@ -21,7 +21,14 @@ impl Digest {
     /// Digests a message, whose encoding is unique because its maps are ordered.
     pub(super) fn of(message: &impl Message) -> Self {
         let bytes = digest(&SHA256, &message.encode_to_vec());
-        Self(bytes.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect())
+        Self(
+            bytes
+                .as_ref()
+                .iter()
+                .take(DIGEST_BYTES)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
     }
 }
 
@@ -39,14 +46,17 @@ pub(super) struct SyncedState {
 impl SyncedState {
     /// Records that a step towards `wanted` was executed.
     pub(super) fn record_step(&mut self, step: &Step, wanted: &SyncedState) {
-        let put =
-            |synced: &mut BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>, id: &DeviceId| {
-                if let Some(digest) = wanted.get(id) {
-                    synced.insert(id.clone(), digest.clone());
-                }
-            };
+        let put = |synced: &mut BTreeMap<DeviceId, Digest>,
+                   wanted: &BTreeMap<DeviceId, Digest>,
+                   id: &DeviceId| {
+            if let Some(digest) = wanted.get(id) {
+                synced.insert(id.clone(), digest.clone());
+            }
+        };
         match step {
-            Step::CreateModel(id) | Step::UpdateModel(id) => put(&mut self.models, &wanted.models, id),
+            Step::CreateModel(id) | Step::UpdateModel(id) => {
+                put(&mut self.models, &wanted.models, id)
+            }
             Step::Register(id) | Step::Update(id) => put(&mut self.devices, &wanted.devices, id),
             Step::Remove(id) => drop(self.devices.remove(id)),
             Step::RemoveModel(id) => drop(self.models.remove(id)),
@@ -99,26 +109,52 @@ impl Step {
 /// Returns the calls that lead from `synced` to `wanted`: a model before its devices, and removed after them.
 pub(super) fn steps(synced: &SyncedState, wanted: &SyncedState) -> Vec<Step> {
     let mut steps = Vec::new();
-    let put = |synced: &BTreeMap<DeviceId, Digest>, id: &DeviceId, digest: &Digest| match synced.get(id) {
+    let put = |synced: &BTreeMap<DeviceId, Digest>, id: &DeviceId, digest: &Digest| match synced
+        .get(id)
+    {
         None => Some(true),
         Some(known) => (known != digest).then_some(false),
     };
     for (id, digest) in &wanted.models {
         let is_new = put(&synced.models, id, digest);
-        let step = |new| if new { Step::CreateModel(id.clone()) } else { Step::UpdateModel(id.clone()) };
+        let step = |new| {
+            if new {
+                Step::CreateModel(id.clone())
+            } else {
+                Step::UpdateModel(id.clone())
+            }
+        };
         steps.extend(is_new.map(step));
     }
     let gone = |synced: &BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>| {
-        synced.keys().filter(|id| !wanted.contains_key(*id)).cloned().collect::<Vec<_>>()
+        synced
+            .keys()
+            .filter(|id| !wanted.contains_key(*id))
+            .cloned()
+            .collect::<Vec<_>>()
     };
     // removals first, so that the new devices can use what the old ones held
-    steps.extend(gone(&synced.devices, &wanted.devices).into_iter().map(Step::Remove));
+    steps.extend(
+        gone(&synced.devices, &wanted.devices)
+            .into_iter()
+            .map(Step::Remove),
+    );
     for (id, digest) in &wanted.devices {
         let is_new = put(&synced.devices, id, digest);
-        let step = |new| if new { Step::Register(id.clone()) } else { Step::Update(id.clone()) };
+        let step = |new| {
+            if new {
+                Step::Register(id.clone())
+            } else {
+                Step::Update(id.clone())
+            }
+        };
         steps.extend(is_new.map(step));
     }
-    steps.extend(gone(&synced.models, &wanted.models).into_iter().map(Step::RemoveModel));
+    steps.extend(
+        gone(&synced.models, &wanted.models)
+            .into_iter()
+            .map(Step::RemoveModel),
+    );
     steps
 }
 
@@ -128,16 +164,22 @@ pub(super) fn fitting(
     models: &BTreeMap<DeviceId, dmi::DeviceModel>,
     limit: usize,
 ) -> (dmi::MapperRegisterResponse, SyncedState) {
-    let (mut answer, mut synced) = (dmi::MapperRegisterResponse::default(), SyncedState::default());
+    let (mut answer, mut synced) = (
+        dmi::MapperRegisterResponse::default(),
+        SyncedState::default(),
+    );
     let mut room = limit;
     // tag and length of each entry
     let size = |message: usize| message + 8;
     for (id, device) in devices {
-        let Some((model_id, model)) = model_of(&id, &device).and_then(|id| models.get_key_value(&id)) else {
+        let Some((model_id, model)) =
+            model_of(&id, &device).and_then(|id| models.get_key_value(&id))
+        else {
             continue;
         };
         let is_new = !synced.models.contains_key(model_id);
-        let needed = size(device.encoded_len()) + if is_new { size(model.encoded_len()) } else { 0 };
+        let needed =
+            size(device.encoded_len()) + if is_new { size(model.encoded_len()) } else { 0 };
         if needed > room {
             continue;
         }
@@ -167,9 +209,14 @@ mod tests {
 
     fn known(devices: &[(&str, &str)], models: &[(&str, &str)]) -> SyncedState {
         let map = |rows: &[(&str, &str)]| {
-            rows.iter().map(|(name, digest)| (id(name), Digest((*digest).to_owned()))).collect()
+            rows.iter()
+                .map(|(name, digest)| (id(name), Digest((*digest).to_owned())))
+                .collect()
         };
-        SyncedState { devices: map(devices), models: map(models) }
+        SyncedState {
+            devices: map(devices),
+            models: map(models),
+        }
     }
 
     #[test]
@@ -179,10 +226,21 @@ mod tests {
         let come = steps(&nothing, &all);
         assert_eq!(
             come,
-            [Step::CreateModel(id("ns/m")), Step::Register(id("ns/d")), Step::Register(id("ns/e"))]
+            [
+                Step::CreateModel(id("ns/m")),
+                Step::Register(id("ns/d")),
+                Step::Register(id("ns/e"))
+            ]
         );
         let go = steps(&all, &nothing);
-        assert_eq!(go, [Step::Remove(id("ns/d")), Step::Remove(id("ns/e")), Step::RemoveModel(id("ns/m"))]);
+        assert_eq!(
+            go,
+            [
+                Step::Remove(id("ns/d")),
+                Step::Remove(id("ns/e")),
+                Step::RemoveModel(id("ns/m"))
+            ]
+        );
         assert!(steps(&all, &all).is_empty());
     }
 
@@ -203,15 +261,21 @@ mod tests {
     /// Executing any part of the steps and planning again ends in the same state as executing all of them.
     #[test]
     fn a_plan_that_was_cut_off_is_taken_up() {
-        let before = known(&[("ns/d", "1"), ("ns/gone", "1")], &[("ns/m", "1"), ("ns/old", "1")]);
+        let before = known(
+            &[("ns/d", "1"), ("ns/gone", "1")],
+            &[("ns/m", "1"), ("ns/old", "1")],
+        );
         let after = known(&[("ns/d", "2"), ("ns/new", "1")], &[("ns/m", "2")]);
         let plan = steps(&before, &after);
         for cut in 0..=plan.len() {
             let mut synced = before.clone();
-            plan.iter().take(cut).for_each(|step| synced.record_step(step, &after));
+            plan.iter()
+                .take(cut)
+                .for_each(|step| synced.record_step(step, &after));
             let rest = steps(&synced, &after);
             assert_eq!(rest.len(), plan.len() - cut);
-            rest.iter().for_each(|step| synced.record_step(step, &after));
+            rest.iter()
+                .for_each(|step| synced.record_step(step, &after));
             assert_eq!(synced, after, "cut after {cut}");
         }
     }
@@ -219,18 +283,50 @@ mod tests {
     #[test]
     fn an_answer_has_as_many_devices_as_fit() {
         let device = |name: &str| {
-            let spec = dmi::DeviceSpec { device_model_reference: "m".into(), ..dmi::DeviceSpec::default() };
-            (id(name), dmi::Device { name: name.into(), spec: Some(spec), ..dmi::Device::default() })
+            let spec = dmi::DeviceSpec {
+                device_model_reference: "m".into(),
+                ..dmi::DeviceSpec::default()
+            };
+            (
+                id(name),
+                dmi::Device {
+                    name: name.into(),
+                    spec: Some(spec),
+                    ..dmi::Device::default()
+                },
+            )
         };
-        let devices: Vec<_> = (0..100).map(|number| device(&format!("ns/{number}"))).collect();
-        let models =
-            [(id("ns/m"), dmi::DeviceModel { name: "m".into(), ..dmi::DeviceModel::default() })].into();
+        let devices: Vec<_> = (0..100)
+            .map(|number| device(&format!("ns/{number}")))
+            .collect();
+        let models = [(
+            id("ns/m"),
+            dmi::DeviceModel {
+                name: "m".into(),
+                ..dmi::DeviceModel::default()
+            },
+        )]
+        .into();
         let (all, synced) = fitting(devices.clone(), &models, 1 << 20);
-        assert_eq!((all.device_list.len(), all.model_list.len(), synced.devices.len()), (100, 1, 100));
+        assert_eq!(
+            (
+                all.device_list.len(),
+                all.model_list.len(),
+                synced.devices.len()
+            ),
+            (100, 1, 100)
+        );
         let (some, synced) = fitting(devices.clone(), &models, 500);
         assert!((1..100).contains(&some.device_list.len()) && some.encoded_len() <= 500);
-        assert_eq!((synced.devices.len(), synced.models.len()), (some.device_list.len(), 1));
+        assert_eq!(
+            (synced.devices.len(), synced.models.len()),
+            (some.device_list.len(), 1)
+        );
         let (none, synced) = fitting(devices, &BTreeMap::new(), 1 << 20);
-        assert_eq!((none.device_list.len(), synced), (0, SyncedState::default()), "a device needs its model");
+        assert_eq!(
+            (none.device_list.len(), synced),
+            (0, SyncedState::default()),
+            "a device needs its model"
+        );
     }
 }

@@ -64,9 +64,14 @@ async fn wait_for_end(mut stream: UnixStream) {
 
 /// Sets the state of the protocol's devices whose mapper has reported one.
 async fn set_unknown(protocol: &str, twin: &DeviceTwin) -> Result<(), RequestError> {
-    let Some(catalogue) = twin.devices().now() else { return Ok(()) };
+    let Some(catalogue) = twin.devices().now() else {
+        return Ok(());
+    };
     for member in twin.members().await? {
-        let is_of_mapper = catalogue.devices.get(&member.id).and_then(|entry| entry.protocol.as_deref());
+        let is_of_mapper = catalogue
+            .devices
+            .get(&member.id)
+            .and_then(|entry| entry.protocol.as_deref());
         if is_of_mapper == Some(protocol) && OBSERVED_STATES.contains(&member.state.as_str()) {
             twin.report_state(&member.id, UNKNOWN).await?;
         }

@@ -82,16 +82,25 @@ impl Registry {
     /// Reads the registry from disk. A mapper that cannot be read is left out: it will register again.
     pub(super) async fn load(&self) -> Result<(), StoreError> {
         let mut number = self.number.lock().await;
-        let scope = Scope { resource: resource(), namespace: None };
+        let scope = Scope {
+            resource: resource(),
+            namespace: None,
+        };
         let mut mappers = Mappers::new();
         for object in self.store.list(&scope, &Page::default()).await?.items {
             match serde_json::from_value::<StoredMapper>(object.value()?) {
                 Ok(StoredMapper { mapper, synced }) => {
                     *number += 1;
-                    let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
+                    let registered = Registered {
+                        number: *number,
+                        synced: Arc::new(synced),
+                        mapper,
+                    };
                     mappers.insert(registered.mapper.protocol.clone(), registered);
                 }
-                Err(error) => warn!(protocol = object.key.name, %error, "cannot read stored mapper; ignored"),
+                Err(error) => {
+                    warn!(protocol = object.key.name, %error, "cannot read stored mapper; ignored")
+                }
             }
         }
         self.take_over(&mut mappers, &mut number).await?;
@@ -101,18 +110,29 @@ impl Registry {
 
     /// Imports the mappers of EdgeCore's database, once; those that have registered here since are newer.
     async fn take_over(&self, mappers: &mut Mappers, number: &mut u64) -> Result<(), StoreError> {
-        let scope = Scope { resource: Resource::new(EDGECORE_GROUP, "devicemapper"), namespace: None };
+        let scope = Scope {
+            resource: Resource::new(EDGECORE_GROUP, "devicemapper"),
+            namespace: None,
+        };
         for object in self.store.list(&scope, &Page::default()).await?.items {
-            if let Some(mapper) =
-                parse_edgecore_mapper(&object.value()?).filter(|it| !mappers.contains_key(&it.protocol))
+            if let Some(mapper) = parse_edgecore_mapper(&object.value()?)
+                .filter(|it| !mappers.contains_key(&it.protocol))
             {
                 let synced = SyncedState::default();
                 self.save(&mapper, &synced).await?;
                 *number += 1;
-                let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
+                let registered = Registered {
+                    number: *number,
+                    synced: Arc::new(synced),
+                    mapper,
+                };
                 mappers.insert(registered.mapper.protocol.clone(), registered);
             }
-            let write = Write { key: object.key, expect: Expect::Anything, value: None };
+            let write = Write {
+                key: object.key,
+                expect: Expect::Anything,
+                value: None,
+            };
             self.store.commit(vec![write]).await?;
         }
         Ok(())
@@ -124,7 +144,11 @@ impl Registry {
     }
 
     /// Registers a mapper that has these states. The registration is on disk when this returns.
-    pub(super) async fn register(&self, mapper: Mapper, synced: SyncedState) -> Result<(), RegisterError> {
+    pub(super) async fn register(
+        &self,
+        mapper: Mapper,
+        synced: SyncedState,
+    ) -> Result<(), RegisterError> {
         let mut number = self.number.lock().await;
         let mappers = self.mappers.borrow().clone();
         if mappers.len() >= MAX_MAPPERS && !mappers.contains_key(&mapper.protocol) {
@@ -132,7 +156,11 @@ impl Registry {
         }
         self.save(&mapper, &synced).await?;
         *number += 1;
-        let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
+        let registered = Registered {
+            number: *number,
+            synced: Arc::new(synced),
+            mapper,
+        };
         self.mappers.send_modify(|mappers| {
             Arc::make_mut(mappers).insert(registered.mapper.protocol.clone(), registered);
         });
@@ -168,8 +196,15 @@ impl Registry {
                 "a mapper is not there and makes room for another"
             );
             let key = Key::new(resource(), "", mapper.protocol.as_str());
-            self.store.commit(vec![Write { key, expect: Expect::Anything, value: None }]).await?;
-            self.mappers.send_modify(|mappers| drop(Arc::make_mut(mappers).remove(&mapper.protocol)));
+            self.store
+                .commit(vec![Write {
+                    key,
+                    expect: Expect::Anything,
+                    value: None,
+                }])
+                .await?;
+            self.mappers
+                .send_modify(|mappers| drop(Arc::make_mut(mappers).remove(&mapper.protocol)));
             return Ok(());
         }
         Err(RegisterError::Full)
@@ -177,16 +212,24 @@ impl Registry {
 
     async fn save(&self, mapper: &Mapper, synced: &SyncedState) -> Result<(), StoreError> {
         let key = Key::new(resource(), "", mapper.protocol.as_str());
-        let value = json!({"metadata": {"name": mapper.protocol}, "mapper": mapper, "told": synced});
-        let write = Write { key, expect: Expect::Anything, value: Some(value) };
+        let value =
+            json!({"metadata": {"name": mapper.protocol}, "mapper": mapper, "told": synced});
+        let write = Write {
+            key,
+            expect: Expect::Anything,
+            value: Some(value),
+        };
         self.store.commit(vec![write]).await.map(drop)
     }
 }
 
 /// Parses a mapper as EdgeCore writes it: the message as Go's JSON, its bytes in base64.
 fn parse_edgecore_mapper(kept: &Value) -> Option<Mapper> {
-    let text =
-        |field: &str| kept.pointer(&format!("/row/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let text = |field: &str| {
+        kept.pointer(&format!("/row/{field}"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let address = STANDARD.decode(text("address")).ok()?;
     let info = MapperInfo {
         name: text("name").to_owned(),
@@ -195,7 +238,9 @@ fn parse_edgecore_mapper(kept: &Value) -> Option<Mapper> {
         address: address.into(),
         ..MapperInfo::default()
     };
-    Mapper::from_info(info).inspect_err(|error| warn!(error, "cannot take over mapper of EdgeCore")).ok()
+    Mapper::from_info(info)
+        .inspect_err(|error| warn!(error, "cannot take over mapper of EdgeCore"))
+        .ok()
 }
 
 fn resource() -> Resource {
@@ -221,26 +266,46 @@ mod tests {
 
     fn synced(device: &str) -> SyncedState {
         let digest = Digest::of(&wire::dmi::Device::default());
-        SyncedState { devices: [(DeviceId::parse(device).unwrap(), digest)].into(), ..SyncedState::default() }
+        SyncedState {
+            devices: [(DeviceId::parse(device).unwrap(), digest)].into(),
+            ..SyncedState::default()
+        }
     }
 
     #[tokio::test]
     async fn mappers_and_their_sent_states_survive() {
         let store = MemoryStore::new();
         let registry = Registry::new(store.clone());
-        registry.register(mapper("modbus", "a"), SyncedState::default()).await.unwrap();
-        registry.register(mapper("ble/5 \"x\"", "b"), synced("ns/b")).await.unwrap();
+        registry
+            .register(mapper("modbus", "a"), SyncedState::default())
+            .await
+            .unwrap();
+        registry
+            .register(mapper("ble/5 \"x\"", "b"), synced("ns/b"))
+            .await
+            .unwrap();
         let first = registry.mappers().borrow()["modbus"].clone();
-        registry.record_synced(&first, &synced("ns/d")).await.unwrap();
+        registry
+            .record_synced(&first, &synced("ns/d"))
+            .await
+            .unwrap();
         // the same protocol again, as after a restart of the mapper
-        registry.register(mapper("modbus", "c"), synced("ns/e")).await.unwrap();
-        registry.record_synced(&first, &synced("ns/old")).await.unwrap();
+        registry
+            .register(mapper("modbus", "c"), synced("ns/e"))
+            .await
+            .unwrap();
+        registry
+            .record_synced(&first, &synced("ns/old"))
+            .await
+            .unwrap();
 
         let again = Registry::new(store.clone());
         again.load().await.unwrap();
         let mappers = again.mappers().borrow().clone();
-        let found: Vec<_> =
-            mappers.values().map(|it| (it.mapper.name.as_str(), (*it.synced).clone())).collect();
+        let found: Vec<_> = mappers
+            .values()
+            .map(|it| (it.mapper.name.as_str(), (*it.synced).clone()))
+            .collect();
         assert_eq!(found, [("b", synced("ns/b")), ("c", synced("ns/e"))]);
     }
 
@@ -250,18 +315,31 @@ mod tests {
         let put = async |name: &str, row: Value| {
             let key = Key::new(Resource::new(EDGECORE_GROUP, "devicemapper"), "", name);
             let value = Some(json!({"metadata": {"name": name}, "row": row}));
-            store.commit(vec![Write { key, expect: Expect::Absent, value }]).await.unwrap();
+            store
+                .commit(vec![Write {
+                    key,
+                    expect: Expect::Absent,
+                    value,
+                }])
+                .await
+                .unwrap();
         };
         let row = |protocol: &str, address: &str| json!({"name": "m", "version": "v1", "protocol": protocol, "address": STANDARD.encode(address)});
         put("modbus", row("modbus", "/etc/kubeedge/modbus.sock")).await;
         put("bad", row("", "/etc/kubeedge/bad.sock")).await;
         put("ble", row("ble", "/etc/kubeedge/old.sock")).await;
-        Registry::new(store.clone()).register(mapper("ble", "new"), SyncedState::default()).await.unwrap();
+        Registry::new(store.clone())
+            .register(mapper("ble", "new"), SyncedState::default())
+            .await
+            .unwrap();
         for _ in 0..2 {
             let registry = Registry::new(store.clone());
             registry.load().await.unwrap();
             let mappers = registry.mappers().borrow().clone();
-            let found: Vec<_> = mappers.values().map(|it| it.mapper.socket.display().to_string()).collect();
+            let found: Vec<_> = mappers
+                .values()
+                .map(|it| it.mapper.socket.display().to_string())
+                .collect();
             assert_eq!(found, ["/run/m.sock", "/etc/kubeedge/modbus.sock"]);
         }
     }
@@ -270,18 +348,30 @@ mod tests {
     async fn the_registry_is_limited_and_an_unreachable_mapper_is_evicted() {
         let (store, directory) = (MemoryStore::new(), tempfile::tempdir().unwrap());
         let registry = Registry::new(store.clone());
-        let sockets: Vec<_> =
-            (0..MAX_MAPPERS).map(|number| directory.path().join(format!("{number}.sock"))).collect();
-        let mut serving: Vec<_> =
-            sockets.iter().map(|path| tokio::net::UnixListener::bind(path).unwrap()).collect();
+        let sockets: Vec<_> = (0..MAX_MAPPERS)
+            .map(|number| directory.path().join(format!("{number}.sock")))
+            .collect();
+        let mut serving: Vec<_> = sockets
+            .iter()
+            .map(|path| tokio::net::UnixListener::bind(path).unwrap())
+            .collect();
         for (number, socket) in sockets.into_iter().enumerate() {
-            let mapper = Mapper { socket, ..mapper(&format!("p{number}"), "a") };
-            registry.register(mapper, SyncedState::default()).await.unwrap();
+            let mapper = Mapper {
+                socket,
+                ..mapper(&format!("p{number}"), "a")
+            };
+            registry
+                .register(mapper, SyncedState::default())
+                .await
+                .unwrap();
         }
         let more = || registry.register(mapper("more", "b"), SyncedState::default());
         assert!(matches!(more().await, Err(RegisterError::Full)));
         // a known mapper may register again
-        registry.register(mapper("p7", "c"), SyncedState::default()).await.unwrap();
+        registry
+            .register(mapper("p7", "c"), SyncedState::default())
+            .await
+            .unwrap();
         serving.remove(3);
         more().await.unwrap();
         let again = Registry::new(store);
@@ -298,11 +388,21 @@ mod tests {
         let store = MemoryStore::new();
         let key = Key::new(resource(), "", "modbus");
         let value = Some(json!({"metadata": {"name": "modbus"}, "mapper": 7}));
-        store.commit(vec![Write { key, expect: Expect::Absent, value }]).await.unwrap();
+        store
+            .commit(vec![Write {
+                key,
+                expect: Expect::Absent,
+                value,
+            }])
+            .await
+            .unwrap();
         let registry = Registry::new(store);
         registry.load().await.unwrap();
         assert!(registry.mappers().borrow().is_empty());
-        registry.register(mapper("modbus", "a"), SyncedState::default()).await.unwrap();
+        registry
+            .register(mapper("modbus", "a"), SyncedState::default())
+            .await
+            .unwrap();
         assert_eq!(registry.mappers().borrow()["modbus"].mapper.name, "a");
     }
 }

@@ -10,7 +10,9 @@ const MAX_TWINS: usize = 4096;
 
 /// Returns the device that a call names.
 pub(super) fn device(namespace: &str, name: &str) -> Result<DeviceId, Status> {
-    let id = (!name.is_empty()).then(|| DeviceId::new(namespace, name)).flatten();
+    let id = (!name.is_empty())
+        .then(|| DeviceId::new(namespace, name))
+        .flatten();
     id.ok_or_else(|| {
         Status::invalid_argument(format!(
             "{namespace}/{name} names no device; give deviceName and deviceNamespace as they came from the agent"
@@ -36,7 +38,9 @@ pub(super) fn readings(report: Option<dmi::DeviceStatus>) -> Result<Vec<Reading>
 }
 
 fn reading(twin: dmi::Twin) -> Reading {
-    let text = |property: &dmi::TwinProperty| Some(property.value.clone()).filter(|value| !value.is_empty());
+    let text = |property: &dmi::TwinProperty| {
+        Some(property.value.clone()).filter(|value| !value.is_empty())
+    };
     let at = |property: &dmi::TwinProperty| property.metadata.get("timestamp")?.parse().ok();
     Reading {
         property: twin.property_name,
@@ -62,13 +66,26 @@ mod tests {
     use super::*;
 
     fn property(value: &str, timestamp: Option<&str>) -> Option<dmi::TwinProperty> {
-        let metadata = timestamp.map(|at| ("timestamp".to_owned(), at.to_owned())).into_iter().collect();
-        Some(dmi::TwinProperty { value: value.into(), metadata })
+        let metadata = timestamp
+            .map(|at| ("timestamp".to_owned(), at.to_owned()))
+            .into_iter()
+            .collect();
+        Some(dmi::TwinProperty {
+            value: value.into(),
+            metadata,
+        })
     }
 
     fn read(observed: Option<dmi::TwinProperty>, reported: Option<dmi::TwinProperty>) -> Reading {
-        let twin = dmi::Twin { property_name: "t".into(), observed_desired: observed, reported };
-        let report = dmi::DeviceStatus { twins: vec![twin], ..dmi::DeviceStatus::default() };
+        let twin = dmi::Twin {
+            property_name: "t".into(),
+            observed_desired: observed,
+            reported,
+        };
+        let report = dmi::DeviceStatus {
+            twins: vec![twin],
+            ..dmi::DeviceStatus::default()
+        };
         readings(Some(report)).unwrap().remove(0)
     }
 
@@ -78,9 +95,17 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         for (observed, reported, expected) in [
             (None, None, (None, None, None)),
-            (None, property("21.5", Some("17")), (some("21.5"), Some(17), None)),
+            (
+                None,
+                property("21.5", Some("17")),
+                (some("21.5"), Some(17), None),
+            ),
             (property("20", None), None, (None, None, some("20"))),
-            (property("", None), property("1", Some("soon")), (some("1"), None, None)),
+            (
+                property("", None),
+                property("1", Some("soon")),
+                (some("1"), None, None),
+            ),
         ] {
             let reading = read(observed, reported);
             assert_eq!((reading.value, reading.at, reading.observed), expected);
@@ -97,7 +122,12 @@ mod tests {
             twins: vec![dmi::Twin::default(); MAX_TWINS + 1],
             ..dmi::DeviceStatus::default()
         };
-        assert!(readings(Some(many)).unwrap_err().message().contains("send several"));
+        assert!(
+            readings(Some(many))
+                .unwrap_err()
+                .message()
+                .contains("send several")
+        );
         for (namespace, name) in [("ns", ""), ("", ""), ("a/b", "c"), ("ns", "d+")] {
             assert_eq!(
                 device(namespace, name).unwrap_err().code(),

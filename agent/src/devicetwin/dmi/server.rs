@@ -3,8 +3,8 @@
 use tonic::{Request, Response, Status};
 use tracing::{debug, info};
 use wire::dmi::{
-    MapperRegisterRequest, MapperRegisterResponse, ReportDeviceStatesRequest, ReportDeviceStatesResponse,
-    ReportDeviceStatusRequest, ReportDeviceStatusResponse,
+    MapperRegisterRequest, MapperRegisterResponse, ReportDeviceStatesRequest,
+    ReportDeviceStatesResponse, ReportDeviceStatusRequest, ReportDeviceStatusResponse,
     device_manager_service_server::DeviceManagerService,
 };
 
@@ -40,14 +40,16 @@ impl DeviceManagerService for DeviceManager {
         &self,
         request: Request<ReportDeviceStatusRequest>,
     ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
-        self.counted("ReportDeviceStatus", self.status(request)).await
+        self.counted("ReportDeviceStatus", self.status(request))
+            .await
     }
 
     async fn report_device_states(
         &self,
         request: Request<ReportDeviceStatesRequest>,
     ) -> Result<Response<ReportDeviceStatesResponse>, Status> {
-        self.counted("ReportDeviceStates", self.states(request)).await
+        self.counted("ReportDeviceStates", self.states(request))
+            .await
     }
 }
 
@@ -58,7 +60,9 @@ impl DeviceManager {
         call: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Status> {
         let answer = call.await;
-        self.registry.calls.count(Caller::Mapper, method, answer.is_ok());
+        self.registry
+            .calls
+            .count(Caller::Mapper, method, answer.is_ok());
         answer
     }
 
@@ -69,19 +73,28 @@ impl DeviceManager {
         request: Request<MapperRegisterRequest>,
     ) -> Result<Response<MapperRegisterResponse>, Status> {
         let MapperRegisterRequest { with_data, mapper } = request.into_inner();
-        let mapper = Mapper::from_info(mapper.unwrap_or_default()).map_err(Status::invalid_argument)?;
+        let mapper =
+            Mapper::from_info(mapper.unwrap_or_default()).map_err(Status::invalid_argument)?;
         let (answer, synced) = if with_data {
             let (devices, models) = gather::all(&self.twin, &mapper.protocol).await;
             fitting(devices, &models, MAX_ANSWER_BYTES)
         } else {
             (MapperRegisterResponse::default(), SyncedState::default())
         };
-        let Mapper { name, protocol, socket, .. } = &mapper;
+        let Mapper {
+            name,
+            protocol,
+            socket,
+            ..
+        } = &mapper;
         info!(name, protocol, socket = %socket.display(), devices = answer.device_list.len(), "a mapper registers");
-        self.registry.register(mapper, synced).await.map_err(|error| match error {
-            RegisterError::Full => Status::resource_exhausted(error.to_string()),
-            RegisterError::Store(_) => Status::unavailable(error.to_string()),
-        })?;
+        self.registry
+            .register(mapper, synced)
+            .await
+            .map_err(|error| match error {
+                RegisterError::Full => Status::resource_exhausted(error.to_string()),
+                RegisterError::Store(_) => Status::unavailable(error.to_string()),
+            })?;
         Ok(Response::new(answer))
     }
 
@@ -89,14 +102,20 @@ impl DeviceManager {
         &self,
         request: Request<ReportDeviceStatusRequest>,
     ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
-        let ReportDeviceStatusRequest { device_name, reported_device, device_namespace } =
-            request.into_inner();
+        let ReportDeviceStatusRequest {
+            device_name,
+            reported_device,
+            device_namespace,
+        } = request.into_inner();
         let device = report::device(&device_namespace, &device_name)?;
         let readings = report::readings(reported_device)?;
-        self.twin.report(&device, readings).await.map_err(|refused| {
-            debug!(%device, %refused, "a mapper's report is refused");
-            report::status(refused)
-        })?;
+        self.twin
+            .report(&device, readings)
+            .await
+            .map_err(|refused| {
+                debug!(%device, %refused, "a mapper's report is refused");
+                report::status(refused)
+            })?;
         Ok(Response::new(ReportDeviceStatusResponse {}))
     }
 
@@ -104,14 +123,21 @@ impl DeviceManager {
         &self,
         request: Request<ReportDeviceStatesRequest>,
     ) -> Result<Response<ReportDeviceStatesResponse>, Status> {
-        let ReportDeviceStatesRequest { device_name, device_namespace, state } = request.into_inner();
+        let ReportDeviceStatesRequest {
+            device_name,
+            device_namespace,
+            state,
+        } = request.into_inner();
         let device = report::device(&device_namespace, &device_name)?;
         if state.is_empty() {
             return Err(Status::invalid_argument(
                 "state is empty; give online, offline, ok, unknown or unhealthy",
             ));
         }
-        self.twin.report_state(&device, &state).await.map_err(report::status)?;
+        self.twin
+            .report_state(&device, &state)
+            .await
+            .map_err(report::status)?;
         Ok(Response::new(ReportDeviceStatesResponse {}))
     }
 }

@@ -21,8 +21,12 @@ const MAX_REQUEST_BYTES: usize = 1024 * 1024;
 /// The most concurrent requests of one mapper; further ones wait in the connection.
 const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// The limits of connections, established and silent ones. Beyond them the one that was silent for longest is closed.
-const CONNECTION_LIMITS: ConnectionLimits =
-    ConnectionLimits { established: 256, reserved: 0, pending: 64, per_address: usize::MAX };
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
+    established: 256,
+    reserved: 0,
+    pending: 64,
+    per_address: usize::MAX,
+};
 /// How long a new connection may stay silent.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a mapper is probed: one that vanished would keep its connection.
@@ -57,7 +61,10 @@ impl Socket {
     /// Listens, accessible to this user and its group. The socket of a dead agent is replaced; one that is served is not.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
         let listener = listen(path, 0o660)?;
-        Ok(Self { listener, file: File(path.to_owned()) })
+        Ok(Self {
+            listener,
+            file: File(path.to_owned()),
+        })
     }
 
     /// Serves until `shutdown`.
@@ -67,7 +74,8 @@ impl Socket {
         shutdown: CancellationToken,
     ) -> Result<(), tonic::transport::Error> {
         let Self { listener, file } = self;
-        let service = DeviceManagerServiceServer::new(manager).max_decoding_message_size(MAX_REQUEST_BYTES);
+        let service =
+            DeviceManagerServiceServer::new(manager).max_decoding_message_size(MAX_REQUEST_BYTES);
         let server = Server::builder()
             .concurrency_limit_per_connection(MAX_CONCURRENT_REQUESTS)
             .max_concurrent_streams(MAX_CONCURRENT_REQUESTS as u32)

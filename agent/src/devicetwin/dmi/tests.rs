@@ -5,7 +5,9 @@ mod rig;
 use std::io::ErrorKind;
 
 use tonic::Code;
-use wire::dmi::{MapperInfo, MapperRegisterRequest, ReportDeviceStatesRequest, ReportDeviceStatusRequest};
+use wire::dmi::{
+    MapperInfo, MapperRegisterRequest, ReportDeviceStatesRequest, ReportDeviceStatusRequest,
+};
 
 use self::rig::{Answer, FakeMapper, Rig, id, report};
 use super::socket::Socket;
@@ -17,9 +19,18 @@ async fn a_device_before_its_mapper_is_in_the_answer() {
     rig.put_device("d", 1, "20").await;
     let mut mapper = rig.mapper("modbus");
     let answer = rig.register(&mapper, true).await.unwrap();
-    assert_eq!((answer.model_list[0].name.as_str(), answer.device_list[0].name.as_str()), ("m", "d"));
+    assert_eq!(
+        (
+            answer.model_list[0].name.as_str(),
+            answer.device_list[0].name.as_str()
+        ),
+        ("m", "d")
+    );
     let desired = &answer.device_list[0].spec.as_ref().unwrap().properties[0].desired;
-    assert_eq!(desired.as_ref().map(|desired| desired.value.as_str()), Some("20"));
+    assert_eq!(
+        desired.as_ref().map(|desired| desired.value.as_str()),
+        Some("20")
+    );
     // what was in the answer is not sent again: the next call is about a later change
     rig.put_device("e", 1, "5").await;
     assert_eq!(mapper.next().await, "register ns/e 5");
@@ -52,7 +63,11 @@ async fn ten_thousand_devices_are_in_the_answer_in_time() {
     let begun = std::time::Instant::now();
     let answer = rig.register(&mapper, true).await.unwrap();
     assert_eq!(answer.device_list.len(), DEVICES);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -86,7 +101,10 @@ async fn a_mapper_without_data_gets_existing_devices_by_calls() {
     assert_eq!(mapper.next().await, "create model ns/m");
     assert_eq!(mapper.next().await, "register ns/d 20");
     assert_eq!(
-        rig.dmi().get_device("modbus", &id("d")).await.map(|device| device.name),
+        rig.dmi()
+            .get_device("modbus", &id("d"))
+            .await
+            .map(|device| device.name),
         Some("d".to_owned())
     );
     assert_eq!(rig.dmi().get_device("ble", &id("d")).await, None);
@@ -143,11 +161,35 @@ async fn a_mapper_that_dies_in_the_middle_of_a_call_is_called_again_and_holds_up
         rig.register(mapper, true).await.unwrap();
     }
     let (mapper, other) = (&mut mapper, &mut other);
-    dies_in("create model ns/m", rig.put_device("d", 1, "20"), (&rig, mapper), (other, 2)).await;
+    dies_in(
+        "create model ns/m",
+        rig.put_device("d", 1, "20"),
+        (&rig, mapper),
+        (other, 2),
+    )
+    .await;
     assert_eq!(mapper.next().await, "register ns/d 20");
-    dies_in("register ns/e 5", rig.put_device("e", 1, "5"), (&rig, mapper), (other, 3)).await;
-    dies_in("update ns/d 21", rig.put_device("d", 2, "21"), (&rig, mapper), (other, 4)).await;
-    dies_in("remove ns/e", rig.remove_device("e"), (&rig, mapper), (other, 5)).await;
+    dies_in(
+        "register ns/e 5",
+        rig.put_device("e", 1, "5"),
+        (&rig, mapper),
+        (other, 3),
+    )
+    .await;
+    dies_in(
+        "update ns/d 21",
+        rig.put_device("d", 2, "21"),
+        (&rig, mapper),
+        (other, 4),
+    )
+    .await;
+    dies_in(
+        "remove ns/e",
+        rig.remove_device("e"),
+        (&rig, mapper),
+        (other, 5),
+    )
+    .await;
     mapper.answer(Answer::Never);
     rig.put_model(2).await;
     assert_eq!(mapper.next().await, "update model ns/m");
@@ -194,7 +236,10 @@ async fn one_device_that_a_mapper_refuses_holds_up_no_other() {
 async fn reports_reach_device_twin_and_refusals_the_mapper() {
     let rig = Rig::new();
     let mut manager = rig.manager();
-    manager.report_device_status(report("d", "21.5")).await.unwrap();
+    manager
+        .report_device_status(report("d", "21.5"))
+        .await
+        .unwrap();
     let reading = rig.reported().await;
     assert_eq!(reading, "ns/d t=21.5 at 17 observed 20");
     let state = |state: &str| ReportDeviceStatesRequest {
@@ -204,15 +249,44 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
     };
     manager.report_device_states(state("online")).await.unwrap();
     assert_eq!(rig.reported().await, "ns/d is online");
-    assert_eq!(manager.report_device_states(state("")).await.unwrap_err().code(), Code::InvalidArgument);
-    let refused = manager.report_device_status(report("nobody", "1")).await.unwrap_err();
-    assert_eq!((refused.code(), refused.message()), (Code::NotFound, "there is no device ns/nobody"));
+    assert_eq!(
+        manager
+            .report_device_states(state(""))
+            .await
+            .unwrap_err()
+            .code(),
+        Code::InvalidArgument
+    );
+    let refused = manager
+        .report_device_status(report("nobody", "1"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (Code::NotFound, "there is no device ns/nobody")
+    );
     let nothing = ReportDeviceStatusRequest::default();
-    assert_eq!(manager.report_device_status(nothing).await.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(
+        manager
+            .report_device_status(nothing)
+            .await
+            .unwrap_err()
+            .code(),
+        Code::InvalidArgument
+    );
     let huge = report("d", &"x".repeat(2 * 1024 * 1024));
-    assert_eq!(manager.report_device_status(huge).await.unwrap_err().code(), Code::OutOfRange);
-    let nobody = MapperRegisterRequest { with_data: true, mapper: Some(MapperInfo::default()) };
-    assert_eq!(manager.mapper_register(nobody).await.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(
+        manager.report_device_status(huge).await.unwrap_err().code(),
+        Code::OutOfRange
+    );
+    let nobody = MapperRegisterRequest {
+        with_data: true,
+        mapper: Some(MapperInfo::default()),
+    };
+    assert_eq!(
+        manager.mapper_register(nobody).await.unwrap_err().code(),
+        Code::InvalidArgument
+    );
 }
 
 #[tokio::test]
@@ -234,8 +308,15 @@ async fn devices_of_a_mapper_that_has_ended_have_the_state_unknown() {
     let mut manager = rig.manager();
     for round in 0..2 {
         for (device, reported) in [("off", "offline"), ("other", "online"), ("d", "online")] {
-            manager.report_device_states(state(device, reported)).await.unwrap();
-            assert_eq!(rig.reported().await, format!("ns/{device} is {reported}"), "{round}");
+            manager
+                .report_device_states(state(device, reported))
+                .await
+                .unwrap();
+            assert_eq!(
+                rig.reported().await,
+                format!("ns/{device} is {reported}"),
+                "{round}"
+            );
         }
         mapper.die();
         // the mapper of another protocol runs, and an offline device stays offline
@@ -252,7 +333,10 @@ async fn a_socket_that_is_served_is_not_replaced() {
     assert_eq!(again.kind(), ErrorKind::AddrInUse);
     let file = rig.directory().join("file");
     std::fs::write(&file, "mine").unwrap();
-    assert_eq!(Socket::bind(&file).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        Socket::bind(&file).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     assert_eq!(rig.dmi().mappers(), []);
 }

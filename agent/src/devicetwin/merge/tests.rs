@@ -31,23 +31,40 @@ fn an_update_is_answered_as_edgecore_does() {
         "expected": {"value": "20", "metadata": {"timestamp": 7}}, "actual": {"value": "12", "metadata": {"timestamp": 7}},
         "optional": true, "metadata": {"type": "int"},
     });
-    assert_eq!(serde_json::to_value(&outcome.result).unwrap(), json!({"temp": full}));
+    assert_eq!(
+        serde_json::to_value(&outcome.result).unwrap(),
+        json!({"temp": full})
+    );
     assert_eq!(
         serde_json::to_value(&outcome.document).unwrap(),
         json!({"temp": {"last": null, "current": full}})
     );
     assert!(outcome.desired);
     let (all, delta_of) = delta(&device).unwrap();
-    assert_eq!(serde_json::to_value((all, delta_of)).unwrap(), json!([{"temp": full}, {"temp": "20"}]));
+    assert_eq!(
+        serde_json::to_value((all, delta_of)).unwrap(),
+        json!([{"temp": full}, {"temp": "20"}])
+    );
     // the answer has only what was updated, the document everything
     let outcome = updated(&mut device, json!({"temp": {"actual": {"value": "20"}}})).unwrap();
     let result = serde_json::to_value(&outcome.result).unwrap();
     assert_eq!(result["temp"].get("expected"), None);
     assert_eq!(
-        outcome.document["temp"].last.as_ref().unwrap().actual.as_ref().unwrap().value.as_deref(),
+        outcome.document["temp"]
+            .last
+            .as_ref()
+            .unwrap()
+            .actual
+            .as_ref()
+            .unwrap()
+            .value
+            .as_deref(),
         Some("12")
     );
-    assert!(!outcome.desired && delta(&device).is_none(), "it is as it is wanted");
+    assert!(
+        !outcome.desired && delta(&device).is_none(),
+        "it is as it is wanted"
+    );
     let side = &device.twins["temp"];
     assert_eq!(
         (side.expected.version, side.actual.version),
@@ -74,49 +91,100 @@ fn numbers_are_compared_as_numbers() {
 #[test]
 fn one_bad_property_refuses_the_update() {
     let mut device = Device::default();
-    updated(&mut device, json!({"n": {"actual": {"value": "1"}, "metadata": {"type": "int"}}})).unwrap();
+    updated(
+        &mut device,
+        json!({"n": {"actual": {"value": "1"}, "metadata": {"type": "int"}}}),
+    )
+    .unwrap();
     updated(&mut device, json!({"must": {"optional": false}})).unwrap();
     let before = device.clone();
     for (bad, why) in [
-        (json!({"a": {"actual": {"value": "1"}}, "b c": {}}), "the name of a property"),
-        (json!({"a": {"actual": {"value": "1"}}, "n": {"actual": {"value": "x"}}}), "n is of type int"),
+        (
+            json!({"a": {"actual": {"value": "1"}}, "b c": {}}),
+            "the name of a property",
+        ),
+        (
+            json!({"a": {"actual": {"value": "1"}}, "n": {"actual": {"value": "x"}}}),
+            "n is of type int",
+        ),
         (json!({"a": {"actual": {}}}), "the actual of a has no value"),
-        (json!({"a": {"metadata": {"type": "Updated"}}}), "\"Updated\" is no type of a"),
-        (json!({"a": null}), "a cannot be deleted: there is no such property"),
-        (json!({"must": null}), "must cannot be deleted: it is not optional"),
+        (
+            json!({"a": {"metadata": {"type": "Updated"}}}),
+            "\"Updated\" is no type of a",
+        ),
+        (
+            json!({"a": null}),
+            "a cannot be deleted: there is no such property",
+        ),
+        (
+            json!({"must": null}),
+            "must cannot be deleted: it is not optional",
+        ),
     ] {
         let said = updated(&mut device, bad).unwrap_err();
         assert!(said.contains(why), "{said}");
     }
     assert_eq!(device, before);
-    let many: Twins =
-        (0..=MAX_PROPERTIES).map(|number| (number.to_string(), Some(Twin::default()))).collect();
-    assert!(update(&mut device, Rules::default(), &many, 7).unwrap_err().reason.contains("at most 1024"));
+    let many: Twins = (0..=MAX_PROPERTIES)
+        .map(|number| (number.to_string(), Some(Twin::default())))
+        .collect();
+    assert!(
+        update(&mut device, Rules::default(), &many, 7)
+            .unwrap_err()
+            .reason
+            .contains("at most 1024")
+    );
 }
 
 #[test]
 fn properties_are_deleted_and_come_again() {
     let mut device = Device::default();
-    updated(&mut device, json!({"a": {"expected": {"value": "1"}, "actual": {"value": "1"}}})).unwrap();
-    for gone in [json!({"a": null}), json!({"a": {"metadata": {"type": "deleted"}}})] {
+    updated(
+        &mut device,
+        json!({"a": {"expected": {"value": "1"}, "actual": {"value": "1"}}}),
+    )
+    .unwrap();
+    for gone in [
+        json!({"a": null}),
+        json!({"a": {"metadata": {"type": "deleted"}}}),
+    ] {
         let outcome = updated(&mut device, gone).unwrap();
         assert_eq!(outcome.result, twins(json!({"a": null})));
         assert_eq!(outcome.document["a"].current, None);
         let (told, _) = report(&device).unwrap();
         let told = told["a"].clone().unwrap();
-        assert_eq!((told.metadata.unwrap().kind.as_str(), told.actual), ("deleted", None));
-        let outcome =
-            updated(&mut device, json!({"a": {"actual": {"value": "2"}, "metadata": {"type": "int"}}}))
-                .unwrap();
+        assert_eq!(
+            (told.metadata.unwrap().kind.as_str(), told.actual),
+            ("deleted", None)
+        );
+        let outcome = updated(
+            &mut device,
+            json!({"a": {"actual": {"value": "2"}, "metadata": {"type": "int"}}}),
+        )
+        .unwrap();
         assert_eq!(outcome.document["a"].last, None);
-        assert_eq!((device.twins["a"].kind, device.twins["a"].deleted), (Kind::Int, false));
+        assert_eq!(
+            (device.twins["a"].kind, device.twins["a"].deleted),
+            (Kind::Int, false)
+        );
     }
-    assert_eq!(device.twins["a"].actual.version.edge, 5, "its versions have gone on");
+    assert_eq!(
+        device.twins["a"].actual.version.edge, 5,
+        "its versions have gone on"
+    );
 }
 
 fn wish(device: &mut Device, json: Value) -> (Outcome, Vec<String>) {
     let spec = Spec::of("ns", &from_value(json!({"properties": json})).unwrap());
-    apply_spec(device, Rules { spec: Some(&spec), model: None }, &spec, 9)
+    apply_spec(
+        device,
+        Rules {
+            spec: Some(&spec),
+            model: None,
+        },
+        &spec,
+        9,
+    )
 }
 
 #[test]
@@ -125,9 +193,17 @@ fn the_objects_wish_counts_when_it_changes() {
     let spec = |value: &str| json!([{"name": "t", "desired": {"value": value}}, {"name": "u"}, {"name": "v", "desired": {"value": ""}}]);
     let (outcome, _) = wish(&mut device, spec("21"));
     assert!(outcome.desired);
-    assert_eq!(device.twins.keys().collect::<Vec<_>>(), ["t"], "nothing is wanted of the others");
-    let expected =
-        |device: &Device| (device.twins["t"].expected.value.clone(), device.twins["t"].expected.version);
+    assert_eq!(
+        device.twins.keys().collect::<Vec<_>>(),
+        ["t"],
+        "nothing is wanted of the others"
+    );
+    let expected = |device: &Device| {
+        (
+            device.twins["t"].expected.value.clone(),
+            device.twins["t"].expected.version,
+        )
+    };
     let at = |cloud, edge| Version { cloud, edge };
     assert_eq!(expected(&device), (Some("21".into()), at(1, 0)));
     updated(&mut device, json!({"t": {"expected": {"value": "5"}}})).unwrap();
@@ -144,7 +220,11 @@ fn the_objects_wish_counts_when_it_changes() {
     wish(&mut device, spec("23"));
     updated(&mut device, json!({"t": {"expected": {"value": "6"}}})).unwrap();
     wish(&mut device, json!([]));
-    assert_eq!(expected(&device), (Some("6".into()), at(4, 2)), "the edge's own wish stays");
+    assert_eq!(
+        expected(&device),
+        (Some("6".into()), at(4, 2)),
+        "the edge's own wish stays"
+    );
 }
 
 #[test]
@@ -155,15 +235,28 @@ fn a_wish_that_cannot_be_is_left_out() {
     let spec = json!({"properties": [{"name": "t", "desired": {"value": "11"}}, {"name": "u", "desired": {"value": "1"}}]});
     let spec = Spec::of("ns", &from_value(spec).unwrap());
     let mut device = Device::default();
-    let (outcome, faults) =
-        apply_spec(&mut device, Rules { spec: Some(&spec), model: Some(&model) }, &spec, 9);
-    assert_eq!((outcome, faults.len(), device.twins.len()), (Outcome::default(), 2, 0));
+    let (outcome, faults) = apply_spec(
+        &mut device,
+        Rules {
+            spec: Some(&spec),
+            model: Some(&model),
+        },
+        &spec,
+        9,
+    );
+    assert_eq!(
+        (outcome, faults.len(), device.twins.len()),
+        (Outcome::default(), 2, 0)
+    );
 }
 
 #[test]
 fn readings_have_their_time_and_the_observed_value() {
     let mut device = Device::default();
-    wish(&mut device, json!([{"name": "t", "desired": {"value": "21"}}]));
+    wish(
+        &mut device,
+        json!([{"name": "t", "desired": {"value": "21"}}]),
+    );
     assert!(report(&device).is_none(), "the cloud knows its own wish");
     let reading = |value: &str, observed: Option<&str>| {
         [Reading {

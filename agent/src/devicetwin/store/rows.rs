@@ -36,26 +36,43 @@ impl Rows {
     }
 
     fn device(&mut self, row: &Value) {
-        let Some(id) = DeviceId::parse(text(row, "id")) else { return };
+        let Some(id) = DeviceId::parse(text(row, "id")) else {
+            return;
+        };
         let owned = |key| text(row, key).to_owned();
-        let (description, state, last_online) = (owned("description"), owned("state"), owned("last_online"));
-        let device = Device { member: true, description, state, last_online, ..Device::default() };
+        let (description, state, last_online) =
+            (owned("description"), owned("state"), owned("last_online"));
+        let device = Device {
+            member: true,
+            description,
+            state,
+            last_online,
+            ..Device::default()
+        };
         self.devices.insert(id, device);
     }
 
     /// Returns the devices; attributes and properties without a device row are left out.
     pub(super) fn devices(mut self) -> BTreeMap<DeviceId, Device> {
         for row in &self.attributes {
-            let Some(device) = of(&mut self.devices, row) else { continue };
+            let Some(device) = of(&mut self.devices, row) else {
+                continue;
+            };
             let attribute = Attribute {
                 value: text(row, "value").to_owned(),
                 optional: Some(is_optional(row)),
-                metadata: Some(TypeMetadata { kind: text(row, "attr_type").to_owned() }),
+                metadata: Some(TypeMetadata {
+                    kind: text(row, "attr_type").to_owned(),
+                }),
             };
-            device.attributes.insert(text(row, "name").to_owned(), attribute);
+            device
+                .attributes
+                .insert(text(row, "name").to_owned(), attribute);
         }
         for row in &self.twins {
-            let Some(device) = of(&mut self.devices, row) else { continue };
+            let Some(device) = of(&mut self.devices, row) else {
+                continue;
+            };
             let word = text(row, "attr_type");
             let property = Property {
                 kind: Kind::parse(word).unwrap_or_default(),
@@ -65,7 +82,9 @@ impl Rows {
                 actual: side(row, "actual"),
                 ..Property::default()
             };
-            device.twins.insert(text(row, "name").to_owned(), property.into());
+            device
+                .twins
+                .insert(text(row, "name").to_owned(), property.into());
         }
         self.devices
     }
@@ -78,10 +97,20 @@ fn of<'a>(devices: &'a mut BTreeMap<DeviceId, Device>, row: &Value) -> Option<&'
 /// Reads one side of a twin. EdgeCore never reports values that changed while the cloud was not connected: all are reported
 /// once more.
 fn side(row: &Value, name: &str) -> TwinValue {
-    let value = Some(text(row, name)).filter(|value| !value.is_empty()).map(str::to_owned);
-    let version: Version = serde_json::from_value(inner(&row[format!("{name}_version")])).unwrap_or_default();
-    let at = inner(&row[format!("{name}_meta")])["timestamp"].as_i64().unwrap_or_default();
-    TwinValue { due: value.is_some() && name == "actual", value, at, version }
+    let value = Some(text(row, name))
+        .filter(|value| !value.is_empty())
+        .map(str::to_owned);
+    let version: Version =
+        serde_json::from_value(inner(&row[format!("{name}_version")])).unwrap_or_default();
+    let at = inner(&row[format!("{name}_meta")])["timestamp"]
+        .as_i64()
+        .unwrap_or_default();
+    TwinValue {
+        due: value.is_some() && name == "actual",
+        value,
+        at,
+        version,
+    }
 }
 
 fn text<'a>(row: &'a Value, key: &str) -> &'a str {
@@ -90,7 +119,10 @@ fn text<'a>(row: &'a Value, key: &str) -> &'a str {
 
 fn is_optional(row: &Value) -> bool {
     // SQLite has no booleans of its own
-    row["optional"].as_bool().or_else(|| row["optional"].as_i64().map(|number| number != 0)).unwrap_or(true)
+    row["optional"]
+        .as_bool()
+        .or_else(|| row["optional"].as_i64().map(|number| number != 0))
+        .unwrap_or(true)
 }
 
 /// Converts a stored device to rows of EdgeCore's tables; `None` if the object cannot be read.
@@ -105,7 +137,10 @@ pub(crate) fn device_rows(object: &Value) -> Option<DeviceRows> {
         }),
     )];
     for (name, attribute) in &device.attributes {
-        let kind = attribute.metadata.as_ref().map_or("string", |metadata| metadata.kind.as_str());
+        let kind = attribute
+            .metadata
+            .as_ref()
+            .map_or("string", |metadata| metadata.kind.as_str());
         let row = json!({
             "deviceid": deviceid, "name": name, "description": "", "value": attribute.value,
             "optional": attribute.optional.unwrap_or(true), "attr_type": kind, "metadata": "",
@@ -113,7 +148,11 @@ pub(crate) fn device_rows(object: &Value) -> Option<DeviceRows> {
         rows.push(("device_attr", row));
     }
     for (name, property) in &device.twins {
-        let kind = if property.deleted { DELETED } else { property.kind.as_str() };
+        let kind = if property.deleted {
+            DELETED
+        } else {
+            property.kind.as_str()
+        };
         let (expected, actual) = (&property.expected, &property.actual);
         let row = json!({
             "deviceid": deviceid, "name": name, "description": "",
@@ -126,9 +165,17 @@ pub(crate) fn device_rows(object: &Value) -> Option<DeviceRows> {
         });
         rows.push(("device_twin", row));
     }
-    Some(DeviceRows { id: deviceid.to_owned(), rows, has_unconfirmed: device.is_due() })
+    Some(DeviceRows {
+        id: deviceid.to_owned(),
+        rows,
+        has_unconfirmed: device.is_due(),
+    })
 }
 
 fn meta(side: &TwinValue) -> String {
-    if side.value.is_none() { String::new() } else { json!({"timestamp": side.at}).to_string() }
+    if side.value.is_none() {
+        String::new()
+    } else {
+        json!({"timestamp": side.at}).to_string()
+    }
 }

@@ -19,16 +19,32 @@ fn id(text: &str) -> DeviceId {
 async fn put(store: &dyn Store, table: &str, key: &str, row: Value) {
     let key = Key::new(Resource::new(EDGECORE_GROUP, table), "", key);
     let value = Some(json!({"metadata": {"name": key.name}, "row": row}));
-    store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+    store
+        .commit(vec![Write {
+            key,
+            expect: Expect::Anything,
+            value,
+        }])
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn written_devices_are_read_back() {
     let store = DeviceStore::new(MemoryStore::new());
-    let device = Device { state: "online".into(), ..Device::default() };
+    let device = Device {
+        state: "online".into(),
+        ..Device::default()
+    };
     let (one, two, never) = (id("ns/one"), id("two"), id("never"));
-    store.write([(&one, Some(&device)), (&two, Some(&device))].into_iter()).await.unwrap();
-    store.write([(&never, None), (&two, None)].into_iter()).await.unwrap();
+    store
+        .write([(&one, Some(&device)), (&two, Some(&device))].into_iter())
+        .await
+        .unwrap();
+    store
+        .write([(&never, None), (&two, None)].into_iter())
+        .await
+        .unwrap();
     assert_eq!(store.load().await.unwrap(), [(one, device)]);
 }
 
@@ -43,7 +59,13 @@ async fn edgecores_rows_are_taken_over_once() {
         "actual_version": "{\"cloud\":0,\"edge\":7}", "optional": 0, "attr_type": "int", "metadata": "{}",
     })).await;
     put(&*store, "device_twin", "2", json!({"deviceid": "default/d", "name": "old", "attr_type": "deleted", "actual_version": "{\"cloud\":0,\"edge\":3}"})).await;
-    put(&*store, "device_twin", "3", json!({"deviceid": "default/nobody", "name": "x", "actual": "1"})).await;
+    put(
+        &*store,
+        "device_twin",
+        "3",
+        json!({"deviceid": "default/nobody", "name": "x", "actual": "1"}),
+    )
+    .await;
     put(&*store, "device_twin", "4", json!({"deviceid": 7})).await;
     let store = DeviceStore::new(store.clone());
     let mut devices = store.load().await.unwrap();
@@ -51,8 +73,14 @@ async fn edgecores_rows_are_taken_over_once() {
     assert_eq!((found, devices.len()), (id("default/d"), 0));
     insta::assert_json_snapshot!("taken_over", device);
     // nothing is left to import, and newer changes stay
-    let changed = Device { state: "offline".into(), ..device };
-    store.write([(&id("default/d"), Some(&changed))].into_iter()).await.unwrap();
+    let changed = Device {
+        state: "offline".into(),
+        ..device
+    };
+    store
+        .write([(&id("default/d"), Some(&changed))].into_iter())
+        .await
+        .unwrap();
     assert_eq!(store.load().await.unwrap(), [(id("default/d"), changed)]);
 }
 
@@ -61,7 +89,14 @@ async fn unreadable_devices_are_left_out() {
     let store = MemoryStore::new();
     let key = Key::new(Resource::new(GROUP, "devices"), "", "odd");
     let value = Some(json!({"metadata": {}, "id": "a/b/c"}));
-    store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
+    store
+        .commit(vec![Write {
+            key,
+            expect: Expect::Anything,
+            value,
+        }])
+        .await
+        .unwrap();
     assert_eq!(DeviceStore::new(store).load().await.unwrap(), []);
 }
 
@@ -75,11 +110,23 @@ async fn the_history_is_written_in_chunks() {
         at,
     };
     let chunk = |entries: Vec<HistoryEntry>| Chunk { entries };
-    store.write_chunk(9, &chunk(vec![past("a", 1), past("b", 2)]), &[]).await.unwrap();
-    store.write_chunk(10, &chunk(vec![past("a", 3)]), &[7]).await.unwrap();
+    store
+        .write_chunk(9, &chunk(vec![past("a", 1), past("b", 2)]), &[])
+        .await
+        .unwrap();
+    store
+        .write_chunk(10, &chunk(vec![past("a", 3)]), &[7])
+        .await
+        .unwrap();
     assert_eq!(store.chunks().await.unwrap(), [(9, 2), (10, 3)]);
-    assert_eq!(store.history(&id("a")).await.unwrap(), [past("a", 1), past("a", 3)]);
-    store.write_chunk(11, &chunk(vec![past("a", 4)]), &[9, 10]).await.unwrap();
+    assert_eq!(
+        store.history(&id("a")).await.unwrap(),
+        [past("a", 1), past("a", 3)]
+    );
+    store
+        .write_chunk(11, &chunk(vec![past("a", 4)]), &[9, 10])
+        .await
+        .unwrap();
     assert_eq!(store.history(&id("a")).await.unwrap(), [past("a", 4)]);
 }
 
@@ -88,14 +135,28 @@ async fn a_device_survives_export_and_takeover() {
     let store = MemoryStore::new();
     let property = |expected: TwinValue, actual: TwinValue, deleted| {
         let kind = Kind::parse("int").unwrap();
-        Box::new(Property { kind, optional: false, expected, actual, deleted, ..Property::default() })
+        Box::new(Property {
+            kind,
+            optional: false,
+            expected,
+            actual,
+            deleted,
+            ..Property::default()
+        })
     };
     let version = |cloud, edge| Version { cloud, edge };
-    let side = |value: &str, at, version, due| TwinValue { value: Some(value.to_owned()), at, version, due };
+    let side = |value: &str, at, version, due| TwinValue {
+        value: Some(value.to_owned()),
+        at,
+        version,
+        due,
+    };
     let place = Attribute {
         value: "roof".into(),
         optional: Some(true),
-        metadata: Some(TypeMetadata { kind: "string".into() }),
+        metadata: Some(TypeMetadata {
+            kind: "string".into(),
+        }),
     };
     // reported values are reported once more
     let device = Device {
@@ -107,25 +168,50 @@ async fn a_device_survives_export_and_takeover() {
         twins: [
             (
                 "temp".to_owned(),
-                property(side("20", 5, version(2, 1), false), side("12", 6, version(0, 7), true), false),
+                property(
+                    side("20", 5, version(2, 1), false),
+                    side("12", 6, version(0, 7), true),
+                    false,
+                ),
             ),
             ("old".to_owned(), {
-                let actual = TwinValue { version: version(0, 3), ..TwinValue::default() };
+                let actual = TwinValue {
+                    version: version(0, 3),
+                    ..TwinValue::default()
+                };
                 let kind = Kind::default();
-                Box::new(Property { kind, ..*property(TwinValue::default(), actual, true) })
+                Box::new(Property {
+                    kind,
+                    ..*property(TwinValue::default(), actual, true)
+                })
             }),
         ]
         .into(),
         ..Device::default()
     };
-    DeviceStore::new(store.clone()).write([(&id("default/d"), Some(&device))].into_iter()).await.unwrap();
-    let stored = store.get(&key(&id("default/d"))).await.unwrap().unwrap().value().unwrap();
+    DeviceStore::new(store.clone())
+        .write([(&id("default/d"), Some(&device))].into_iter())
+        .await
+        .unwrap();
+    let stored = store
+        .get(&key(&id("default/d")))
+        .await
+        .unwrap()
+        .unwrap()
+        .value()
+        .unwrap();
     let device_rows = device_rows(&stored).unwrap();
-    assert_eq!((device_rows.id.as_str(), device_rows.has_unconfirmed), ("default/d", true));
+    assert_eq!(
+        (device_rows.id.as_str(), device_rows.has_unconfirmed),
+        ("default/d", true)
+    );
 
     let edgecore = MemoryStore::new();
     for (number, (table, row)) in device_rows.rows.iter().enumerate() {
         put(&*edgecore, table, &number.to_string(), row.clone()).await;
     }
-    assert_eq!(DeviceStore::new(edgecore).load().await.unwrap(), [(id("default/d"), device)]);
+    assert_eq!(
+        DeviceStore::new(edgecore).load().await.unwrap(),
+        [(id("default/d"), device)]
+    );
 }

@@ -30,7 +30,10 @@ impl Worker<'_> {
         }
         if self.retry.is_some() {
             let why = RequestError::unwritten();
-            commands = commands.into_iter().filter_map(|command| command.query_or_fail(&why)).collect();
+            commands = commands
+                .into_iter()
+                .filter_map(|command| command.query_or_fail(&why))
+                .collect();
         }
         self.gather(Work::Commands(commands));
     }
@@ -38,7 +41,10 @@ impl Worker<'_> {
     /// Retries what could not be written.
     pub(super) fn gather_again(&mut self) {
         let (works, _) = self.retry.take().unzip();
-        works.into_iter().flatten().for_each(|work| self.gather(work));
+        works
+            .into_iter()
+            .flatten()
+            .for_each(|work| self.gather(work));
     }
 
     /// Answers a query for the history in a task of its own.
@@ -46,8 +52,10 @@ impl Worker<'_> {
         let waiting: Vec<HistoryEntry> = self.history.waiting(&device).cloned().collect();
         let store = self.task.store.clone();
         crate::rt::spawn(async move {
-            let history =
-                store.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
+            let history = store
+                .history(&device)
+                .await
+                .map(|written| written.into_iter().chain(waiting).collect());
             let why = |error: StoreError| {
                 RequestError::new(INTERNAL, format!("the history cannot be read: {error}"))
             };
@@ -59,14 +67,21 @@ impl Worker<'_> {
     /// Applies work in memory; nothing is sent before it is on disk.
     pub(super) fn gather(&mut self, work: Work) {
         let (core, now) = (&mut self.core, unix_millis());
-        let GatheredBatch { batch, retry, has_objects, count } = &mut self.gathering;
+        let GatheredBatch {
+            batch,
+            retry,
+            has_objects,
+            count,
+        } = &mut self.gathering;
         *count += work.count();
         match work {
-            Work::Commands(commands) => {
-                commands.into_iter().for_each(|command| core.command(batch, command, now))
-            }
+            Work::Commands(commands) => commands
+                .into_iter()
+                .for_each(|command| core.command(batch, command, now)),
             Work::Requests(requests) => {
-                requests.iter().for_each(|request| take_request(core, batch, request, now));
+                requests
+                    .iter()
+                    .for_each(|request| take_request(core, batch, request, now));
                 retry.push(Work::Requests(requests));
             }
             Work::Message(message) => {
@@ -111,7 +126,9 @@ impl Worker<'_> {
 
     /// Handles the end of a write. After an error, what was gathered since builds on the lost batch and is rolled back with it.
     pub(super) async fn written(&mut self, outcome: Result<(), StoreError>) {
-        let Some(Commit { gathered, .. }) = self.committing.take() else { return };
+        let Some(Commit { gathered, .. }) = self.committing.take() else {
+            return;
+        };
         let Err(failure) = outcome else {
             self.core.written(&gathered.batch);
             // what was gathered meanwhile is written while the messages are sent
@@ -137,7 +154,10 @@ impl Worker<'_> {
     /// Sends the messages of a batch that is on disk.
     async fn announce(&mut self, gathered: GatheredBatch) {
         let GatheredBatch { batch, retry, .. } = gathered;
-        batch.counts.iter().for_each(|count| self.task.counts.add(*count));
+        batch
+            .counts
+            .iter()
+            .for_each(|count| self.task.counts.add(*count));
         for (topic, body) in batch.publish {
             // one after the other: each may have to wait for space at a broker
             self.heartbeat.beat();
@@ -161,7 +181,9 @@ impl Worker<'_> {
             }
         }
         if batch.catalogue {
-            self.task.catalogue.send_replace(Some(Arc::new(self.core.catalogue().clone())));
+            self.task
+                .catalogue
+                .send_replace(Some(Arc::new(self.core.catalogue().clone())));
         }
     }
 }
@@ -185,7 +207,12 @@ fn take_message(core: &mut Core, batch: &mut Batch, message: Downstream, now: i6
     match message {
         Downstream::Membership(content) => core.membership(batch, content, now),
         Downstream::MembershipDetail(content) => core.membership_detail(batch, content, now),
-        Downstream::TwinDesired { device, update } => core.apply_cloud_twin(batch, &device, update, now),
-        other => warn!(what = other.kind(), "message is not about devices; message ignored"),
+        Downstream::TwinDesired { device, update } => {
+            core.apply_cloud_twin(batch, &device, update, now)
+        }
+        other => warn!(
+            what = other.kind(),
+            "message is not about devices; message ignored"
+        ),
     }
 }

@@ -56,7 +56,12 @@ pub(crate) enum AdmitResult {
 #[derive(Debug)]
 enum PredicateFailure {
     /// The node has less of a resource than the pod requests.
-    InsufficientResource { name: String, requested: i64, used: i64, capacity: i64 },
+    InsufficientResource {
+        name: String,
+        requested: i64,
+        used: i64,
+        capacity: i64,
+    },
     /// One of the scheduler's filters failed: its name and the reason.
     Filter(&'static str, &'static str),
 }
@@ -64,20 +69,29 @@ enum PredicateFailure {
 impl PredicateFailure {
     fn waiting(&self) -> Waiting {
         match self {
-            Self::InsufficientResource { name, requested, used, capacity } => Waiting {
+            Self::InsufficientResource {
+                name,
+                requested,
+                used,
+                capacity,
+            } => Waiting {
                 reason: format!("OutOf{name}"),
                 message: format!(
                     "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
                 ),
             },
-            Self::Filter(name, why) => Waiting::new(name, format!("Predicate {name} failed: {why}")),
+            Self::Filter(name, why) => {
+                Waiting::new(name, format!("Predicate {name} failed: {why}"))
+            }
         }
     }
 }
 
 /// Decides about `pod`, given the `others` that have been admitted and have not ended.
 pub(crate) fn admit(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> AdmitResult {
-    if let Some(waiting) = sysctl::forbidden(pod, &node_info.unsafe_sysctls).or_else(|| unsupported_os(pod)) {
+    if let Some(waiting) =
+        sysctl::forbidden(pod, &node_info.unsafe_sysctls).or_else(|| unsupported_os(pod))
+    {
         return AdmitResult::Rejected(waiting);
     }
     let predicate_failures = predicate_failures(pod, others, node_info);
@@ -86,22 +100,30 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> AdmitRe
             return AdmitResult::Rejected(first.waiting());
         }
         // A critical pod is never rejected only because resources are missing: other pods are preempted for it.
-        if let Some(other) =
-            predicate_failures.iter().find(|failure| matches!(failure, PredicateFailure::Filter(..)))
+        if let Some(other) = predicate_failures
+            .iter()
+            .find(|failure| matches!(failure, PredicateFailure::Filter(..)))
         {
             return AdmitResult::Rejected(other.waiting());
         }
-        let short = predicate_failures.iter().filter_map(|failure| match failure {
-            PredicateFailure::InsufficientResource { name, requested, used, capacity } => {
-                Some((name.clone(), requested - (capacity - used)))
-            }
-            PredicateFailure::Filter(..) => None,
-        });
+        let short = predicate_failures
+            .iter()
+            .filter_map(|failure| match failure {
+                PredicateFailure::InsufficientResource {
+                    name,
+                    requested,
+                    used,
+                    capacity,
+                } => Some((name.clone(), requested - (capacity - used))),
+                PredicateFailure::Filter(..) => None,
+            });
         return match preempt::victims(pod, others, short.collect()) {
             Ok(victims) => AdmitResult::Preempts(victims),
             Err(why) => AdmitResult::Rejected(Waiting::new(
                 "UnexpectedAdmissionError",
-                format!("Unexpected error while attempting to recover from admission failure: {why}"),
+                format!(
+                    "Unexpected error while attempting to recover from admission failure: {why}"
+                ),
             )),
         };
     }
@@ -122,8 +144,14 @@ fn predicate_failures(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> Vec<P
             all.push(PredicateFailure::Filter(name, why));
         }
     };
-    filter(affinity::matches(pod, node), "NodeAffinity", "node(s) didn't match Pod's node affinity/selector");
-    let wanted = spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    filter(
+        affinity::matches(pod, node),
+        "NodeAffinity",
+        "node(s) didn't match Pod's node affinity/selector",
+    );
+    let wanted = spec
+        .and_then(|spec| spec.node_name.as_deref())
+        .unwrap_or_default();
     filter(
         wanted.is_empty() || Some(wanted) == node.metadata.name.as_deref(),
         "NodeName",
@@ -134,8 +162,13 @@ fn predicate_failures(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> Vec<P
         "NodePorts",
         "node(s) didn't have free ports for the requested pod ports",
     );
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
+    let tolerations = spec
+        .and_then(|spec| spec.tolerations.as_deref())
+        .unwrap_or_default();
     let mut evicting = taints.filter(|taint| taint.effect == "NoExecute");
     filter(
         is_static(pod) || evicting.all(|taint| tolerations.iter().any(|one| tolerates(one, taint))),
@@ -147,7 +180,11 @@ fn predicate_failures(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> Vec<P
 
 /// Rejects a pod that is meant for an operating system other than Linux.
 fn unsupported_os(pod: &Pod) -> Option<Waiting> {
-    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/os"));
+    let label = pod
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get("kubernetes.io/os"));
     if label.is_some_and(|label| label != "linux") {
         return Some(Waiting::new(
             "PodOSSelectorNodeLabelDoesNotMatch",
@@ -156,14 +193,20 @@ fn unsupported_os(pod: &Pod) -> Option<Waiting> {
     }
     let os = pod.spec.as_ref().and_then(|spec| spec.os.as_ref());
     os.filter(|os| os.name != "linux").map(|_| {
-        Waiting::new("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        Waiting::new(
+            "PodOSNotSupported",
+            "Failed to admit pod as the OS field doesn't match node OS",
+        )
     })
 }
 
 /// Reports whether the pod is a static pod, defined by a file of this node.
 fn is_static(pod: &Pod) -> bool {
-    let source =
-        pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(CONFIG_SOURCE_ANNOTATION));
+    let source = pod
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(CONFIG_SOURCE_ANNOTATION));
     source.is_some_and(|source| source != "api")
 }
 
@@ -188,12 +231,17 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 fn wants_apparmor(pod: &Pod) -> bool {
     let confines = |kind: Option<&str>| kind.is_some_and(|kind| kind != "Unconfined");
     let annotations = pod.metadata.annotations.iter().flatten();
-    let mut annotated =
-        annotations.filter(|(name, _)| name.starts_with("container.apparmor.security.beta.kubernetes.io/"));
+    let mut annotated = annotations
+        .filter(|(name, _)| name.starts_with("container.apparmor.security.beta.kubernetes.io/"));
     let spec = pod.spec.as_ref();
     let own = spec.and_then(|spec| spec.security_context.as_ref()?.app_armor_profile.as_ref());
-    let mut of_containers = specs::containers_of(pod)
-        .filter_map(|container| container.security_context.as_ref()?.app_armor_profile.as_ref());
+    let mut of_containers = specs::containers_of(pod).filter_map(|container| {
+        container
+            .security_context
+            .as_ref()?
+            .app_armor_profile
+            .as_ref()
+    });
     confines(own.map(|profile| profile.type_.as_str()))
         || of_containers.any(|profile| confines(Some(&profile.type_)))
         || annotated.any(|(_, profile)| !matches!(profile.as_str(), "" | "unconfined"))

@@ -15,8 +15,16 @@ fn host_ports(pod: &Pod) -> impl Iterator<Item = HostPort<'_>> {
     let ports = specs::containers_of(pod).flat_map(|container| container.ports.iter().flatten());
     ports.filter_map(|port| {
         let host_port = port.host_port.filter(|host_port| *host_port > 0)?;
-        let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
-        Some(HostPort { protocol: port.protocol.as_deref().unwrap_or("TCP"), port: host_port, address })
+        let address = port
+            .host_ip
+            .as_deref()
+            .filter(|address| !address.is_empty())
+            .unwrap_or("0.0.0.0");
+        Some(HostPort {
+            protocol: port.protocol.as_deref().unwrap_or("TCP"),
+            port: host_port,
+            address,
+        })
     })
 }
 

@@ -14,13 +14,23 @@ use crate::edged::status::qos;
 type MissingResources = Vec<(String, i64)>;
 
 /// Returns the uids of pods that together free what is `missing`.
-pub(super) fn victims(pod: &Pod, others: &[&Pod], missing: MissingResources) -> Result<Vec<String>, String> {
+pub(super) fn victims(
+    pod: &Pod,
+    others: &[&Pod],
+    missing: MissingResources,
+) -> Result<Vec<String>, String> {
     let of_class = |class: &str| -> Vec<&Pod> {
-        let preemptable = others.iter().copied().filter(|other| is_preemptable(other, pod));
+        let preemptable = others
+            .iter()
+            .copied()
+            .filter(|other| is_preemptable(other, pod));
         preemptable.filter(|other| qos(other) == class).collect()
     };
-    let (best_effort, burstable, guaranteed) =
-        (of_class("BestEffort"), of_class("Burstable"), of_class("Guaranteed"));
+    let (best_effort, burstable, guaranteed) = (
+        of_class("BestEffort"),
+        of_class("Burstable"),
+        of_class("Guaranteed"),
+    );
     // From each class, as many pods are chosen as are needed if all pods of the lesser classes are preempted too.
     let rest = subtract(&missing, best_effort.iter().chain(&burstable));
     let guaranteed = closest_pods(guaranteed, rest)?;
@@ -29,16 +39,24 @@ pub(super) fn victims(pod: &Pod, others: &[&Pod], missing: MissingResources) -> 
     let rest = subtract(&missing, burstable.iter().chain(&guaranteed));
     let best_effort = closest_pods(best_effort, rest)?;
     let all = best_effort.into_iter().chain(burstable).chain(guaranteed);
-    Ok(all.filter_map(|victim| victim.metadata.uid.clone()).collect())
+    Ok(all
+        .filter_map(|victim| victim.metadata.uid.clone())
+        .collect())
 }
 
 fn is_preemptable(other: &Pod, pod: &Pod) -> bool {
-    let outranked = priority(pod).zip(priority(other)).is_some_and(|(own, other)| own > other);
+    let outranked = priority(pod)
+        .zip(priority(other))
+        .is_some_and(|(own, other)| own > other);
     (is_critical(pod) && !is_critical(other)) || outranked
 }
 
 fn request(pod: &Pod, name: &str) -> i64 {
-    if name == "pods" { 1 } else { requests_of(pod).get(name).copied().unwrap_or(0) }
+    if name == "pods" {
+        1
+    } else {
+        requests_of(pod).get(name).copied().unwrap_or(0)
+    }
 }
 
 /// Returns what is still missing after these pods have ended.
@@ -47,7 +65,10 @@ fn subtract<'a>(
     gone: impl Iterator<Item = &'a &'a Pod> + Clone,
 ) -> MissingResources {
     let rest = missing.iter().map(|(name, amount)| {
-        let freed = gone.clone().map(|pod| request(pod, name)).fold(0, i64::saturating_add);
+        let freed = gone
+            .clone()
+            .map(|pod| request(pod, name))
+            .fold(0, i64::saturating_add);
         (name.clone(), amount.saturating_sub(freed))
     });
     rest.filter(|(_, amount)| *amount > 0).collect()
@@ -63,8 +84,10 @@ fn closest_pods(mut pods: Vec<&Pod>, mut missing: MissingResources) -> Result<Ve
                 .then_with(|| compare_requests(one, other))
         });
         let Some((index, _)) = best else {
-            let texts: Vec<_> =
-                missing.iter().map(|(name, amount)| format!("(res: {name}, q: {amount}), ")).collect();
+            let texts: Vec<_> = missing
+                .iter()
+                .map(|(name, amount)| format!("(res: {name}, q: {amount}), "))
+                .collect();
             return Err(format!(
                 "preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [{}]",
                 texts.concat()
@@ -79,7 +102,10 @@ fn closest_pods(mut pods: Vec<&Pod>, mut missing: MissingResources) -> Result<Ve
 
 /// Returns how much of what is missing stays missing if the pod ends, as a sum of squares in which every resource has the same
 /// weight.
-#[expect(clippy::cast_precision_loss, reason = "a measure of nearness need not be exact")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a measure of nearness need not be exact"
+)]
 fn distance(pod: &Pod, missing: &MissingResources) -> f64 {
     let rest = missing.iter().map(|(name, amount)| {
         let rest = amount.saturating_sub(request(pod, name)).max(0) as f64;

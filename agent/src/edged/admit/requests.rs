@@ -10,11 +10,19 @@ use crate::edged::specs;
 /// Returns how much of a resource the pod may use as a whole, or `None` if one of its containers has no limit.
 pub(crate) fn limit_of(pod: &Pod, name: &str) -> Option<i64> {
     let limited = |container: &Container| {
-        let limit = container.resources.as_ref().and_then(|all| all.limits.as_ref()?.get(name));
-        limit.and_then(quantity::milli).is_some_and(|limit| limit > 0)
+        let limit = container
+            .resources
+            .as_ref()
+            .and_then(|all| all.limits.as_ref()?.get(name));
+        limit
+            .and_then(quantity::milli)
+            .is_some_and(|limit| limit > 0)
     };
     let mut containers = specs::containers_of(pod);
-    limits_of(pod).get(name).copied().filter(|_| containers.all(limited))
+    limits_of(pod)
+        .get(name)
+        .copied()
+        .filter(|_| containers.all(limited))
 }
 
 /// Returns the resources that the pod requests and the node lacks, the number of pods first.
@@ -35,11 +43,17 @@ pub(super) fn insufficient_resources(
         });
     }
     let mut used = Amounts::new();
-    others.iter().for_each(|other| add(&mut used, &requests_of(other)));
+    others
+        .iter()
+        .for_each(|other| add(&mut used, &requests_of(other)));
     let wanted = requests_of(pod);
     let native_names = ["cpu", "memory", "ephemeral-storage"];
-    let first = native_names.iter().filter_map(|name| wanted.get_key_value(*name));
-    let rest = wanted.iter().filter(|(name, _)| !native_names.contains(&name.as_str()));
+    let first = native_names
+        .iter()
+        .filter_map(|name| wanted.get_key_value(*name));
+    let rest = wanted
+        .iter()
+        .filter(|(name, _)| !native_names.contains(&name.as_str()));
     for (name, requested) in first.chain(rest).filter(|(_, requested)| **requested > 0) {
         // Also of a device that the node does not have. The kubelet lets such a pod run without it, as the resource may be the
         // cluster's; its source calls that a defect.

@@ -26,8 +26,13 @@ const SAFE_SYSCTLS: [&str; 12] = [
 pub(super) fn forbidden(pod: &Pod, allowed: &[String]) -> Option<Waiting> {
     let spec = pod.spec.as_ref()?;
     let sysctls = spec.security_context.as_ref()?.sysctls.as_ref()?;
-    let why = sysctls.iter().find_map(|sysctl| violation(&sysctl.name.replace('/', "."), spec, allowed))?;
-    Some(Waiting::new("SysctlForbidden", format!("forbidden sysctl: {why}")))
+    let why = sysctls
+        .iter()
+        .find_map(|sysctl| violation(&sysctl.name.replace('/', "."), spec, allowed))?;
+    Some(Waiting::new(
+        "SysctlForbidden",
+        format!("forbidden sysctl: {why}"),
+    ))
 }
 
 fn violation(name: &str, spec: &PodSpec, allowed: &[String]) -> Option<String> {
@@ -38,7 +43,10 @@ fn violation(name: &str, spec: &PodSpec, allowed: &[String]) -> Option<String> {
     if !SAFE_SYSCTLS.contains(&name) && !allowed.iter().any(fits) {
         return Some(format!("{name:?} not allowlisted"));
     }
-    let (host, namespace) =
-        if name.starts_with("net.") { (spec.host_network, "Net") } else { (spec.host_ipc, "IPC") };
+    let (host, namespace) = if name.starts_with("net.") {
+        (spec.host_network, "Net")
+    } else {
+        (spec.host_ipc, "IPC")
+    };
     (host == Some(true)).then(|| format!("{name:?} not allowed with host {namespace} enabled"))
 }

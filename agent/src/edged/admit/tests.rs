@@ -9,12 +9,17 @@ fn pod(uid: &str, spec: Value) -> Pod {
     for (key, value) in spec.as_object().into_iter().flatten() {
         whole[key] = value.clone();
     }
-    serde_json::from_value(json!({"metadata": {"name": uid, "namespace": "d", "uid": uid}, "spec": whole}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"metadata": {"name": uid, "namespace": "d", "uid": uid}, "spec": whole}),
+    )
+    .unwrap()
 }
 
 fn asking(uid: &str, requests: Value) -> Pod {
-    pod(uid, json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}))
+    pod(
+        uid,
+        json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}),
+    )
 }
 
 fn place() -> NodeInfo {
@@ -34,7 +39,9 @@ fn place() -> NodeInfo {
     ];
     NodeInfo {
         node: serde_json::from_value(node).unwrap(),
-        allocatable: allocatable.map(|(name, amount)| (name.to_owned(), amount)).into(),
+        allocatable: allocatable
+            .map(|(name, amount)| (name.to_owned(), amount))
+            .into(),
         unsafe_sysctls: vec!["net.core.*".into()],
         apparmor: false,
     }
@@ -56,7 +63,10 @@ fn reason(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> String {
 
 #[test]
 fn requested_resources_must_be_available() {
-    let user = asking("user", json!({"cpu": "1500m", "memory": "512Mi", "example.com/gpu": "1"}));
+    let user = asking(
+        "user",
+        json!({"cpu": "1500m", "memory": "512Mi", "example.com/gpu": "1"}),
+    );
     let table = [
         (json!({"cpu": "500m"}), "admitted"),
         (
@@ -86,10 +96,15 @@ fn requested_resources_must_be_available() {
         (json!({"cpu": "nonsense"}), "admitted"),
     ];
     for (requests, expected) in table {
-        assert_eq!(reason(&asking("new", requests.clone()), &[&user], &calm()), expected, "{requests}");
+        assert_eq!(
+            reason(&asking("new", requests.clone()), &[&user], &calm()),
+            expected,
+            "{requests}"
+        );
     }
     let small = asking("small", json!({}));
-    let full = "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3";
+    let full =
+        "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3";
     assert_eq!(reason(&small, &[&user, &small, &small], &calm()), full);
 }
 
@@ -97,8 +112,7 @@ fn requested_resources_must_be_available() {
 fn init_containers_count_only_as_far_as_they_run_concurrently() {
     let cpu = |amount: &str| json!({"requests": {"cpu": amount}});
     let init = |name: &str, amount: &str| json!({"name": name, "resources": cpu(amount)});
-    let sidecar =
-        |name: &str, amount: &str| json!({"name": name, "resources": cpu(amount), "restartPolicy": "Always"});
+    let sidecar = |name: &str, amount: &str| json!({"name": name, "resources": cpu(amount), "restartPolicy": "Always"});
     let main = json!([{"name": "m", "resources": cpu("300m")}]);
     let table = [
         (json!([init("a", "100m"), init("b", "200m")]), 300),
@@ -108,7 +122,10 @@ fn init_containers_count_only_as_far_as_they_run_concurrently() {
         (json!([init("a", "400m"), sidecar("s", "200m")]), 500),
     ];
     for (inits, expected) in table {
-        let pod = pod("p", json!({"containers": main, "initContainers": inits, "overhead": {"cpu": "10m"}}));
+        let pod = pod(
+            "p",
+            json!({"containers": main, "initContainers": inits, "overhead": {"cpu": "10m"}}),
+        );
         assert_eq!(requests_of(&pod)["cpu"], expected + 10, "{inits}");
     }
 }
@@ -117,10 +134,11 @@ fn init_containers_count_only_as_far_as_they_run_concurrently() {
 fn node_name_selector_and_affinity_must_match() {
     let affinity = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
     let expression = |key: &str, operator: &str, values: Value| {
-        affinity(json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]))
+        affinity(
+            json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]),
+        )
     };
-    let misfit =
-        "NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+    let misfit = "NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
     let table = [
         (json!({"nodeSelector": {"disk": "ssd"}}), "admitted"),
         (json!({"nodeSelector": {"disk": "hdd"}}), misfit),
@@ -152,7 +170,11 @@ fn node_name_selector_and_affinity_must_match() {
         ),
     ];
     for (spec, expected) in table {
-        assert_eq!(reason(&pod("p", spec.clone()), &[], &calm()), expected, "{spec}");
+        assert_eq!(
+            reason(&pod("p", spec.clone()), &[], &calm()),
+            expected,
+            "{spec}"
+        );
     }
     let mut labelled = pod("p", json!({}));
     labelled.metadata.labels = Some([("kubernetes.io/os".to_owned(), "windows".to_owned())].into());
@@ -161,41 +183,63 @@ fn node_name_selector_and_affinity_must_match() {
 
 #[test]
 fn taints_that_evict_must_be_tolerated() {
-    let refused =
-        "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
+    let refused = "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
     let table = [
         (json!([]), refused),
         (json!([{"operator": "Exists"}]), "admitted"),
-        (json!([{"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}]), "admitted"),
+        (
+            json!([{"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}]),
+            "admitted",
+        ),
         (json!([{"key": "maintenance", "value": "now"}]), "admitted"),
         (json!([{"key": "maintenance", "value": "later"}]), refused),
-        (json!([{"key": "maintenance", "operator": "Exists", "effect": "NoSchedule"}]), refused),
+        (
+            json!([{"key": "maintenance", "operator": "Exists", "effect": "NoSchedule"}]),
+            refused,
+        ),
     ];
     for (tolerations, expected) in table {
         let pod = pod("p", json!({"tolerations": tolerations}));
         assert_eq!(reason(&pod, &[], &place()), expected, "{tolerations}");
     }
     let mut from_file = pod("p", json!({}));
-    from_file.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), "file".to_owned())].into());
-    assert_eq!(reason(&from_file, &[], &place()), "admitted", "a static pod is asked nothing");
+    from_file.metadata.annotations =
+        Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), "file".to_owned())].into());
+    assert_eq!(
+        reason(&from_file, &[], &place()),
+        "admitted",
+        "a static pod is asked nothing"
+    );
 }
 
 #[test]
 fn ports_must_be_free() {
     let with = |port: Value| pod("p", json!({"containers": [{"name": "c", "ports": [port]}]}));
     let taken = with(json!({"containerPort": 1, "hostPort": 80, "hostIP": "10.0.0.1"}));
-    let refused =
-        "NodePorts: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+    let refused = "NodePorts: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
     let table = [
         (json!({"containerPort": 80}), "admitted"),
         (json!({"containerPort": 1, "hostPort": 80}), refused),
-        (json!({"containerPort": 1, "hostPort": 80, "protocol": "UDP"}), "admitted"),
-        (json!({"containerPort": 1, "hostPort": 80, "hostIP": "10.0.0.1"}), refused),
-        (json!({"containerPort": 1, "hostPort": 80, "hostIP": "10.0.0.2"}), "admitted"),
+        (
+            json!({"containerPort": 1, "hostPort": 80, "protocol": "UDP"}),
+            "admitted",
+        ),
+        (
+            json!({"containerPort": 1, "hostPort": 80, "hostIP": "10.0.0.1"}),
+            refused,
+        ),
+        (
+            json!({"containerPort": 1, "hostPort": 80, "hostIP": "10.0.0.2"}),
+            "admitted",
+        ),
         (json!({"containerPort": 1, "hostPort": 81}), "admitted"),
     ];
     for (port, expected) in table {
-        assert_eq!(reason(&with(port.clone()), &[&taken], &calm()), expected, "{port}");
+        assert_eq!(
+            reason(&with(port.clone()), &[&taken], &calm()),
+            expected,
+            "{port}"
+        );
     }
 }
 
@@ -216,10 +260,17 @@ fn kernel_parameters_and_profiles_must_be_allowed() {
             "SysctlForbidden: forbidden sysctl: \"net.ipv4.tcp_syncookies\" not allowed with host Net enabled",
         ),
         (profile("Unconfined"), "admitted"),
-        (profile("RuntimeDefault"), "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host"),
+        (
+            profile("RuntimeDefault"),
+            "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+        ),
     ];
     for (spec, expected) in table {
-        assert_eq!(reason(&pod("p", spec.clone()), &[], &calm()), expected, "{spec}");
+        assert_eq!(
+            reason(&pod("p", spec.clone()), &[], &calm()),
+            expected,
+            "{spec}"
+        );
     }
 }
 
@@ -230,26 +281,53 @@ fn critical_pod_preempts_lesser_pods() {
         pod.spec.as_mut().unwrap().priority = Some(SYSTEM_CRITICAL_PRIORITY);
         pod
     };
-    let (large, small) = (asking("large", json!({"cpu": "1200m"})), asking("small", json!({"cpu": "500m"})));
+    let (large, small) = (
+        asking("large", json!({"cpu": "1200m"})),
+        asking("small", json!({"cpu": "500m"})),
+    );
     let idle = pod("idle", json!({}));
     let table = [
         (json!({"cpu": "300m"}), vec![&large, &small], "admitted"),
-        (json!({"cpu": "700m"}), vec![&large, &small], "preempts small"),
-        (json!({"cpu": "1400m"}), vec![&large, &small], "preempts large"),
-        (json!({"cpu": "2"}), vec![&large, &small], "preempts large small"),
+        (
+            json!({"cpu": "700m"}),
+            vec![&large, &small],
+            "preempts small",
+        ),
+        (
+            json!({"cpu": "1400m"}),
+            vec![&large, &small],
+            "preempts large",
+        ),
+        (
+            json!({"cpu": "2"}),
+            vec![&large, &small],
+            "preempts large small",
+        ),
         (json!({}), vec![&large, &small, &idle], "preempts idle"),
     ];
     for (requests, others, expected) in table {
-        assert_eq!(reason(&critical(requests.clone()), &others, &calm()), expected, "{requests}");
+        assert_eq!(
+            reason(&critical(requests.clone()), &others, &calm()),
+            expected,
+            "{requests}"
+        );
     }
     let other = critical(json!({"cpu": "2"}));
     let none = reason(&critical(json!({"cpu": "1"})), &[&other], &calm());
-    assert!(none.starts_with("UnexpectedAdmissionError: Unexpected error while"), "{none}");
     assert!(
-        none.ends_with("no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]"),
+        none.starts_with("UnexpectedAdmissionError: Unexpected error while"),
+        "{none}"
+    );
+    assert!(
+        none.ends_with(
+            "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]"
+        ),
         "{none}"
     );
     let mut elsewhere = critical(json!({"cpu": "2"}));
     elsewhere.spec.as_mut().unwrap().node_name = Some("edge-2".into());
-    assert!(reason(&elsewhere, &[&large], &calm()).starts_with("NodeName"), "room would not help it");
+    assert!(
+        reason(&elsewhere, &[&large], &calm()).starts_with("NodeName"),
+        "room would not help it"
+    );
 }

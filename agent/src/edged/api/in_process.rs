@@ -42,18 +42,36 @@ impl NodeStreams for LocalKubelet {
     async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
         let broken = |why: String| NodeError::Broken(node.to_owned(), why);
         if node != self.node {
-            return Err(broken(format!("only node {:?} is reached from here", self.node)));
+            return Err(broken(format!(
+                "only node {:?} is reached from here",
+                self.node
+            )));
         }
-        let NodeRequest { method, path_and_query, headers } = request;
-        let (path, query) = path_and_query.split_once('?').unwrap_or((&path_and_query, ""));
-        let path = percent_decode_str(path).decode_utf8().map_err(|error| broken(error.to_string()))?;
-        let request = KubeletRequest { method, path: path.into_owned(), query: query.to_owned(), headers };
+        let NodeRequest {
+            method,
+            path_and_query,
+            headers,
+        } = request;
+        let (path, query) = path_and_query
+            .split_once('?')
+            .unwrap_or((&path_and_query, ""));
+        let path = percent_decode_str(path)
+            .decode_utf8()
+            .map_err(|error| broken(error.to_string()))?;
+        let request = KubeletRequest {
+            method,
+            path: path.into_owned(),
+            query: query.to_owned(),
+            headers,
+        };
         let stream = match self.api.answer(request).await {
             KubeletResponse::Response(response) => return Ok(NodeAnswer::Response(response)),
             KubeletResponse::Upgraded(stream) => stream,
         };
         match timeout(HEAD_TIMEOUT, read_response(stream)).await {
-            Ok(answer) => answer.map_err(|why| broken(format!("the container runtime's answer: {why}"))),
+            Ok(answer) => {
+                answer.map_err(|why| broken(format!("the container runtime's answer: {why}")))
+            }
             Err(_) => Err(NodeError::Timeout(node.to_owned())),
         }
     }
@@ -75,18 +93,24 @@ async fn read_response(mut stream: TcpStream) -> Result<NodeAnswer, String> {
         let reader = Cursor::new(read.freeze()).chain(reader);
         return Ok(NodeAnswer::Upgraded(head, Box::new(join(reader, writer))));
     }
-    let length =
-        head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = head
+        .headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
     let length: usize = length.unwrap_or_default();
     while read.len() < length {
         read_more(&mut stream, &mut read).await?;
     }
     read.truncate(length);
-    let body = Full::new(read.freeze()).map_err(|never| match never {}).boxed_unsync();
+    let body = Full::new(read.freeze())
+        .map_err(|never| match never {})
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = head.status;
     if let Some(kind) = head.headers.get(header::CONTENT_TYPE) {
-        response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, kind.clone());
     }
     Ok(NodeAnswer::Response(response))
 }
@@ -111,11 +135,16 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(usize, Parts)>, String> {
         httparse::Status::Partial => return Ok(None),
     };
     let (mut head, _) = Response::new(Bytes::new()).into_parts();
-    head.status = StatusCode::from_u16(parsed.code.unwrap_or_default()).map_err(|error| error.to_string())?;
+    head.status =
+        StatusCode::from_u16(parsed.code.unwrap_or_default()).map_err(|error| error.to_string())?;
     head.headers = HeaderMap::new();
     for one in parsed.headers.iter() {
-        let name = HeaderName::from_bytes(one.name.as_bytes()).map_err(|error| error.to_string())?;
-        head.headers.append(name, HeaderValue::from_bytes(one.value).map_err(|error| error.to_string())?);
+        let name =
+            HeaderName::from_bytes(one.name.as_bytes()).map_err(|error| error.to_string())?;
+        head.headers.append(
+            name,
+            HeaderValue::from_bytes(one.value).map_err(|error| error.to_string())?,
+        );
     }
     Ok(Some((length, head)))
 }
@@ -129,7 +158,9 @@ mod tests {
     /// What is made of these bytes, which come one by one before the last ones.
     async fn answer(bytes: &[u8]) -> Result<NodeAnswer, String> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (mut server, _) = listener.accept().await.unwrap();
         let bytes = bytes.to_vec();
         let sent = crate::rt::spawn(async move {
@@ -148,7 +179,9 @@ mod tests {
     #[tokio::test]
     async fn bytes_after_the_head_are_not_lost() {
         let bytes = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nfirst bytes";
-        let NodeAnswer::Upgraded(head, mut io) = answer(bytes).await.unwrap() else { panic!("no upgrade") };
+        let NodeAnswer::Upgraded(head, mut io) = answer(bytes).await.unwrap() else {
+            panic!("no upgrade")
+        };
         assert_eq!(head.headers["upgrade"], "SPDY/3.1");
         let mut read = String::new();
         io.read_to_string(&mut read).await.unwrap();
@@ -159,16 +192,33 @@ mod tests {
     async fn error_status_is_a_response_and_a_broken_head_an_error() {
         let refused =
             b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nno\nmore";
-        let NodeAnswer::Response(response) = answer(refused).await.unwrap() else { panic!("an upgrade") };
+        let NodeAnswer::Response(response) = answer(refused).await.unwrap() else {
+            panic!("an upgrade")
+        };
         assert_eq!(response.status(), StatusCode::FORBIDDEN);
-        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "no\n");
+        assert_eq!(
+            response.into_body().collect().await.unwrap().to_bytes(),
+            "no\n"
+        );
         for (bytes, why) in [
             (b"".to_vec(), "it ended too soon"),
-            (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n".to_vec(), "it ended too soon"),
-            (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nno".to_vec(), "it ended too soon"),
+            (
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n".to_vec(),
+                "it ended too soon",
+            ),
+            (
+                b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nno".to_vec(),
+                "it ended too soon",
+            ),
             (b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(), "invalid HTTP version"),
-            (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 1000000\r\n\r\n".repeat(2_000), "longer than"),
-            ([b"HTTP/1.1 101 OK\r\nA: ".to_vec(), vec![b'a'; 100_000]].concat(), "longer than"),
+            (
+                b"HTTP/1.1 403 Forbidden\r\nContent-Length: 1000000\r\n\r\n".repeat(2_000),
+                "longer than",
+            ),
+            (
+                [b"HTTP/1.1 101 OK\r\nA: ".to_vec(), vec![b'a'; 100_000]].concat(),
+                "longer than",
+            ),
         ] {
             let error = answer(&bytes).await.unwrap_err();
             assert!(error.contains(why), "{error}");

@@ -88,7 +88,11 @@ impl KubeletApi {
     pub(crate) async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
         let deps = self.0.borrow().clone();
         let Some(deps) = deps else {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "this node runs no pods now\n").into();
+            return text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "this node runs no pods now\n",
+            )
+            .into();
         };
         let Some(route) = Route::of(&request.path) else {
             return text(StatusCode::NOT_FOUND, "404 page not found\n").into();
@@ -129,10 +133,15 @@ async fn page(deps: &Deps, request: &KubeletRequest) -> Response<Body> {
 
 /// Returns a plain-text response, as the kubelet writes it.
 fn text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed_unsync());
+    let mut response = Response::new(
+        Full::new(body.into())
+            .map_err(|never| match never {})
+            .boxed_unsync(),
+    );
     *response.status_mut() = code;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }

@@ -68,33 +68,76 @@ impl Streams {
 pub(super) async fn exec(deps: &Deps, path: &PodPath, request: &KubeletRequest) -> KubeletResponse {
     upgrade(request, async {
         let streams = Streams::of(&request.query)?;
-        let id = running_container(deps, path, format!("container not found ({:?})", path.container)).await?;
+        let id = running_container(
+            deps,
+            path,
+            format!("container not found ({:?})", path.container),
+        )
+        .await?;
         let cmd = values(&request.query, "command");
-        let Streams { stdin, stdout, stderr, tty } = streams;
-        let call = cri::ExecRequest { container_id: id, cmd, tty, stdin, stdout, stderr };
+        let Streams {
+            stdin,
+            stdout,
+            stderr,
+            tty,
+        } = streams;
+        let call = cri::ExecRequest {
+            container_id: id,
+            cmd,
+            tty,
+            stdin,
+            stdout,
+            stderr,
+        };
         deps.runtime.exec_url(call).await.map_err(cri_error)
     })
     .await
 }
 
 /// Answers `attach`: connects to a container's own streams.
-pub(super) async fn attach(deps: &Deps, path: &PodPath, request: &KubeletRequest) -> KubeletResponse {
+pub(super) async fn attach(
+    deps: &Deps,
+    path: &PodPath,
+    request: &KubeletRequest,
+) -> KubeletResponse {
     upgrade(request, async {
         let streams = Streams::of(&request.query)?;
-        let PodPath { namespace, pod, container: name, .. } = path;
+        let PodPath {
+            namespace,
+            pod,
+            container: name,
+            ..
+        } = path;
         let none = format!("container {name} not found in pod {pod}_{namespace}");
         let id = running_container(deps, path, none).await?;
         // a container keeps the terminal that it was created with, whatever the request says
-        let tty = deps.pod(path).is_some_and(|pod| containers::has_tty(&pod, name));
-        let Streams { stdin, stdout, stderr, .. } = streams;
-        let call = cri::AttachRequest { container_id: id, stdin, tty, stdout, stderr };
+        let tty = deps
+            .pod(path)
+            .is_some_and(|pod| containers::has_tty(&pod, name));
+        let Streams {
+            stdin,
+            stdout,
+            stderr,
+            ..
+        } = streams;
+        let call = cri::AttachRequest {
+            container_id: id,
+            stdin,
+            tty,
+            stdout,
+            stderr,
+        };
         deps.runtime.attach_url(call).await.map_err(cri_error)
     })
     .await
 }
 
 /// Answers `portForward`: connects to ports of a pod.
-pub(super) async fn port_forward(deps: &Deps, path: &PodPath, request: &KubeletRequest) -> KubeletResponse {
+pub(super) async fn port_forward(
+    deps: &Deps,
+    path: &PodPath,
+    request: &KubeletRequest,
+) -> KubeletResponse {
     upgrade(request, async {
         let port = ports(request)?;
         let uid = uid(deps, path)?;
@@ -102,16 +145,28 @@ pub(super) async fn port_forward(deps: &Deps, path: &PodPath, request: &KubeletR
             label_selector: [(names::POD_UID.to_owned(), uid)].into(),
             ..cri::PodSandboxFilter::default()
         };
-        let sandboxes = deps.runtime.sandboxes(Some(filter)).await.map_err(cri_error)?;
-        let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
+        let sandboxes = deps
+            .runtime
+            .sandboxes(Some(filter))
+            .await
+            .map_err(cri_error)?;
+        let ready = sandboxes
+            .into_iter()
+            .filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
         let newest = ready.max_by_key(|sandbox| sandbox.created_at);
         let none = || {
             let name = format!("{}_{}", path.pod, path.namespace);
-            (StatusCode::INTERNAL_SERVER_ERROR, format!("failed to find sandboxID for pod {name:?}"))
+            (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("failed to find sandboxID for pod {name:?}"),
+            )
         };
         let pod_sandbox_id = newest.ok_or_else(none)?.id;
         deps.runtime
-            .port_forward_url(cri::PortForwardRequest { pod_sandbox_id, port })
+            .port_forward_url(cri::PortForwardRequest {
+                pod_sandbox_id,
+                port,
+            })
             .await
             .map_err(cri_error)
     })
@@ -129,8 +184,13 @@ fn ports(request: &KubeletRequest) -> Result<Vec<i32>, HttpError> {
     }
     let listed = values(&request.query, "port");
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    let ports: Result<Vec<u16>, _> = listed.iter().flat_map(|list| list.split(',')).map(str::parse).collect();
-    let ports = ports.map_err(|_| bad(format!("unable to parse {:?} as a port", listed.join(","))))?;
+    let ports: Result<Vec<u16>, _> = listed
+        .iter()
+        .flat_map(|list| list.split(','))
+        .map(str::parse)
+        .collect();
+    let ports =
+        ports.map_err(|_| bad(format!("unable to parse {:?} as a port", listed.join(","))))?;
     match ports.len() {
         0 => Err(bad("query parameter \"port\" is required".to_owned())),
         count if count > MAX_PORTS => Err(bad(format!("no more than {MAX_PORTS} ports at a time"))),
@@ -146,13 +206,26 @@ fn uid(deps: &Deps, path: &PodPath) -> Result<String, HttpError> {
 /// Returns the runtime's id of the running instance of a container.
 async fn running_container(deps: &Deps, path: &PodPath, none: String) -> Result<String, HttpError> {
     let uid = uid(deps, path)?;
-    let labels =
-        [(names::POD_UID.to_owned(), uid), (names::CONTAINER_NAME.to_owned(), path.container.clone())];
-    let filter = cri::ContainerFilter { label_selector: labels.into(), ..cri::ContainerFilter::default() };
-    let all = deps.runtime.containers(Some(filter)).await.map_err(cri_error)?;
-    let running = all.into_iter().filter(|one| one.state() == cri::ContainerState::ContainerRunning);
+    let labels = [
+        (names::POD_UID.to_owned(), uid),
+        (names::CONTAINER_NAME.to_owned(), path.container.clone()),
+    ];
+    let filter = cri::ContainerFilter {
+        label_selector: labels.into(),
+        ..cri::ContainerFilter::default()
+    };
+    let all = deps
+        .runtime
+        .containers(Some(filter))
+        .await
+        .map_err(cri_error)?;
+    let running = all
+        .into_iter()
+        .filter(|one| one.state() == cri::ContainerState::ContainerRunning);
     let newest = running.max_by_key(|container| container.created_at);
-    newest.map(|container| container.id).ok_or((StatusCode::INTERNAL_SERVER_ERROR, none))
+    newest
+        .map(|container| container.id)
+        .ok_or((StatusCode::INTERNAL_SERVER_ERROR, none))
 }
 
 fn cri_error(error: CallError) -> HttpError {
@@ -162,7 +235,14 @@ fn cri_error(error: CallError) -> HttpError {
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     // in the form in which Go prints a gRPC error
-    (code, format!("rpc error: code = {:?} desc = {}", error.code(), error.message()))
+    (
+        code,
+        format!(
+            "rpc error: code = {:?} desc = {}",
+            error.code(),
+            error.message()
+        ),
+    )
 }
 
 /// Forwards the upgrade `request` to the URL that the runtime returns. The URL is requested last, as it is valid for one request
@@ -172,7 +252,11 @@ async fn upgrade(
     url: impl Future<Output = Result<String, HttpError>>,
 ) -> KubeletResponse {
     if !is_upgrade(&request.headers) {
-        return text(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required").into();
+        return text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Upgrade request required",
+        )
+        .into();
     }
     let url = match url.await {
         Ok(url) => url,
@@ -192,9 +276,13 @@ async fn upgrade(
 }
 
 fn is_upgrade(headers: &HeaderMap) -> bool {
-    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let asks =
-        connection.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case("upgrade"));
+    let connection = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let asks = connection
+        .flat_map(|value| value.split(','))
+        .any(|one| one.trim().eq_ignore_ascii_case("upgrade"));
     asks && headers.contains_key(header::UPGRADE)
 }
 
@@ -211,7 +299,11 @@ fn parse_stream_url(url: &str) -> io::Result<(String, String)> {
     let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
         return Err(bad("what it gave names no server"));
     };
-    let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    let address: Option<IpAddr> = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse()
+        .ok();
     if host != "localhost" && !address.is_some_and(|address| address.is_loopback()) {
         return Err(bad(
             "it is not on a loopback address; have the runtime's streaming server listen on 127.0.0.1",
@@ -224,11 +316,15 @@ fn parse_stream_url(url: &str) -> io::Result<(String, String)> {
 async fn dial(url: &str, method: &Method, headers: &HeaderMap) -> io::Result<TcpStream> {
     let (authority, target) = parse_stream_url(url)?;
     let mut head =
-        format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\nConnection: Upgrade\r\n").into_bytes();
+        format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\nConnection: Upgrade\r\n")
+            .into_bytes();
     if method == Method::POST {
         head.extend_from_slice(b"Content-Length: 0\r\n");
     }
-    for (name, value) in headers.iter().filter(|(name, _)| FORWARDED_HEADERS.contains(&name.as_str())) {
+    for (name, value) in headers
+        .iter()
+        .filter(|(name, _)| FORWARDED_HEADERS.contains(&name.as_str()))
+    {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             head.extend_from_slice(part);
         }
@@ -248,8 +344,17 @@ mod tests {
     #[test]
     fn streaming_url_must_be_plain_http_on_loopback() {
         let found = parse_stream_url("http://127.0.0.1:41241/exec/iBQa-_9z?x=1").unwrap();
-        assert_eq!(found, ("127.0.0.1:41241".to_owned(), "/exec/iBQa-_9z?x=1".to_owned()));
-        assert_eq!(parse_stream_url("http://[::1]:80/attach/a").unwrap().0, "[::1]:80");
+        assert_eq!(
+            found,
+            (
+                "127.0.0.1:41241".to_owned(),
+                "/exec/iBQa-_9z?x=1".to_owned()
+            )
+        );
+        assert_eq!(
+            parse_stream_url("http://[::1]:80/attach/a").unwrap().0,
+            "[::1]:80"
+        );
         assert_eq!(
             parse_stream_url("http://localhost:80").unwrap(),
             ("localhost:80".to_owned(), "/".to_owned())
@@ -269,9 +374,19 @@ mod tests {
 
     #[test]
     fn stream_queries_are_read_as_by_the_kubelet() {
-        let of = |query| Streams::of(query).map(|one| [one.stdin, one.stdout, one.stderr, one.tty]).ok();
-        assert_eq!(of("input=1&output=1&error=1"), Some([true, true, true, false]));
-        assert_eq!(of("output=1&error=1&tty=1"), Some([false, true, false, true]));
+        let of = |query| {
+            Streams::of(query)
+                .map(|one| [one.stdin, one.stdout, one.stderr, one.tty])
+                .ok()
+        };
+        assert_eq!(
+            of("input=1&output=1&error=1"),
+            Some([true, true, true, false])
+        );
+        assert_eq!(
+            of("output=1&error=1&tty=1"),
+            Some([false, true, false, true])
+        );
         assert_eq!(of("stdout=1"), None);
         assert_eq!(of("error=1&tty=1"), None);
     }

@@ -42,15 +42,23 @@ impl Route {
             container: container.to_owned(),
         };
         Some(match parts[..] {
-            ["containerLogs", namespace, pod, container] => Self::Logs(of(namespace, pod, None, container)),
+            ["containerLogs", namespace, pod, container] => {
+                Self::Logs(of(namespace, pod, None, container))
+            }
             ["exec", namespace, pod, container] => Self::Exec(of(namespace, pod, None, container)),
-            ["exec", namespace, pod, uid, container] => Self::Exec(of(namespace, pod, Some(uid), container)),
-            ["attach", namespace, pod, container] => Self::Attach(of(namespace, pod, None, container)),
+            ["exec", namespace, pod, uid, container] => {
+                Self::Exec(of(namespace, pod, Some(uid), container))
+            }
+            ["attach", namespace, pod, container] => {
+                Self::Attach(of(namespace, pod, None, container))
+            }
             ["attach", namespace, pod, uid, container] => {
                 Self::Attach(of(namespace, pod, Some(uid), container))
             }
             ["portForward", namespace, pod] => Self::PortForward(of(namespace, pod, None, "")),
-            ["portForward", namespace, pod, uid] => Self::PortForward(of(namespace, pod, Some(uid), "")),
+            ["portForward", namespace, pod, uid] => {
+                Self::PortForward(of(namespace, pod, Some(uid), ""))
+            }
             ["stats", "summary"]
             | ["metrics"]
             | ["metrics", "cadvisor" | "resource" | "probes"]
@@ -74,7 +82,10 @@ impl Route {
 /// Returns all values of a key in an encoded query.
 pub(super) fn values(query: &str, key: &str) -> Vec<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
-    pairs.filter(|(name, _)| name == key).map(|(_, value)| value.into_owned()).collect()
+    pairs
+        .filter(|(name, _)| name == key)
+        .map(|(_, value)| value.into_owned())
+        .collect()
 }
 
 /// Reports whether a flag of the kubelet's (`input`, `output`, `error`, `tty`) is set.
@@ -84,7 +95,9 @@ pub(super) fn flag(query: &str, key: &str) -> bool {
 
 /// Reads a boolean as the Kubernetes API does: false if it is absent, `0` or `false`.
 pub(super) fn boolean(query: &str, key: &str) -> bool {
-    values(query, key).first().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    values(query, key)
+        .first()
+        .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
 #[cfg(test)]
@@ -105,7 +118,10 @@ mod tests {
             ("/exec/ns/p/u/c", Route::Exec(path(Some("u"), "c"))),
             ("/attach/ns/p/u/c", Route::Attach(path(Some("u"), "c"))),
             ("/portForward/ns/p", Route::PortForward(path(None, ""))),
-            ("/portForward/ns/p/u", Route::PortForward(path(Some("u"), ""))),
+            (
+                "/portForward/ns/p/u",
+                Route::PortForward(path(Some("u"), "")),
+            ),
             ("/metrics", Route::Page),
             ("/metrics/resource", Route::Page),
             ("/stats/summary", Route::Page),
@@ -137,10 +153,11 @@ mod tests {
 
     #[test]
     fn queries_are_read_as_the_kubelet_and_the_api_read_them() {
-        let query =
-            "command=sh&command=-c&command=echo%20a%26b&input=1&tty=true&follow=&previous=False&stderr=0";
+        let query = "command=sh&command=-c&command=echo%20a%26b&input=1&tty=true&follow=&previous=False&stderr=0";
         assert_eq!(values(query, "command"), ["sh", "-c", "echo a&b"]);
         assert!(flag(query, "input") && !flag(query, "tty") && !flag(query, "output"));
-        assert!(boolean(query, "follow") && !boolean(query, "previous") && !boolean(query, "stderr"));
+        assert!(
+            boolean(query, "follow") && !boolean(query, "previous") && !boolean(query, "stderr")
+        );
     }
 }

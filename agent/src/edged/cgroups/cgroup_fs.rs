@@ -38,7 +38,11 @@ pub(super) struct CgroupFs {
 impl CgroupFs {
     /// Uses the control groups that are mounted at `base`.
     pub(super) fn new(base: PathBuf) -> Self {
-        let version = if super::is_unified(&base) { CgroupVersion::V2 } else { CgroupVersion::V1 };
+        let version = if super::is_unified(&base) {
+            CgroupVersion::V2
+        } else {
+            CgroupVersion::V1
+        };
         Self { base, version }
     }
 
@@ -86,21 +90,36 @@ impl CgroupFs {
     /// # Errors
     /// The group has processes, or this program lacks permission.
     pub(super) fn remove_empty(&self, group: &Path) -> io::Result<()> {
-        self.hierarchies().into_iter().try_for_each(|hierarchy| remove(&hierarchy.join(group), MAX_DEPTH))
+        self.hierarchies()
+            .into_iter()
+            .try_for_each(|hierarchy| remove(&hierarchy.join(group), MAX_DEPTH))
     }
 
     /// Kills the processes in groups below `group` whose names contain the container's `id`.
     pub(super) fn kill_container(&self, group: &Path, id: &str) {
-        let names = self.children(&[group.to_owned()]).into_iter().map(|(name, _)| name);
-        for name in names.filter(|name| name.contains(id)).collect::<BTreeSet<_>>() {
+        let names = self
+            .children(&[group.to_owned()])
+            .into_iter()
+            .map(|(name, _)| name);
+        for name in names
+            .filter(|name| name.contains(id))
+            .collect::<BTreeSet<_>>()
+        {
             self.kill_processes(&group.join(name));
         }
     }
 
     /// Returns the names of the groups directly below one of `groups` that have processes, in any hierarchy, except those that
     /// `is_known`.
-    pub(super) fn populated(&self, groups: &[PathBuf], is_known: impl Fn(&str) -> bool) -> BTreeSet<String> {
-        let unknown = self.children(groups).into_iter().filter(|(name, _)| !is_known(name));
+    pub(super) fn populated(
+        &self,
+        groups: &[PathBuf],
+        is_known: impl Fn(&str) -> bool,
+    ) -> BTreeSet<String> {
+        let unknown = self
+            .children(groups)
+            .into_iter()
+            .filter(|(name, _)| !is_known(name));
         unknown
             .filter(|(_, path)| !processes_below(path, MAX_DEPTH).is_empty())
             .map(|(name, _)| name)
@@ -109,17 +128,26 @@ impl CgroupFs {
 
     /// Returns the groups directly below `groups` in each hierarchy: names and paths.
     fn children(&self, groups: &[PathBuf]) -> Vec<(String, PathBuf)> {
-        let paths = self.paths(groups).flat_map(|parent| subdirectories(&parent));
-        paths.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
+        let paths = self
+            .paths(groups)
+            .flat_map(|parent| subdirectories(&parent));
+        paths
+            .filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path)))
+            .collect()
     }
 
     /// Kills all processes in a group and below it. They are frozen meanwhile if the kernel supports it, so that none ends by
     /// itself and its pid is reused.
     fn kill_processes(&self, group: &Path) {
-        let paths: Vec<_> = self.paths(&[group.to_owned()]).filter(|path| path.is_dir()).collect();
+        let paths: Vec<_> = self
+            .paths(&[group.to_owned()])
+            .filter(|path| path.is_dir())
+            .collect();
         let own = Pid::this();
         // a group with this process is not frozen or killed as a whole: this function would not return
-        let with_own = paths.iter().any(|path| processes_below(path, MAX_DEPTH).contains(&own));
+        let with_own = paths
+            .iter()
+            .any(|path| processes_below(path, MAX_DEPTH).contains(&own));
         let killed = |path: &PathBuf| {
             self.version == CgroupVersion::V2 && write(&path.join("cgroup.kill"), "1").is_ok()
         };
@@ -129,7 +157,10 @@ impl CgroupFs {
         }
         let frozen = (!with_own).then(|| FrozenGroup::freeze(&self.base.join(FREEZER).join(group)));
         for path in &paths {
-            for pid in processes_below(path, MAX_DEPTH).into_iter().filter(|pid| *pid != own) {
+            for pid in processes_below(path, MAX_DEPTH)
+                .into_iter()
+                .filter(|pid| *pid != own)
+            {
                 tracing::info!(pid = pid.as_raw(), group = %path.display(), "a process without a container is killed");
                 // The process may have ended meanwhile.
                 let _ = kill(pid, Signal::SIGKILL);
@@ -167,7 +198,10 @@ impl CgroupFs {
 
 /// Writes to an existing file of a group; never creates it.
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+    fs::OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .write_all(text.as_bytes())
 }
 
 /// Removes a group's directory and those below it; the kernel's files in it need not be removed.
@@ -195,7 +229,11 @@ impl FrozenGroup {
     /// Freezes the group and waits for a moment until it is frozen. Does nothing if that fails.
     fn freeze(group: &Path) -> Self {
         let state = group.join(FREEZER_STATE);
-        let mut tries = if write(&state, FROZEN).is_ok() { MAX_TRIES } else { 0 };
+        let mut tries = if write(&state, FROZEN).is_ok() {
+            MAX_TRIES
+        } else {
+            0
+        };
         while tries > 0 && fs::read_to_string(&state).is_ok_and(|now| now.trim() != FROZEN) {
             tries -= 1;
             thread::sleep(RETRY_DELAY);
@@ -222,7 +260,11 @@ fn processes_below(group: &Path, depth: u32) -> Vec<Pid> {
     let listed = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     let mut all: Vec<Pid> = parse_pids(&listed).collect();
     if depth > 0 {
-        all.extend(subdirectories(group).iter().flat_map(|below| processes_below(below, depth - 1)));
+        all.extend(
+            subdirectories(group)
+                .iter()
+                .flat_map(|below| processes_below(below, depth - 1)),
+        );
     }
     all
 }
@@ -230,7 +272,10 @@ fn processes_below(group: &Path, depth: u32) -> Vec<Pid> {
 /// Parses a list of pids. A process of another pid namespace is listed as 0, which a signal would take for all processes of the
 /// group.
 fn parse_pids(listed: &str) -> impl Iterator<Item = Pid> {
-    let all = listed.lines().filter_map(|line| line.trim().parse().ok()).filter(|pid| *pid > 1);
+    let all = listed
+        .lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .filter(|pid| *pid > 1);
     all.map(Pid::from_raw)
 }
 

@@ -40,13 +40,19 @@ pub(super) enum CgroupVersion {
 impl Limits {
     /// Returns limits that set only CPU shares, from thousandths of a core.
     pub(super) fn of_cpu(millis: i64) -> Self {
-        Self { shares: Some(cpu_shares(millis)), ..Self::default() }
+        Self {
+            shares: Some(cpu_shares(millis)),
+            ..Self::default()
+        }
     }
 
     /// Returns a pod's limits, from its QoS class and its containers' requests and limits.
     pub(super) fn of_pod(pod: &Pod, class: QosClass, processes: Option<i64>) -> Self {
         if class == QosClass::BestEffort {
-            return Self { processes, ..Self::of_cpu(0) };
+            return Self {
+                processes,
+                ..Self::of_cpu(0)
+            };
         }
         Self {
             shares: Some(cpu_shares(cpu_request(pod))),
@@ -57,12 +63,17 @@ impl Limits {
     }
 
     /// Returns what to write to the group's files: controller, file name, content.
-    pub(super) fn files(&self, version: CgroupVersion) -> Vec<(&'static str, &'static str, String)> {
+    pub(super) fn files(
+        &self,
+        version: CgroupVersion,
+    ) -> Vec<(&'static str, &'static str, String)> {
         let mut files = Vec::new();
         let mut file = |of, name, text: String| files.push((of, name, text));
         match (self.shares, version) {
             (Some(shares), CgroupVersion::V1) => file("cpu", "cpu.shares", shares.to_string()),
-            (Some(shares), CgroupVersion::V2) => file("cpu", "cpu.weight", weight(shares).to_string()),
+            (Some(shares), CgroupVersion::V2) => {
+                file("cpu", "cpu.weight", weight(shares).to_string())
+            }
             (None, _) => {}
         }
         match (self.quota, version) {
@@ -70,11 +81,17 @@ impl Limits {
                 file("cpu", "cpu.cfs_period_us", CPU_QUOTA_PERIOD.to_string());
                 file("cpu", "cpu.cfs_quota_us", quota.to_string());
             }
-            (Some(quota), CgroupVersion::V2) => file("cpu", "cpu.max", format!("{quota} {CPU_QUOTA_PERIOD}")),
+            (Some(quota), CgroupVersion::V2) => {
+                file("cpu", "cpu.max", format!("{quota} {CPU_QUOTA_PERIOD}"))
+            }
             (None, _) => {}
         }
         if let Some(memory) = self.memory {
-            let name = if version == CgroupVersion::V1 { "memory.limit_in_bytes" } else { "memory.max" };
+            let name = if version == CgroupVersion::V1 {
+                "memory.limit_in_bytes"
+            } else {
+                "memory.max"
+            };
             file("memory", name, memory.to_string());
         }
         if let Some(processes) = self.processes {
@@ -86,13 +103,16 @@ impl Limits {
 
 /// Returns the CPU requests of all pods of a QoS class, in thousandths of a core.
 pub(super) fn class_cpu_request<'a>(pods: impl Iterator<Item = &'a Pod>, class: QosClass) -> i64 {
-    let of_class = pods.filter(|pod| QosClass::of(status::qos(pod)) == class && !specs::is_terminal(pod));
+    let of_class =
+        pods.filter(|pod| QosClass::of(status::qos(pod)) == class && !specs::is_terminal(pod));
     of_class.map(cpu_request).fold(0, i64::saturating_add)
 }
 
 fn cpu_request(pod: &Pod) -> i64 {
     let of = |amounts: admit::Amounts| amounts.get("cpu").copied();
-    of(admit::requests_of(pod)).or_else(|| of(admit::limits_of(pod))).unwrap_or(0)
+    of(admit::requests_of(pod))
+        .or_else(|| of(admit::limits_of(pod)))
+        .unwrap_or(0)
 }
 
 /// Converts CPU shares to a weight of version 2, mapping one range linearly onto the other as runtimes do.
@@ -107,12 +127,17 @@ mod tests {
     use super::*;
 
     fn pod(containers: &serde_json::Value, inits: &serde_json::Value) -> Pod {
-        serde_json::from_value(json!({"spec": {"containers": containers, "initContainers": inits}})).unwrap()
+        serde_json::from_value(json!({"spec": {"containers": containers, "initContainers": inits}}))
+            .unwrap()
     }
 
     fn files(pod: &Pod, version: CgroupVersion) -> Vec<String> {
         let limits = Limits::of_pod(pod, QosClass::of(status::qos(pod)), Some(99));
-        limits.files(version).into_iter().map(|(of, file, text)| format!("{of}/{file}={text}")).collect()
+        limits
+            .files(version)
+            .into_iter()
+            .map(|(of, file, text)| format!("{of}/{file}={text}"))
+            .collect()
     }
 
     #[test]
@@ -121,7 +146,8 @@ mod tests {
             {"name": "a", "resources": {"limits": {"cpu": "200m", "memory": "32Mi"}}},
             {"name": "b", "resources": {"limits": {"cpu": "1", "memory": "1Mi"}}},
         ]);
-        let setup = json!([{"name": "i", "resources": {"limits": {"cpu": "100m", "memory": "64Mi"}}}]);
+        let setup =
+            json!([{"name": "i", "resources": {"limits": {"cpu": "100m", "memory": "64Mi"}}}]);
         assert_eq!(
             files(&pod(&two, &setup), CgroupVersion::V1),
             [
@@ -150,10 +176,19 @@ mod tests {
             {"name": "b", "resources": {"limits": {"memory": "1Mi"}}},
         ]);
         let one = pod(&one, &json!([]));
-        assert_eq!(files(&one, CgroupVersion::V1), ["cpu/cpu.shares=102", "pids/pids.max=99"]);
+        assert_eq!(
+            files(&one, CgroupVersion::V1),
+            ["cpu/cpu.shares=102", "pids/pids.max=99"]
+        );
         let none = pod(&json!([{"name": "a"}]), &json!([]));
-        assert_eq!(files(&none, CgroupVersion::V1), ["cpu/cpu.shares=2", "pids/pids.max=99"]);
-        assert_eq!(files(&none, CgroupVersion::V2), ["cpu/cpu.weight=1", "pids/pids.max=99"]);
+        assert_eq!(
+            files(&none, CgroupVersion::V1),
+            ["cpu/cpu.shares=2", "pids/pids.max=99"]
+        );
+        assert_eq!(
+            files(&none, CgroupVersion::V2),
+            ["cpu/cpu.weight=1", "pids/pids.max=99"]
+        );
         assert_eq!(weight(262_144), MAX_WEIGHT);
     }
 

@@ -72,7 +72,14 @@ impl Cgroups {
     pub(crate) fn new(config: ControlGroups, runtime: Runtime, cpu: i64) -> Self {
         let cgroup_fs = CgroupFs::new(CGROUP_ROOT.into());
         let (driver, warned) = (OnceCell::new(), AtomicBool::new(false));
-        Self(Arc::new(Inner { config, runtime, cgroup_fs, cpu, driver, warned }))
+        Self(Arc::new(Inner {
+            config,
+            runtime,
+            cgroup_fs,
+            cpu,
+            driver,
+            warned,
+        }))
     }
 
     /// Returns the cgroup parent of the pod's sandbox and containers, empty if the runtime may choose.
@@ -80,7 +87,13 @@ impl Cgroups {
         let config = &self.0.config;
         if config.per_pod {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            return format!("/{}", self.naming().await.pod(QosClass::of(status::qos(pod)), uid).display());
+            return format!(
+                "/{}",
+                self.naming()
+                    .await
+                    .pod(QosClass::of(status::qos(pod)), uid)
+                    .display()
+            );
         }
         if config.root.is_empty() {
             return String::new();
@@ -111,7 +124,9 @@ impl Cgroups {
                 (QosClass::Burstable, burstable),
                 (QosClass::BestEffort, 0),
             ] {
-                inner.cgroup_fs.set_limits(&naming.class(class), &Limits::of_cpu(millis))?;
+                inner
+                    .cgroup_fs
+                    .set_limits(&naming.class(class), &Limits::of_cpu(millis))?;
             }
             Ok(true)
         });
@@ -187,14 +202,20 @@ impl Cgroups {
 
     /// Returns the ids of containers and sandboxes with processes in the pod's group, except those that `is_known`. Groups whose
     /// names contain no id are ignored. Blocks, but only for short times.
-    pub(crate) fn unknown_containers(&self, pod: &Pod, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn unknown_containers(
+        &self,
+        pod: &Pod,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
         let inner = &self.0;
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         // a pod's QoS class never changes
         let candidates = inner.in_class(QosClass::of(status::qos(pod)), uid);
         let passed = |name: &str| name::container_id(name).is_none_or(&is_known);
         let names = inner.cgroup_fs.populated(&candidates, passed).into_iter();
-        names.filter_map(|name| name::container_id(&name).map(str::to_owned)).collect()
+        names
+            .filter_map(|name| name::container_id(&name).map(str::to_owned))
+            .collect()
     }
 
     /// Returns a watch on pods' groups.
@@ -212,7 +233,11 @@ impl Cgroups {
         let result = inner.driver.get_or_try_init(|| async {
             let reported = inner.runtime.cgroup_driver().await?;
             let driver = reported.unwrap_or(inner.config.driver);
-            tracing::debug!(driver = driver.as_str(), reported = reported.is_some(), "control groups");
+            tracing::debug!(
+                driver = driver.as_str(),
+                reported = reported.is_some(),
+                "control groups"
+            );
             Ok::<_, super::runtime::CallError>(driver)
         });
         // A runtime that does not answer creates nothing now; it is asked again later.
@@ -222,19 +247,27 @@ impl Cgroups {
 
 impl Inner {
     fn naming(&self, driver: CgroupDriver) -> Naming {
-        Naming { root: self.config.root.clone(), driver }
+        Naming {
+            root: self.config.root.clone(),
+            driver,
+        }
     }
 
     /// Returns the possible paths of the pod's group in all QoS classes; none if pods have no groups.
     fn candidates(&self, uid: &str) -> Vec<PathBuf> {
-        QosClass::ALL.into_iter().flat_map(|class| self.in_class(class, uid)).collect()
+        QosClass::ALL
+            .into_iter()
+            .flat_map(|class| self.in_class(class, uid))
+            .collect()
     }
 
     /// Returns the pod's group in a class for both drivers: the runtime may have used the other one when it created the group.
     fn in_class(&self, class: QosClass, uid: &str) -> Vec<PathBuf> {
         let drivers = [CgroupDriver::Cgroupfs, CgroupDriver::Systemd].into_iter();
         let drivers = drivers.filter(|_| self.config.per_pod);
-        drivers.map(|driver| self.naming(driver).pod(class, uid)).collect()
+        drivers
+            .map(|driver| self.naming(driver).pod(class, uid))
+            .collect()
     }
 
     /// Logs missing permission once, as it concerns all pods.
@@ -250,5 +283,8 @@ impl Inner {
 }
 
 fn is_permission_error(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+    )
 }

@@ -18,7 +18,9 @@ const CONMON: &str = "conmon";
 /// Returns the id of the container or sandbox whose group has this name: `<id>`, `cri-containerd-<id>.scope`, `crio-<id>.scope`.
 pub(super) fn container_id(group: &str) -> Option<&str> {
     let mut parts = group.split(|c: char| !c.is_ascii_hexdigit());
-    parts.find(|part| part.len() == ID_LEN).filter(|_| !group.contains(CONMON))
+    parts
+        .find(|part| part.len() == ID_LEN)
+        .filter(|_| !group.contains(CONMON))
 }
 
 /// A pod's quality of service class. Each has a group of its own, except `Guaranteed`.
@@ -77,7 +79,11 @@ impl Naming {
     /// Returns the path of a pod's group.
     pub(super) fn pod(&self, class: QosClass, uid: &str) -> PathBuf {
         let own = format!("pod{uid}");
-        self.path([Some(KUBEPODS), class.component(), Some(own.as_str())].into_iter().flatten())
+        self.path(
+            [Some(KUBEPODS), class.component(), Some(own.as_str())]
+                .into_iter()
+                .flatten(),
+        )
     }
 
     fn path<'a>(&'a self, below: impl Iterator<Item = &'a str>) -> PathBuf {
@@ -107,12 +113,19 @@ mod tests {
     #[test]
     fn container_ids_are_found_in_group_names() {
         let own = "0123456789abcdef".repeat(4);
-        for name in [own.clone(), format!("cri-containerd-{own}.scope"), format!("crio-{own}.scope")] {
+        for name in [
+            own.clone(),
+            format!("cri-containerd-{own}.scope"),
+            format!("crio-{own}.scope"),
+        ] {
             assert_eq!(container_id(&name), Some(own.as_str()));
         }
-        for name in
-            [format!("crio-conmon-{own}.scope"), format!("{own}0"), own[1..].to_owned(), "nested".into()]
-        {
+        for name in [
+            format!("crio-conmon-{own}.scope"),
+            format!("{own}0"),
+            own[1..].to_owned(),
+            "nested".into(),
+        ] {
             assert_eq!(container_id(&name), None, "{name}");
         }
     }
@@ -121,8 +134,18 @@ mod tests {
     fn group_paths_are_the_kubelets() {
         let uid = "6f1b0f8e-7d1c";
         for (driver, root, class, path) in [
-            (CgroupDriver::Cgroupfs, "", QosClass::Guaranteed, "kubepods/pod6f1b0f8e-7d1c"),
-            (CgroupDriver::Cgroupfs, "", QosClass::Burstable, "kubepods/burstable/pod6f1b0f8e-7d1c"),
+            (
+                CgroupDriver::Cgroupfs,
+                "",
+                QosClass::Guaranteed,
+                "kubepods/pod6f1b0f8e-7d1c",
+            ),
+            (
+                CgroupDriver::Cgroupfs,
+                "",
+                QosClass::Burstable,
+                "kubepods/burstable/pod6f1b0f8e-7d1c",
+            ),
             (
                 CgroupDriver::Cgroupfs,
                 "edge",
@@ -142,10 +165,17 @@ mod tests {
                 "my_edge.slice/my_edge-kubepods.slice/my_edge-kubepods-burstable.slice/my_edge-kubepods-burstable-pod6f1b0f8e_7d1c.slice",
             ),
         ] {
-            let root = root.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            let root = root
+                .split('/')
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect();
             let naming = Naming { root, driver };
             assert_eq!(naming.pod(class, uid), PathBuf::from(path));
-            assert_eq!(naming.pod(class, uid).parent(), Some(naming.class(class).as_path()));
+            assert_eq!(
+                naming.pod(class, uid).parent(),
+                Some(naming.class(class).as_path())
+            );
             assert!(naming.class(class).starts_with(naming.root()));
         }
     }

@@ -34,14 +34,25 @@ pub(crate) struct CgroupWatch {
 impl CgroupWatch {
     /// Returns a watch that watches nothing yet.
     pub(super) fn new(groups: Cgroups) -> Self {
-        Self { groups, open: None, watched: BTreeMap::new() }
+        Self {
+            groups,
+            open: None,
+            watched: BTreeMap::new(),
+        }
     }
 
     /// Watches these pods and no others, and reports whether each of them can be watched.
     pub(crate) fn set_pods(&mut self, pods: &BTreeSet<WatchedPod>) -> bool {
-        let gone: Vec<WatchedPod> = self.watched.keys().filter(|pod| !pods.contains(*pod)).cloned().collect();
+        let gone: Vec<WatchedPod> = self
+            .watched
+            .keys()
+            .filter(|pod| !pods.contains(*pod))
+            .cloned()
+            .collect();
         for pod in gone {
-            if let (Some(Some(descriptor)), Some((inotify, _))) = (self.watched.remove(&pod), &self.open) {
+            if let (Some(Some(descriptor)), Some((inotify, _))) =
+                (self.watched.remove(&pod), &self.open)
+            {
                 // The kernel has removed the watch already if the group is gone.
                 let _ = inotify.rm_watch(descriptor);
             }
@@ -50,7 +61,11 @@ impl CgroupWatch {
             if !self.watched.contains_key(pod) {
                 let path = self.groups.path(&pod.uid);
                 let descriptor = path.and_then(|path| self.add(&path).ok());
-                tracing::debug!(uid = pod.uid, watched = descriptor.is_some(), "control group of a pod");
+                tracing::debug!(
+                    uid = pod.uid,
+                    watched = descriptor.is_some(),
+                    "control group of a pod"
+                );
                 self.watched.insert(pod.clone(), descriptor);
             }
         }
@@ -68,7 +83,9 @@ impl CgroupWatch {
     /// Waits until a group below a watched one was removed; forever if nothing can be watched. Cancel-safe: a removal that is not
     /// taken is reported again.
     pub(crate) async fn removed(&self) {
-        let Some((_, events)) = &self.open else { return std::future::pending().await };
+        let Some((_, events)) = &self.open else {
+            return std::future::pending().await;
+        };
         if events.readable().await.is_err() {
             return std::future::pending().await;
         }

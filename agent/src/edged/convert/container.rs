@@ -38,7 +38,11 @@ pub(crate) struct ContainerInputs<'a> {
 fn kind(pod: &Pod, container: &Container) -> Option<&'static str> {
     let init = pod.spec.as_ref()?.init_containers.iter().flatten();
     let own = init.into_iter().find(|own| own.name == container.name)?;
-    Some(if own.restart_policy.as_deref() == Some("Always") { "sidecar" } else { "init" })
+    Some(if own.restart_policy.as_deref() == Some("Always") {
+        "sidecar"
+    } else {
+        "init"
+    })
 }
 
 /// Returns the configuration of `container` in `pod`.
@@ -48,28 +52,50 @@ pub(crate) fn container(
     inputs: ContainerInputs<'_>,
 ) -> cri::ContainerConfig {
     let expanded = |all: &Option<Vec<String>>| {
-        all.iter().flatten().map(|text| inputs.environment.expand(text)).collect::<Vec<_>>()
+        all.iter()
+            .flatten()
+            .map(|text| inputs.environment.expand(text))
+            .collect::<Vec<_>>()
     };
     let mut all_labels = labels(pod);
     all_labels.insert(names::CONTAINER_NAME.into(), container.name.clone());
-    let policy = container.termination_message_policy.as_deref().unwrap_or("File");
+    let policy = container
+        .termination_message_policy
+        .as_deref()
+        .unwrap_or("File");
     let annotations = [
         (names::KUBELET_HASH, kubelet_hash(container)),
         (names::CONTAINER_HASH, container_hash(container)),
         (names::RESTART_COUNT, inputs.attempt.to_string()),
         (names::RESTART_STEP, inputs.restart_step.to_string()),
         (names::BOOT_ID, inputs.boot_id.to_owned()),
-        (names::TERMINATION_GRACE_PERIOD, grace_seconds(pod).to_string()),
-        (names::TERMINATION_MESSAGE_PATH, termination_message_path(container).to_owned()),
+        (
+            names::TERMINATION_GRACE_PERIOD,
+            grace_seconds(pod).to_string(),
+        ),
+        (
+            names::TERMINATION_MESSAGE_PATH,
+            termination_message_path(container).to_owned(),
+        ),
         (names::TERMINATION_MESSAGE_POLICY, policy.to_owned()),
     ];
     let kind = kind(pod, container).map(|kind| (names::CONTAINER_KIND.to_owned(), kind.to_owned()));
     let ports = container.ports.as_ref().filter(|ports| !ports.is_empty());
-    let ports = ports.and_then(|ports| Some((names::PORTS.to_owned(), serde_json::to_string(ports).ok()?)));
+    let ports =
+        ports.and_then(|ports| Some((names::PORTS.to_owned(), serde_json::to_string(ports).ok()?)));
     let user_image = container.image.clone().unwrap_or_default();
-    let security = security::of_container(pod, container, &inputs.image, inputs.target_id, inputs.profiles);
+    let security = security::of_container(
+        pod,
+        container,
+        &inputs.image,
+        inputs.target_id,
+        inputs.profiles,
+    );
     cri::ContainerConfig {
-        metadata: Some(cri::ContainerMetadata { name: container.name.clone(), attempt: inputs.attempt }),
+        metadata: Some(cri::ContainerMetadata {
+            name: container.name.clone(),
+            attempt: inputs.attempt,
+        }),
         image: Some(cri::ImageSpec {
             image: inputs.image.id.clone(),
             user_specified_image: user_image,
@@ -81,7 +107,10 @@ pub(crate) fn container(
         envs: inputs
             .environment
             .iter()
-            .map(|(key, value)| cri::KeyValue { key: key.to_owned(), value: value.to_owned() })
+            .map(|(key, value)| cri::KeyValue {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            })
             .collect(),
         mounts: inputs.mounts,
         labels: all_labels,
@@ -96,7 +125,11 @@ pub(crate) fn container(
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
         linux: Some(cri::LinuxContainerConfig {
-            resources: Some(resources::of_container(pod, container, inputs.machine_resources)),
+            resources: Some(resources::of_container(
+                pod,
+                container,
+                inputs.machine_resources,
+            )),
             security_context: Some(security),
         }),
         ..Default::default()

@@ -40,15 +40,26 @@ pub(super) fn dns_config(spec: &PodSpec, namespace: &str, dns: &NodeDns) -> Opti
         if !cluster && policy != Some("None") {
             config = dns.node_config.clone();
         }
-        config.servers.extend(own.nameservers.iter().flatten().cloned());
-        config.searches.extend(own.searches.iter().flatten().cloned());
+        config
+            .servers
+            .extend(own.nameservers.iter().flatten().cloned());
+        config
+            .searches
+            .extend(own.searches.iter().flatten().cloned());
         for option in own.options.iter().flatten() {
-            let Some(name) = option.name.clone() else { continue };
+            let Some(name) = option.name.clone() else {
+                continue;
+            };
             // The pod's own option replaces one of the same name.
-            config.options.retain(|other| other.split(':').next() != Some(name.as_str()));
             config
                 .options
-                .push(option.value.as_ref().map_or(name.clone(), |value| format!("{name}:{value}")));
+                .retain(|other| other.split(':').next() != Some(name.as_str()));
+            config.options.push(
+                option
+                    .value
+                    .as_ref()
+                    .map_or(name.clone(), |value| format!("{name}:{value}")),
+            );
         }
         dedup_and_truncate(&mut config.servers, MAX_SERVERS);
         dedup_and_truncate(&mut config.searches, MAX_SEARCHES);
@@ -58,11 +69,21 @@ pub(super) fn dns_config(spec: &PodSpec, namespace: &str, dns: &NodeDns) -> Opti
 
 fn cluster_config(namespace: &str, dns: &NodeDns) -> cri::DnsConfig {
     let domain = dns.domain.as_str();
-    let own = [format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
+    let own = [
+        format!("{namespace}.svc.{domain}"),
+        format!("svc.{domain}"),
+        domain.to_owned(),
+    ];
     let own = own.into_iter().filter(|_| !domain.is_empty());
-    let mut searches = own.chain(dns.node_config.searches.iter().cloned()).collect();
+    let mut searches = own
+        .chain(dns.node_config.searches.iter().cloned())
+        .collect();
     dedup_and_truncate(&mut searches, MAX_SEARCHES);
-    cri::DnsConfig { servers: dns.servers.clone(), searches, options: vec!["ndots:5".into()] }
+    cri::DnsConfig {
+        servers: dns.servers.clone(),
+        searches,
+        options: vec!["ndots:5".into()],
+    }
 }
 
 fn dedup_and_truncate(all: &mut Vec<String>, most: usize) {
@@ -76,7 +97,9 @@ pub(crate) fn parse_resolv_conf(text: &str) -> cri::DnsConfig {
     let mut config = cri::DnsConfig::default();
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
-        let rest = |words: std::str::SplitAsciiWhitespace<'_>| words.map(str::to_owned).collect::<Vec<_>>();
+        let rest = |words: std::str::SplitAsciiWhitespace<'_>| {
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
         match words.next() {
             Some("nameserver") => config.servers.extend(words.next().map(str::to_owned)),
             // The last line of each kind counts.
@@ -107,7 +130,11 @@ mod tests {
         let mut spec = spec;
         spec["containers"] = json!([]);
         let config = dns_config(&serde_json::from_value(spec).unwrap(), "shop", &dns)?;
-        Some((config.servers.join(" "), config.searches.join(" "), config.options.join(" ")))
+        Some((
+            config.servers.join(" "),
+            config.searches.join(" "),
+            config.options.join(" "),
+        ))
     }
 
     fn row(servers: &str, searches: &str, options: &str) -> Option<(String, String, String)> {
@@ -126,8 +153,18 @@ mod tests {
             "options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}]});
         let of = |policy: &str| config(json!({"dnsPolicy": policy, "dnsConfig": own}));
         assert_eq!(of("None"), row("1.1.1.1 10.0.0.1", "corp", "ndots:2 edns0"));
-        assert_eq!(of("Default"), row("10.0.0.1 10.0.0.2 1.1.1.1", "lan corp", "rotate ndots:2 edns0"));
+        assert_eq!(
+            of("Default"),
+            row(
+                "10.0.0.1 10.0.0.2 1.1.1.1",
+                "lan corp",
+                "rotate ndots:2 edns0"
+            )
+        );
         let all = format!("{cluster} corp");
-        assert_eq!(of("ClusterFirst"), row("10.96.0.10 1.1.1.1 10.0.0.1", &all, "ndots:2 edns0"));
+        assert_eq!(
+            of("ClusterFirst"),
+            row("10.96.0.10 1.1.1.1 10.0.0.1", &all, "ndots:2 edns0")
+        );
     }
 }

@@ -18,7 +18,12 @@ const FNV_PRIME: u32 = 0x0100_0193;
 pub(crate) fn container_hash(container: &Container) -> String {
     let made_from = format!("{}\0{}", container.name, image(container));
     let digest = ring::digest::digest(&ring::digest::SHA256, made_from.as_bytes());
-    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .as_ref()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Returns the kubelet's hash: a hexadecimal number of 32 bits, without leading zeros.
@@ -27,8 +32,9 @@ pub(crate) fn kubelet_hash(container: &Container) -> String {
     let fields = json!({"image": image(container), "name": container.name}).to_string();
     let bytes: Vec<String> = fields.bytes().map(|byte| byte.to_string()).collect();
     let printed = format!("([]uint8)[{}]", bytes.join(" "));
-    let hash =
-        printed.bytes().fold(FNV_OFFSET_BASIS, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(FNV_PRIME));
+    let hash = printed.bytes().fold(FNV_OFFSET_BASIS, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(FNV_PRIME)
+    });
     format!("{hash:x}")
 }
 
@@ -45,14 +51,21 @@ mod tests {
     fn the_kubelets_hash_is_what_the_kubelet_computes() {
         let rows = [
             ("c", "busybox:1", "1aaabc84"),
-            ("web", "registry.example/shop/web@sha256:0123456789abcdef", "4d3536c5"),
+            (
+                "web",
+                "registry.example/shop/web@sha256:0123456789abcdef",
+                "4d3536c5",
+            ),
             ("", "", "edd67cc4"),
             ("foo", "d", "e1d78c8"),
             ("x2", "nginx", "3ce8f39"),
         ];
         for (name, image, expected) in rows {
-            let container =
-                Container { name: name.into(), image: Some(image.into()), ..Container::default() };
+            let container = Container {
+                name: name.into(),
+                image: Some(image.into()),
+                ..Container::default()
+            };
             assert_eq!(kubelet_hash(&container), expected, "{name} {image}");
         }
     }

@@ -11,7 +11,11 @@ const MAX_FQDN: usize = 64;
 
 /// Returns the host name that the containers of a pod with a network namespace of its own see.
 pub(super) fn hostname(pod: &Pod, domain: &str) -> String {
-    let full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
+    let full = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.set_hostname_as_fqdn)
+        .unwrap_or(false);
     match fqdn(pod, domain) {
         Some(fqdn) if full && fqdn.len() <= MAX_FQDN => fqdn,
         _ => short_hostname(pod),
@@ -20,7 +24,11 @@ pub(super) fn hostname(pod: &Pod, domain: &str) -> String {
 
 /// Returns an error if the pod wants its full name as host name and that is longer than [`MAX_FQDN`].
 pub(crate) fn check_hostname(pod: &Pod, domain: &str) -> Result<(), String> {
-    let full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
+    let full = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.set_hostname_as_fqdn)
+        .unwrap_or(false);
     match fqdn(pod, domain).filter(|fqdn| full && fqdn.len() > MAX_FQDN) {
         Some(fqdn) => Err(format!(
             "Failed to construct FQDN from Pod hostname and cluster domain, FQDN {fqdn} is too long ({MAX_FQDN} is the max, {} characters requested): use shorter names, or leave setHostnameAsFQDN out",
@@ -35,26 +43,46 @@ pub(crate) fn host_names(pod: &Pod, node_name: &str, domain: &str) -> Vec<String
     if is_host_network(pod) {
         return vec![node_name.to_owned()];
     }
-    fqdn(pod, domain).into_iter().chain([short_hostname(pod)]).collect()
+    fqdn(pod, domain)
+        .into_iter()
+        .chain([short_hostname(pod)])
+        .collect()
 }
 
 /// Reports whether the pod uses the host's network.
 pub(crate) fn is_host_network(pod: &Pod) -> bool {
-    pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.host_network)
+        .unwrap_or(false)
 }
 
 fn short_hostname(pod: &Pod) -> String {
-    let own = pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|name| !name.is_empty());
-    let name = own.or_else(|| pod.metadata.name.clone()).unwrap_or_default();
+    let own = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.hostname.clone())
+        .filter(|name| !name.is_empty());
+    let name = own
+        .or_else(|| pod.metadata.name.clone())
+        .unwrap_or_default();
     let short: String = name.chars().take(MAX_HOSTNAME).collect();
     short.trim_end_matches(['-', '.']).to_owned()
 }
 
 /// Returns the pod's name in the cluster's DNS, if it has a subdomain.
 fn fqdn(pod: &Pod, domain: &str) -> Option<String> {
-    let subdomain = pod.spec.as_ref()?.subdomain.as_deref().filter(|name| !name.is_empty())?;
+    let subdomain = pod
+        .spec
+        .as_ref()?
+        .subdomain
+        .as_deref()
+        .filter(|name| !name.is_empty())?;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(format!("{}.{subdomain}.{namespace}.svc.{domain}", short_hostname(pod)))
+    Some(format!(
+        "{}.{subdomain}.{namespace}.svc.{domain}",
+        short_hostname(pod)
+    ))
 }
 
 /// Returns the pod's `/etc/hosts`. On the host's network it is the host's own file, `host_file`, with the pod's aliases appended.
@@ -82,7 +110,12 @@ pub(crate) fn etc_hosts(pod: &Pod, names: &[String], ips: &[String], host_file: 
         text.push_str("\n# Entries added by HostAliases.\n");
     }
     for alias in aliases {
-        let _ = writeln!(text, "{}\t{}", alias.ip, alias.hostnames.as_deref().unwrap_or_default().join("\t"));
+        let _ = writeln!(
+            text,
+            "{}\t{}",
+            alias.ip,
+            alias.hostnames.as_deref().unwrap_or_default().join("\t")
+        );
     }
     text
 }
@@ -96,18 +129,29 @@ mod tests {
     fn pod(spec: Value) -> Pod {
         let mut spec = spec;
         spec["containers"] = json!([]);
-        serde_json::from_value(json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": spec}))
-            .unwrap()
+        serde_json::from_value(
+            json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": spec}),
+        )
+        .unwrap()
     }
 
     #[test]
     fn a_subdomain_makes_a_full_name() {
         let member = json!({"hostname": "a", "subdomain": "db"});
         assert_eq!(hostname(&pod(member.clone()), "cluster.local"), "a");
-        assert_eq!(host_names(&pod(member), "edge-1", "cluster.local"), ["a.db.shop.svc.cluster.local", "a"]);
+        assert_eq!(
+            host_names(&pod(member), "edge-1", "cluster.local"),
+            ["a.db.shop.svc.cluster.local", "a"]
+        );
         let full = pod(json!({"subdomain": "db", "setHostnameAsFQDN": true}));
-        assert_eq!(hostname(&full, "cluster.local"), "web-0.db.shop.svc.cluster.local");
-        assert_eq!(host_names(&pod(json!({"hostNetwork": true})), "edge-1", ""), ["edge-1"]);
+        assert_eq!(
+            hostname(&full, "cluster.local"),
+            "web-0.db.shop.svc.cluster.local"
+        );
+        assert_eq!(
+            host_names(&pod(json!({"hostNetwork": true})), "edge-1", ""),
+            ["edge-1"]
+        );
     }
 
     #[test]
@@ -117,7 +161,10 @@ mod tests {
         let names = host_names(&own, "edge-1", "");
         let text = etc_hosts(&own, &names, &["10.1.0.2".into()], "10.0.0.1 node\n");
         let end = "10.1.0.2\tweb-0\n\n# Entries added by HostAliases.\n10.9.9.9\tdb\tdb.local\n";
-        assert!(text.starts_with("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"), "{text}");
+        assert!(
+            text.starts_with("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"),
+            "{text}"
+        );
         assert!(text.ends_with(end) && !text.contains("10.0.0.1"), "{text}");
         let host = pod(json!({"hostNetwork": true, "hostAliases": aliases}));
         let text = etc_hosts(&host, &[], &[], "10.0.0.1 node");

@@ -28,14 +28,22 @@ use super::names;
 
 /// Returns the pod's termination grace period in seconds.
 pub(crate) fn grace_seconds(pod: &Pod) -> i64 {
-    pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30).max(0)
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.termination_grace_period_seconds)
+        .unwrap_or(30)
+        .max(0)
 }
 
 /// Returns the labels that identify the pod of a sandbox or container.
 fn labels(pod: &Pod) -> BTreeMap<String, String> {
     let meta = &pod.metadata;
-    [(names::POD_NAME, &meta.name), (names::POD_NAMESPACE, &meta.namespace), (names::POD_UID, &meta.uid)]
-        .into_iter()
-        .map(|(label, value)| (label.to_owned(), value.clone().unwrap_or_default()))
-        .collect()
+    [
+        (names::POD_NAME, &meta.name),
+        (names::POD_NAMESPACE, &meta.namespace),
+        (names::POD_UID, &meta.uid),
+    ]
+    .into_iter()
+    .map(|(label, value)| (label.to_owned(), value.clone().unwrap_or_default()))
+    .collect()
 }

@@ -42,8 +42,16 @@ pub(super) fn of_container(
     machine_resources: &MachineResources,
 ) -> cri::LinuxContainerResources {
     let resources = container.resources.as_ref();
-    let limit = |name: &str| resources.and_then(|r| r.limits.as_ref()).and_then(|map| map.get(name));
-    let request = |name: &str| resources.and_then(|r| r.requests.as_ref()).and_then(|map| map.get(name));
+    let limit = |name: &str| {
+        resources
+            .and_then(|r| r.limits.as_ref())
+            .and_then(|map| map.get(name))
+    };
+    let request = |name: &str| {
+        resources
+            .and_then(|r| r.requests.as_ref())
+            .and_then(|map| map.get(name))
+    };
     let millis = |q: Option<&Quantity>| q.and_then(quantity::milli).filter(|millis| *millis > 0);
     let cpu_limit = millis(limit("cpu"));
     let cpu = millis(request("cpu")).or(cpu_limit).unwrap_or(0);
@@ -61,7 +69,11 @@ pub(super) fn of_container(
             0
         },
         hugepage_limits: hugepage_limits(container, &machine_resources.page_sizes),
-        unified: if machine_resources.unified { unified(machine_resources.swap) } else { BTreeMap::new() },
+        unified: if machine_resources.unified {
+            unified(machine_resources.swap)
+        } else {
+            BTreeMap::new()
+        },
         oom_score_adj: oom_score_adj(pod, container, machine_resources.memory),
         ..Default::default()
     }
@@ -72,12 +84,17 @@ pub(super) fn of_container(
 fn unified(swap: bool) -> BTreeMap<String, String> {
     let no_swap = swap.then_some(("memory.swap.max", "0"));
     let files = [("memory.oom.group", "1")].into_iter().chain(no_swap);
-    files.map(|(file, text)| (file.to_owned(), text.to_owned())).collect()
+    files
+        .map(|(file, text)| (file.to_owned(), text.to_owned()))
+        .collect()
 }
 
 /// Returns a limit for each huge page size of the machine: 0 unless the container sets one.
 fn hugepage_limits(container: &Container, sizes: &[i64]) -> Vec<cri::HugepageLimit> {
-    let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
+    let limits = container
+        .resources
+        .iter()
+        .flat_map(|resources| resources.limits.iter().flatten());
     let requested: Vec<_> = limits
         .filter_map(|(name, amount)| {
             let size = Quantity(name.strip_prefix("hugepages-")?.to_owned());
@@ -86,7 +103,10 @@ fn hugepage_limits(container: &Container, sizes: &[i64]) -> Vec<cri::HugepageLim
         .collect();
     let limit = |size: i64| cri::HugepageLimit {
         page_size: page_size(size),
-        limit: requested.iter().find(|(of, _)| *of == size).map_or(0, |(_, bytes)| bytes.unsigned_abs()),
+        limit: requested
+            .iter()
+            .find(|(of, _)| *of == size)
+            .map_or(0, |(_, bytes)| bytes.unsigned_abs()),
     };
     sizes.iter().map(|size| limit(*size)).collect()
 }
@@ -95,7 +115,10 @@ fn hugepage_limits(container: &Container, sizes: &[i64]) -> Vec<cri::HugepageLim
 fn page_size(bytes: i64) -> String {
     let units = [(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
     let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+    unit.map_or_else(
+        || bytes.to_string(),
+        |(unit, name)| format!("{}{name}", bytes / unit),
+    )
 }
 
 /// Converts thousandths of a core to a CFS quota: microseconds in each period.
@@ -120,20 +143,33 @@ fn oom_score_adj(pod: &Pod, container: &Container, memory: i64) -> i64 {
         _ if memory <= 0 => return 999,
         _ => {}
     }
-    let score = |container: &Container| 1000 - memory_request(container).saturating_mul(1000) / memory;
+    let score =
+        |container: &Container| 1000 - memory_request(container).saturating_mul(1000) / memory;
     // a sidecar is killed no earlier than the containers that it serves
-    let mut inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let mut inits = spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
     let is_sidecar = inits.any(|init| init.name == container.name && specs::is_sidecar(init));
-    let served = spec.filter(|_| is_sidecar).iter().flat_map(|spec| &spec.containers).map(score).min();
-    served.map_or(score(container), |served| served.min(score(container))).clamp(3, 999)
+    let served = spec
+        .filter(|_| is_sidecar)
+        .iter()
+        .flat_map(|spec| &spec.containers)
+        .map(score)
+        .min();
+    served
+        .map_or(score(container), |served| served.min(score(container)))
+        .clamp(3, 999)
 }
 
 /// Returns the memory request in bytes; the limit is used if there is no request.
 fn memory_request(container: &Container) -> i64 {
     let of = |map: Option<&BTreeMap<String, Quantity>>| {
-        map.and_then(|map| map.get("memory")).and_then(quantity::positive)
+        map.and_then(|map| map.get("memory"))
+            .and_then(quantity::positive)
     };
     let resources = container.resources.as_ref();
     let requested = of(resources.and_then(|r| r.requests.as_ref()));
-    requested.or_else(|| of(resources.and_then(|r| r.limits.as_ref()))).unwrap_or(0)
+    requested
+        .or_else(|| of(resources.and_then(|r| r.limits.as_ref())))
+        .unwrap_or(0)
 }

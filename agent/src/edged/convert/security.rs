@@ -24,15 +24,24 @@ pub const MASKED_PATHS: [&str; 10] = [
     "/sys/firmware",
 ];
 /// Paths that containers see read-only.
-pub const READONLY_PATHS: [&str; 5] =
-    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+pub const READONLY_PATHS: [&str; 5] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
 
 /// Returns which namespaces the pod shares with the host.
 fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
     use cri::NamespaceMode::{Container, Node, Pod};
     let mode =
         |host: Option<bool>, other: cri::NamespaceMode| if host == Some(true) { Node } else { other } as i32;
-    let shared = if spec.share_process_namespace == Some(true) { Pod } else { Container };
+    let shared = if spec.share_process_namespace == Some(true) {
+        Pod
+    } else {
+        Container
+    };
     cri::NamespaceOption {
         network: mode(spec.host_network, Pod),
         pid: mode(spec.host_pid, shared),
@@ -45,7 +54,11 @@ fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
 fn namespaces_with_target(spec: &PodSpec, target_id: Option<String>) -> cri::NamespaceOption {
     let own = namespaces(spec);
     match target_id {
-        Some(target_id) => cri::NamespaceOption { pid: cri::NamespaceMode::Target as i32, target_id, ..own },
+        Some(target_id) => cri::NamespaceOption {
+            pid: cri::NamespaceMode::Target as i32,
+            target_id,
+            ..own
+        },
         None => own,
     }
 }
@@ -55,7 +68,11 @@ pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
     let default = PodSecurityContext::default();
     let pod = spec.security_context.as_ref().unwrap_or(&default);
     let privileged = |container: &Container| {
-        container.security_context.as_ref().and_then(|context| context.privileged) == Some(true)
+        container
+            .security_context
+            .as_ref()
+            .and_then(|context| context.privileged)
+            == Some(true)
     };
     cri::LinuxSandboxSecurityContext {
         namespace_options: Some(namespaces(spec)),
@@ -91,18 +108,30 @@ pub(super) fn of_container(
     };
     let privileged = own.privileged == Some(true);
     let unmasked = privileged || own.proc_mount.as_deref() == Some("Unmasked");
-    let paths =
-        |all: &[&str]| if unmasked { Vec::new() } else { all.iter().map(|p| (*p).to_owned()).collect() };
-    let capabilities = own.capabilities.as_ref().map(|capabilities| cri::Capability {
-        add_capabilities: capabilities.add.clone().unwrap_or_default(),
-        drop_capabilities: capabilities.drop.clone().unwrap_or_default(),
-        add_ambient_capabilities: Vec::new(),
-    });
+    let paths = |all: &[&str]| {
+        if unmasked {
+            Vec::new()
+        } else {
+            all.iter().map(|p| (*p).to_owned()).collect()
+        }
+    };
+    let capabilities = own
+        .capabilities
+        .as_ref()
+        .map(|capabilities| cri::Capability {
+            add_capabilities: capabilities.add.clone().unwrap_or_default(),
+            drop_capabilities: capabilities.drop.clone().unwrap_or_default(),
+            add_ambient_capabilities: Vec::new(),
+        });
     cri::LinuxContainerSecurityContext {
         capabilities,
         privileged,
         namespace_options: Some(namespaces_with_target(spec, target_id)),
-        selinux_options: own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref()).map(selinux),
+        selinux_options: own
+            .se_linux_options
+            .as_ref()
+            .or(pod.se_linux_options.as_ref())
+            .map(selinux),
         run_as_user: user.map(int64_value),
         run_as_username: username,
         run_as_group: own.run_as_group.or(pod.run_as_group).map(int64_value),
@@ -133,19 +162,32 @@ fn user_of(image: &cri::Image) -> (Option<i64>, String) {
 }
 
 /// Returns an error if the container must not run as root and would.
-pub(crate) fn refuse_root(spec: &PodSpec, container: &Container, image: &cri::Image) -> Result<(), String> {
+pub(crate) fn refuse_root(
+    spec: &PodSpec,
+    container: &Container,
+    image: &cri::Image,
+) -> Result<(), String> {
     let own = container.security_context.as_ref();
     let pod = spec.security_context.as_ref();
-    let must = own.and_then(|c| c.run_as_non_root).or(pod.and_then(|c| c.run_as_non_root)).unwrap_or(false);
+    let must = own
+        .and_then(|c| c.run_as_non_root)
+        .or(pod.and_then(|c| c.run_as_non_root))
+        .unwrap_or(false);
     if !must {
         return Ok(());
     }
     let cure = "set runAsUser to a number other than 0";
-    let user = own.and_then(|c| c.run_as_user).or(pod.and_then(|c| c.run_as_user));
+    let user = own
+        .and_then(|c| c.run_as_user)
+        .or(pod.and_then(|c| c.run_as_user));
     match (user, user_of(image)) {
-        (Some(0), _) => Err(format!("container's runAsUser breaks non-root policy: {cure}")),
+        (Some(0), _) => Err(format!(
+            "container's runAsUser breaks non-root policy: {cure}"
+        )),
         (Some(_), _) => Ok(()),
-        (None, (Some(0), _)) => Err(format!("container has runAsNonRoot and image will run as root: {cure}")),
+        (None, (Some(0), _)) => Err(format!(
+            "container has runAsNonRoot and image will run as root: {cure}"
+        )),
         (None, (Some(_), _)) => Ok(()),
         (None, (None, name)) => Err(format!(
             "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root: {cure}"
@@ -159,9 +201,17 @@ fn apparmor(
     pod: &PodSecurityContext,
     container: &Container,
 ) -> Option<cri::SecurityProfile> {
-    let own = container.security_context.as_ref().and_then(|context| context.app_armor_profile.as_ref());
+    let own = container
+        .security_context
+        .as_ref()
+        .and_then(|context| context.app_armor_profile.as_ref());
     own.or(pod.app_armor_profile.as_ref())
-        .map(|wanted| profile(kind(&wanted.type_), wanted.localhost_profile.as_deref().unwrap_or_default()))
+        .map(|wanted| {
+            profile(
+                kind(&wanted.type_),
+                wanted.localhost_profile.as_deref().unwrap_or_default(),
+            )
+        })
         .or_else(|| apparmor_annotation(meta, &container.name))
 }
 
@@ -186,7 +236,12 @@ fn groups_policy(pod: &PodSecurityContext) -> i32 {
 }
 
 fn groups(pod: &PodSecurityContext) -> Vec<i64> {
-    pod.supplemental_groups.iter().flatten().copied().chain(pod.fs_group).collect()
+    pod.supplemental_groups
+        .iter()
+        .flatten()
+        .copied()
+        .chain(pod.fs_group)
+        .collect()
 }
 
 fn int64_value(value: i64) -> cri::Int64Value {
@@ -211,8 +266,15 @@ fn kind(text: &str) -> ProfileType {
 }
 
 fn profile(kind: ProfileType, localhost_ref: &str) -> cri::SecurityProfile {
-    let localhost_ref = if kind == ProfileType::Localhost { localhost_ref.to_owned() } else { String::new() };
-    cri::SecurityProfile { profile_type: kind as i32, localhost_ref }
+    let localhost_ref = if kind == ProfileType::Localhost {
+        localhost_ref.to_owned()
+    } else {
+        String::new()
+    };
+    cri::SecurityProfile {
+        profile_type: kind as i32,
+        localhost_ref,
+    }
 }
 
 fn seccomp(wanted: &SeccompProfile, profiles: &Path) -> cri::SecurityProfile {

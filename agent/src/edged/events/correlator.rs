@@ -88,21 +88,42 @@ impl EventCorrelator {
         if !self.take_token(self.hasher.hash_one(&event.object.uid), now) {
             return None;
         }
-        let recorded = self.recorded.entry(key).or_insert(RecordedEvent { first: now, count: 0 });
+        let recorded = self.recorded.entry(key).or_insert(RecordedEvent {
+            first: now,
+            count: 0,
+        });
         recorded.count = recorded.count.saturating_add(1);
         let (first, count) = (recorded.first, recorded.count);
         let event = self.event(event, (first, now), count);
-        Some(if count == 1 { EventWrite::Create(event) } else { EventWrite::Patch(event) })
+        Some(if count == 1 {
+            EventWrite::Create(event)
+        } else {
+            EventWrite::Patch(event)
+        })
     }
 
     /// Returns the key of the event. If there were too many similar ones, all further ones get the same key and a message that
     /// says so.
     fn aggregate(&mut self, event: &mut PendingEvent, now: Timestamp) -> Key {
-        let PendingEvent { object, event_type, reason, message, .. } = event;
-        let key = self.hasher.hash_one((&object.uid, &object.name, &object.field_path, reason, event_type));
+        let PendingEvent {
+            object,
+            event_type,
+            reason,
+            message,
+            ..
+        } = event;
+        let key = self.hasher.hash_one((
+            &object.uid,
+            &object.name,
+            &object.field_path,
+            reason,
+            event_type,
+        ));
         let one = self.hasher.hash_one((key, &*message));
-        let similar =
-            self.similar.entry(key).or_insert(SimilarEvents { last: now, messages: BTreeSet::new() });
+        let similar = self.similar.entry(key).or_insert(SimilarEvents {
+            last: now,
+            messages: BTreeSet::new(),
+        });
         if is_expired(similar.last, now) {
             similar.messages.clear();
         }
@@ -130,7 +151,8 @@ impl EventCorrelator {
     /// Forgets expired events, and everything if too many are left.
     fn evict(&mut self, now: Timestamp) {
         if self.similar.len() >= MAX_CACHE_ENTRIES {
-            self.similar.retain(|_, similar| !is_expired(similar.last, now));
+            self.similar
+                .retain(|_, similar| !is_expired(similar.last, now));
         }
         let sizes = [self.recorded.len(), self.similar.len(), self.budgets.len()];
         if sizes.into_iter().any(|size| size >= MAX_CACHE_ENTRIES) {
@@ -140,8 +162,19 @@ impl EventCorrelator {
         }
     }
 
-    fn event(&self, event: PendingEvent, (first, last): (Timestamp, Timestamp), count: i32) -> Event {
-        let PendingEvent { object, event_type, reason, message, .. } = event;
+    fn event(
+        &self,
+        event: PendingEvent,
+        (first, last): (Timestamp, Timestamp),
+        count: i32,
+    ) -> Event {
+        let PendingEvent {
+            object,
+            event_type,
+            reason,
+            message,
+            ..
+        } = event;
         let name = object.name.clone().unwrap_or_default();
         Event {
             metadata: ObjectMeta {
@@ -207,7 +240,11 @@ mod tests {
 
     fn line(write: Option<EventWrite>) -> String {
         let of = |verb: &str, event: Event| {
-            format!("{verb} {} x{}", event.message.unwrap_or_default(), event.count.unwrap_or_default())
+            format!(
+                "{verb} {} x{}",
+                event.message.unwrap_or_default(),
+                event.count.unwrap_or_default()
+            )
         };
         match write {
             Some(EventWrite::Create(event)) => of("create", event),
@@ -219,7 +256,8 @@ mod tests {
     #[test]
     fn equal_events_are_counted() {
         let mut correlator = EventCorrelator::new("edge-1".into());
-        let mut take = |uid: &str, message: &str| line(correlator.correlate(event(uid, message, 0)));
+        let mut take =
+            |uid: &str, message: &str| line(correlator.correlate(event(uid, message, 0)));
         assert_eq!(take("a", "no"), "create no x1");
         assert_eq!(take("a", "no"), "patch no x2");
         assert_eq!(take("b", "no"), "create no x1", "another pod");
@@ -229,12 +267,22 @@ mod tests {
     #[test]
     fn similar_events_are_combined_until_the_window_ends() {
         let mut correlator = EventCorrelator::new("edge-1".into());
-        let mut take = |message: &str, second| line(correlator.correlate(event("a", message, second)));
+        let mut take =
+            |message: &str, second| line(correlator.correlate(event("a", message, second)));
         for number in 0..10 {
-            assert_eq!(take(&format!("m{number}"), 0), format!("create m{number} x1"));
+            assert_eq!(
+                take(&format!("m{number}"), 0),
+                format!("create m{number} x1")
+            );
         }
-        assert_eq!(take("m10", 0), "create (combined from similar events): m10 x1");
-        assert_eq!(take("m11", 1), "patch (combined from similar events): m11 x2");
+        assert_eq!(
+            take("m10", 0),
+            "create (combined from similar events): m10 x1"
+        );
+        assert_eq!(
+            take("m11", 1),
+            "patch (combined from similar events): m11 x2"
+        );
         assert_eq!(take("m3", 1), "patch m3 x2");
         assert_eq!(take("m12", 700), "create m12 x1");
     }
@@ -253,12 +301,20 @@ mod tests {
         let mut correlator = EventCorrelator::new("edge-1".into());
         let long = "é".repeat(1000);
         let write = correlator.correlate(event("a", &long, 0));
-        let Some(EventWrite::Create(event)) = write else { panic!("{write:?}") };
+        let Some(EventWrite::Create(event)) = write else {
+            panic!("{write:?}")
+        };
         assert!(
-            event.message.as_ref().is_some_and(|message| message.len() <= 1024 && message.ends_with("é..."))
+            event
+                .message
+                .as_ref()
+                .is_some_and(|message| message.len() <= 1024 && message.ends_with("é..."))
         );
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        assert_eq!((text(&event.metadata.name), text(&event.type_)), ("web.0".into(), "Warning".into()));
+        assert_eq!(
+            (text(&event.metadata.name), text(&event.type_)),
+            ("web.0".into(), "Warning".into())
+        );
         assert_eq!(event.source.unwrap().host.as_deref(), Some("edge-1"));
     }
 }

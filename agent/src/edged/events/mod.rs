@@ -80,11 +80,23 @@ impl Recorder {
         reason: &'static str,
         message: String,
     ) {
-        self.record(pod, Some(field_path(pod, container)), event_type, reason.into(), message);
+        self.record(
+            pod,
+            Some(field_path(pod, container)),
+            event_type,
+            reason.into(),
+            message,
+        );
     }
 
     /// Records an event of the node. Its uid is its name, as in the kubelet's events.
-    pub(crate) fn node(&self, name: &str, event_type: EventType, reason: &'static str, message: String) {
+    pub(crate) fn node(
+        &self,
+        name: &str,
+        event_type: EventType,
+        reason: &'static str,
+        message: String,
+    ) {
         let object = ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
@@ -125,17 +137,26 @@ impl Recorder {
     ) {
         if let Some(sender) = &self.0 {
             // An event is lost if the queue is full or closed, see the head of this file.
-            let _ =
-                sender.try_send(PendingEvent { object, event_type, reason, message, at: Timestamp::now() });
+            let _ = sender.try_send(PendingEvent {
+                object,
+                event_type,
+                reason,
+                message,
+                at: Timestamp::now(),
+            });
         }
     }
 }
 
 fn field_path(pod: &Pod, container: &str) -> String {
     let spec = pod.spec.as_ref();
-    let is_init =
-        spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|c| c.name == container);
-    let mut ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    let is_init = spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten())
+        .any(|c| c.name == container);
+    let mut ephemeral = spec
+        .iter()
+        .flat_map(|spec| spec.ephemeral_containers.iter().flatten());
     let list = if is_init {
         "initContainers"
     } else if ephemeral.any(|c| c.name == container) {

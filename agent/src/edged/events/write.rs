@@ -26,7 +26,9 @@ pub(crate) async fn run<F: Future<Output = ()>>(
     let mut correlator = EventCorrelator::new(node_name);
     while let Some(event) = events.recv().await {
         for event in collect_until_room(event, &mut events, wait_for_room()).await {
-            let Some(write) = correlator.correlate(event) else { continue };
+            let Some(write) = correlator.correlate(event) else {
+                continue;
+            };
             if let Err(error) = send(&client, write).await {
                 // No event is recorded about a lost event, and no error is raised.
                 tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
@@ -62,12 +64,17 @@ async fn collect_until_room(
 
 async fn send(client: &Client, write: EventWrite) -> kube::Result<()> {
     let (EventWrite::Create(event) | EventWrite::Patch(event)) = &write;
-    let api =
-        Api::<Event>::namespaced(client.clone(), event.metadata.namespace.as_deref().unwrap_or("default"));
+    let api = Api::<Event>::namespaced(
+        client.clone(),
+        event.metadata.namespace.as_deref().unwrap_or("default"),
+    );
     if let EventWrite::Patch(event) = &write {
         let name = event.metadata.name.as_deref().unwrap_or_default();
         // The patch is the whole event, so that components between here and the API see its object without having the event.
-        match api.patch(name, &PatchParams::default(), &Patch::Merge(event)).await {
+        match api
+            .patch(name, &PatchParams::default(), &Patch::Merge(event))
+            .await
+        {
             Err(kube::Error::Api(answer)) if answer.code == StatusCode::NOT_FOUND.as_u16() => {}
             other => return other.map(drop),
         }
@@ -104,17 +111,33 @@ mod tests {
         }
         let first = receiver.try_recv().unwrap();
         let held = collect_until_room(first, &mut receiver, wait_for_room).now_or_never()?;
-        Some(held.into_iter().map(|one| one.message).collect::<Vec<_>>().join(" "))
+        Some(
+            held.into_iter()
+                .map(|one| one.message)
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
     }
 
     #[test]
     fn only_normal_events_wait_until_there_is_room() {
         use EventType::{Normal, Warning};
-        assert_eq!(told(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(), Some("a"));
+        assert_eq!(
+            told(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(),
+            Some("a")
+        );
         assert_eq!(told(&[(Normal, "a"), (Normal, "b")], pending()), None);
         let warned = [(Normal, "a"), (Normal, "b"), (Warning, "c"), (Normal, "d")];
-        assert_eq!(told(&warned, pending()).as_deref(), Some("a b c"), "in order");
+        assert_eq!(
+            told(&warned, pending()).as_deref(),
+            Some("a b c"),
+            "in order"
+        );
         let many = told(&[(Normal, "a"); QUEUE_CAPACITY], pending());
-        assert_eq!(many.map(|all| all.len()), Some(QUEUE_CAPACITY * 2 - 1), "no more than there is room for");
+        assert_eq!(
+            many.map(|all| all.len()),
+            Some(QUEUE_CAPACITY * 2 - 1),
+            "no more than there is room for"
+        );
     }
 }

@@ -45,18 +45,26 @@ pub(crate) struct RefusedField {
 /// Returns all refused fields that are set in a specification of this scope.
 pub(crate) fn refused<T: Serialize>(scope: Scope, specification: &T) -> Vec<RefusedField> {
     // API types can always be serialised.
-    let Ok(value) = serde_json::to_value(specification) else { return Vec::new() };
+    let Ok(value) = serde_json::to_value(specification) else {
+        return Vec::new();
+    };
     let rules = RULES.iter().filter(|rule| rule.scope == scope);
     rules.filter_map(|rule| check(rule, &value)).collect()
 }
 
 fn check(rule: &Rule, value: &Value) -> Option<RefusedField> {
-    let at = rule
-        .path
-        .split('.')
-        .fold(vec![value], |all, step| all.into_iter().flat_map(|v| children(v, step)).collect());
-    let text = at.into_iter().find_map(|value| refused_value(rule.when, value))?;
-    let Rule { path, cure, required_feature, .. } = rule;
+    let at = rule.path.split('.').fold(vec![value], |all, step| {
+        all.into_iter().flat_map(|v| children(v, step)).collect()
+    });
+    let text = at
+        .into_iter()
+        .find_map(|value| refused_value(rule.when, value))?;
+    let Rule {
+        path,
+        cure,
+        required_feature,
+        ..
+    } = rule;
     Some(RefusedField {
         message: format!("{path}{text} is not supported on this node: {cure}"),
         required_feature: *required_feature,
@@ -66,9 +74,11 @@ fn check(rule: &Rule, value: &Value) -> Option<RefusedField> {
 /// Returns the value of a field, or for `field[]` all items of a list.
 fn children<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
     match step.strip_suffix("[]") {
-        Some(list) => {
-            value.get(list).and_then(Value::as_array).map(|all| all.iter().collect()).unwrap_or_default()
-        }
+        Some(list) => value
+            .get(list)
+            .and_then(Value::as_array)
+            .map(|all| all.iter().collect())
+            .unwrap_or_default(),
         None => value.get(step).into_iter().collect(),
     }
 }

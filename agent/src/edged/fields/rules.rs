@@ -28,11 +28,20 @@ pub(super) enum RefusedValues {
 }
 
 const fn rule(scope: Scope, path: &'static str, when: RefusedValues, cure: &'static str) -> Rule {
-    Rule { scope, path, when, cure, required_feature: None }
+    Rule {
+        scope,
+        path,
+        when,
+        cure,
+        required_feature: None,
+    }
 }
 
 const fn requires(ability: RuntimeFeature, rule: Rule) -> Rule {
-    Rule { required_feature: Some(ability), ..rule }
+    Rule {
+        required_feature: Some(ability),
+        ..rule
+    }
 }
 
 const fn volume(path: &'static str, cure: &'static str) -> Rule {
@@ -52,8 +61,18 @@ pub(super) const RULES: &[Rule] = &[
         RefusedValues::Exactly("false"),
         "leave it out; users of pods are users of the node",
     ),
-    rule(Scope::Pod, "resourceClaims", RefusedValues::Any, CURE_NO_DEVICE_PLUGIN),
-    rule(Scope::Pod, "resources", RefusedValues::Any, "set requests and limits of the containers"),
+    rule(
+        Scope::Pod,
+        "resourceClaims",
+        RefusedValues::Any,
+        CURE_NO_DEVICE_PLUGIN,
+    ),
+    rule(
+        Scope::Pod,
+        "resources",
+        RefusedValues::Any,
+        "set requests and limits of the containers",
+    ),
     requires(
         RuntimeFeature::StrictGroups,
         rule(
@@ -63,8 +82,18 @@ pub(super) const RULES: &[Rule] = &[
             "the container runtime cannot do it; use Merge, or a newer runtime",
         ),
     ),
-    rule(Scope::Container, "resources.claims", RefusedValues::Any, CURE_NO_DEVICE_PLUGIN),
-    rule(Scope::Container, "lifecycle.stopSignal", RefusedValues::Any, "set STOPSIGNAL in the image"),
+    rule(
+        Scope::Container,
+        "resources.claims",
+        RefusedValues::Any,
+        CURE_NO_DEVICE_PLUGIN,
+    ),
+    rule(
+        Scope::Container,
+        "lifecycle.stopSignal",
+        RefusedValues::Any,
+        "set STOPSIGNAL in the image",
+    ),
     rule(
         Scope::Container,
         "volumeDevices",
@@ -86,14 +115,23 @@ pub(super) const RULES: &[Rule] = &[
     volume("cephfs", CURE_HOST_PATH),
     volume("cinder", CURE_NO_DRIVER),
     volume("csi", CURE_NO_DRIVER),
-    volume("ephemeral", "there is nobody who makes volumes on demand; use emptyDir"),
+    volume(
+        "ephemeral",
+        "there is nobody who makes volumes on demand; use emptyDir",
+    ),
     volume("fc", CURE_HOST_PATH),
     volume("flexVolume", CURE_NO_DRIVER),
     volume("flocker", CURE_NO_DRIVER),
     volume("gcePersistentDisk", CURE_NO_DRIVER),
-    volume("gitRepo", "clone in an init container into an emptyDir volume"),
+    volume(
+        "gitRepo",
+        "clone in an init container into an emptyDir volume",
+    ),
     volume("glusterfs", CURE_HOST_PATH),
-    volume("image", "copy the files in an init container of that image into an emptyDir volume"),
+    volume(
+        "image",
+        "copy the files in an init container of that image into an emptyDir volume",
+    ),
     volume("iscsi", CURE_HOST_PATH),
     volume("nfs", CURE_HOST_PATH),
     volume("photonPersistentDisk", CURE_NO_DRIVER),

@@ -36,12 +36,22 @@ fn page() -> BTreeMap<String, BTreeMap<String, Row>> {
         if let Some(title) = line.strip_prefix("## ") {
             kind = title.to_owned();
         }
-        let cells: Vec<&str> = line.trim_matches('|').splitn(3, " | ").map(str::trim).collect();
+        let cells: Vec<&str> = line
+            .trim_matches('|')
+            .splitn(3, " | ")
+            .map(str::trim)
+            .collect();
         if let ([field, verdict, note], true) = (cells.as_slice(), line.starts_with("| `")) {
-            let row = Row { verdict: (*verdict).to_owned(), note: (*note).to_owned() };
+            let row = Row {
+                verdict: (*verdict).to_owned(),
+                note: (*note).to_owned(),
+            };
             let field = field.trim_matches('`').to_owned();
             assert!(
-                page.entry(kind.clone()).or_default().insert(field, row).is_none(),
+                page.entry(kind.clone())
+                    .or_default()
+                    .insert(field, row)
+                    .is_none(),
                 "{line} stands there twice"
             );
         }
@@ -57,20 +67,38 @@ fn schema() -> BTreeMap<String, BTreeMap<String, Option<String>>> {
     let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     let of = |schema: &Value| {
         let text = schema.to_string();
-        let name = text.split("#/components/schemas/").nth(1)?.split('"').next()?;
-        definitions.get(name).is_some_and(|schema| schema["properties"].is_object()).then(|| short(name))
+        let name = text
+            .split("#/components/schemas/")
+            .nth(1)?
+            .split('"')
+            .next()?;
+        definitions
+            .get(name)
+            .is_some_and(|schema| schema["properties"].is_object())
+            .then(|| short(name))
     };
     let fields = |schema: &Value| {
         let properties = schema["properties"].as_object()?;
-        Some(properties.iter().map(|(field, schema)| (field.clone(), of(schema))).collect())
+        Some(
+            properties
+                .iter()
+                .map(|(field, schema)| (field.clone(), of(schema)))
+                .collect(),
+        )
     };
-    definitions.iter().filter_map(|(name, schema)| Some((short(name), fields(schema)?))).collect()
+    definitions
+        .iter()
+        .filter_map(|(name, schema)| Some((short(name), fields(schema)?)))
+        .collect()
 }
 
 /// The types that a pod's specification is made of, without those below fields that the page says are not supported.
 fn walked(page: &BTreeMap<String, BTreeMap<String, Row>>) -> BTreeMap<String, BTreeSet<String>> {
     let schema = schema();
-    let (mut found, mut next) = (BTreeMap::<String, BTreeSet<String>>::new(), vec!["PodSpec".to_owned()]);
+    let (mut found, mut next) = (
+        BTreeMap::<String, BTreeSet<String>>::new(),
+        vec!["PodSpec".to_owned()],
+    );
     while let Some(kind) = next.pop() {
         if found.contains_key(&kind) {
             continue;
@@ -78,7 +106,9 @@ fn walked(page: &BTreeMap<String, BTreeMap<String, Row>>) -> BTreeMap<String, BT
         let fields = &schema[&kind];
         let rows = page.get(&kind);
         for (field, below) in fields {
-            let verdict = rows.and_then(|rows| rows.get(field)).map(|row| row.verdict.as_str());
+            let verdict = rows
+                .and_then(|rows| rows.get(field))
+                .map(|row| row.verdict.as_str());
             if verdict.is_none_or(|verdict| verdict == "supported") {
                 next.extend(below.clone());
             }
@@ -92,16 +122,31 @@ fn walked(page: &BTreeMap<String, BTreeMap<String, Row>>) -> BTreeMap<String, BT
 fn every_field_is_on_the_page() {
     let page = page();
     let schema = walked(&page);
-    let told = |field: &(String, String)| page.get(&field.0).is_some_and(|rows| rows.contains_key(&field.1));
-    let pairs = |kind: &String, fields: &BTreeSet<String>| -> Vec<_> {
-        fields.iter().map(|field| (kind.clone(), field.clone())).collect()
+    let told = |field: &(String, String)| {
+        page.get(&field.0)
+            .is_some_and(|rows| rows.contains_key(&field.1))
     };
-    let all: BTreeSet<_> = schema.iter().flat_map(|(kind, fields)| pairs(kind, fields)).collect();
+    let pairs = |kind: &String, fields: &BTreeSet<String>| -> Vec<_> {
+        fields
+            .iter()
+            .map(|field| (kind.clone(), field.clone()))
+            .collect()
+    };
+    let all: BTreeSet<_> = schema
+        .iter()
+        .flat_map(|(kind, fields)| pairs(kind, fields))
+        .collect();
     let silent: Vec<_> = all.iter().filter(|field| !told(field)).collect();
-    assert!(silent.is_empty(), "neither supported nor refused nor ignored: {silent:?}");
+    assert!(
+        silent.is_empty(),
+        "neither supported nor refused nor ignored: {silent:?}"
+    );
     for (kind, rows) in &page {
         for (field, row) in rows {
-            assert!(all.contains(&(kind.clone(), field.clone())), "{kind}.{field} is no field of a pod");
+            assert!(
+                all.contains(&(kind.clone(), field.clone())),
+                "{kind}.{field} is no field of a pod"
+            );
             let known = matches!(row.verdict.as_str(), "supported" | "refused" | "ignored");
             assert!(known && !row.note.is_empty(), "{kind}.{field}: {row:?}");
         }
@@ -110,11 +155,15 @@ fn every_field_is_on_the_page() {
 
 /// All sources in which there are tests of pods.
 fn sources() -> Vec<String> {
-    let mut open: Vec<_> =
-        ["agent/src/edged", "e2e/tests", "tests/tests"].map(|path| root().join(path)).into();
+    let mut open: Vec<_> = ["agent/src/edged", "e2e/tests", "tests/tests"]
+        .map(|path| root().join(path))
+        .into();
     let mut found = Vec::new();
     while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        for entry in fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             if entry.is_dir() {
                 open.push(entry);
             } else if entry.extension().is_some_and(|extension| extension == "rs") {
@@ -127,8 +176,13 @@ fn sources() -> Vec<String> {
 
 /// As Rust writes the field.
 fn snake(field: &str) -> String {
-    let one =
-        |c: char| if c.is_ascii_uppercase() { format!("_{}", c.to_ascii_lowercase()) } else { c.to_string() };
+    let one = |c: char| {
+        if c.is_ascii_uppercase() {
+            format!("_{}", c.to_ascii_lowercase())
+        } else {
+            c.to_string()
+        }
+    };
     field.chars().map(one).collect()
 }
 
@@ -148,7 +202,9 @@ fn every_supported_field_is_shown_by_tests() {
                 });
                 match file {
                     None => wrong.push(format!("{kind}.{field}: there is no test {test}")),
-                    Some(text) if !text.contains(field.as_str()) && !text.contains(&snake(field)) => {
+                    Some(text)
+                        if !text.contains(field.as_str()) && !text.contains(&snake(field)) =>
+                    {
                         wrong.push(format!("{kind}.{field}: {test} has no word of it"));
                     }
                     Some(_) => {}
@@ -167,10 +223,12 @@ fn offending(rule: &Rule) -> Value {
         RefusedValues::Exactly(value) => json!(value),
         RefusedValues::AllExcept(_) => json!("x"),
     };
-    rule.path.rsplit('.').fold(value, |inner, step| match step.strip_suffix("[]") {
-        Some(list) => json!({ list: [{}, inner] }),
-        None => json!({ step: inner }),
-    })
+    rule.path
+        .rsplit('.')
+        .fold(value, |inner, step| match step.strip_suffix("[]") {
+            Some(list) => json!({ list: [{}, inner] }),
+            None => json!({ step: inner }),
+        })
 }
 
 /// Each rule refuses, and says what the page says.
@@ -180,9 +238,15 @@ fn every_rule_refuses() {
     let mut messages = BTreeMap::new();
     for rule in RULES {
         let all = refused(rule.scope, &offending(rule));
-        let [one] = all.as_slice() else { panic!("{}: {all:?}", rule.path) };
+        let [one] = all.as_slice() else {
+            panic!("{}: {all:?}", rule.path)
+        };
         assert_eq!(one.required_feature, rule.required_feature);
-        assert!(text.contains(&format!("| {} |", one.message)), "the page has not: {}", one.message);
+        assert!(
+            text.contains(&format!("| {} |", one.message)),
+            "the page has not: {}",
+            one.message
+        );
         messages.insert(one.message.clone(), rule.path);
     }
     for (kind, rows) in page() {
@@ -190,7 +254,11 @@ fn every_rule_refuses() {
             let path = messages
                 .get(&row.note)
                 .unwrap_or_else(|| panic!("{kind}.{field}: nothing says {}", row.note));
-            assert_eq!(path.rsplit('.').next(), Some(field.as_str()), "{kind}.{field}");
+            assert_eq!(
+                path.rsplit('.').next(),
+                Some(field.as_str()),
+                "{kind}.{field}"
+            );
         }
     }
 }

@@ -26,7 +26,13 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// The time between two reports while pods end.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 /// Entries of a pod's directory, including those of EdgeCore and kubelets.
-const POD_DIR_ENTRIES: [&str; 5] = ["containers", "etc-hosts", "plugins", "volume-subpaths", "volumes"];
+const POD_DIR_ENTRIES: [&str; 5] = [
+    "containers",
+    "etc-hosts",
+    "plugins",
+    "volume-subpaths",
+    "volumes",
+];
 
 /// How far the end of pods has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +64,22 @@ pub(crate) struct RemovedPods {
 
 /// Returns the uids of the pods that have files in `root`.
 pub(crate) fn pods_on_disk(root: &Path, logs: &Path) -> BTreeSet<String> {
-    let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
-    entries(&dirs.pods()).into_iter().filter(|uid| is_pod_directory(&dirs.pod(uid))).collect()
+    let dirs = Dirs {
+        root: root.to_owned(),
+        logs: logs.to_owned(),
+        secrets_in_memory: true,
+    };
+    entries(&dirs.pods())
+        .into_iter()
+        .filter(|uid| is_pod_directory(&dirs.pod(uid)))
+        .collect()
 }
 
 /// Reports whether a directory contains only what a pod's directory may. Directories of other programs are not removed.
 fn is_pod_directory(directory: &Path) -> bool {
     let has = entries(directory);
-    has.iter().all(|name| POD_DIR_ENTRIES.contains(&name.as_str()))
+    has.iter()
+        .all(|name| POD_DIR_ENTRIES.contains(&name.as_str()))
 }
 
 /// Stops and removes the sandboxes and containers of all pods in the runtime, or of the pods in `only`, with at most the grace period
@@ -81,17 +95,35 @@ pub(crate) async fn end_pods(
     mut report: impl FnMut(EndProgress),
 ) -> Result<BTreeMap<String, String>, CallError> {
     let is_own = |labels: &BTreeMap<String, String>| {
-        labels.get(names::POD_UID).is_some_and(|uid| only.is_none_or(|only| only.contains(uid)))
+        labels
+            .get(names::POD_UID)
+            .is_some_and(|uid| only.is_none_or(|only| only.contains(uid)))
     };
     let runtime = Runtime::new(channel, None);
-    let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+    let (sandboxes, containers) =
+        tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
     let mut pods = BTreeMap::new();
-    let sandboxes: Vec<_> = sandboxes.into_iter().filter(|one| is_own(&one.labels)).collect();
+    let sandboxes: Vec<_> = sandboxes
+        .into_iter()
+        .filter(|one| is_own(&one.labels))
+        .collect();
     let containers = containers.into_iter().filter(|one| is_own(&one.labels));
-    let containers: Vec<_> = containers.map(|one| (grace(&one.annotations).min(longest), one)).collect();
-    let uids: BTreeSet<_> = sandboxes.iter().filter_map(|one| one.labels.get(names::POD_UID)).collect();
-    let grace = containers.iter().map(|(grace, _)| *grace).max().unwrap_or_default();
-    report(EndProgress::Begun { pods: uids.len(), grace });
+    let containers: Vec<_> = containers
+        .map(|one| (grace(&one.annotations).min(longest), one))
+        .collect();
+    let uids: BTreeSet<_> = sandboxes
+        .iter()
+        .filter_map(|one| one.labels.get(names::POD_UID))
+        .collect();
+    let grace = containers
+        .iter()
+        .map(|(grace, _)| *grace)
+        .max()
+        .unwrap_or_default();
+    report(EndProgress::Begun {
+        pods: uids.len(),
+        grace,
+    });
     let of = containers.len();
     let stops = containers.into_iter().map(|(grace, container)| {
         let runtime = runtime.clone();
@@ -100,9 +132,14 @@ pub(crate) async fn end_pods(
             runtime.remove_container(&container.id).await
         }
     });
-    wait_for(stops.collect(), |stopped| report(EndProgress::Waiting { stopped, of })).await?;
+    wait_for(stops.collect(), |stopped| {
+        report(EndProgress::Waiting { stopped, of })
+    })
+    .await?;
     for sandbox in sandboxes {
-        let Some(uid) = sandbox.labels.get(names::POD_UID) else { continue };
+        let Some(uid) = sandbox.labels.get(names::POD_UID) else {
+            continue;
+        };
         let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
         let pod = format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME));
         pods.insert(uid.clone(), pod);
@@ -136,8 +173,12 @@ async fn wait_for<F: Future<Output = Result<(), CallError>>>(
 
 /// Returns how long a container with these annotations may take to end.
 fn grace(annotations: &BTreeMap<String, String>) -> Duration {
-    let grace = annotations.get(names::TERMINATION_GRACE_PERIOD).and_then(|text| text.parse().ok());
-    grace.map_or(DEFAULT_GRACE, Duration::from_secs).min(DEFAULT_GRACE)
+    let grace = annotations
+        .get(names::TERMINATION_GRACE_PERIOD)
+        .and_then(|text| text.parse().ok());
+    grace
+        .map_or(DEFAULT_GRACE, Duration::from_secs)
+        .min(DEFAULT_GRACE)
 }
 
 /// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk. Mounts are unmounted first, and
@@ -149,9 +190,16 @@ pub(crate) fn remove_pod_files(
     channel: Channel,
     ended: BTreeMap<String, String>,
 ) -> RemovedPods {
-    let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
+    let dirs = Dirs {
+        root: root.to_owned(),
+        logs: logs.to_owned(),
+        secrets_in_memory: true,
+    };
     let groups = Cgroups::new(groups, Runtime::new(channel, None), 0);
-    let mut removed = RemovedPods { pods: ended.values().cloned().collect(), ..RemovedPods::default() };
+    let mut removed = RemovedPods {
+        pods: ended.values().cloned().collect(),
+        ..RemovedPods::default()
+    };
     let mut record_failure = |what: Result<(), String>| removed.failed.extend(what.err());
     let uids: BTreeSet<String> = ended.into_keys().chain(pods_on_disk(root, logs)).collect();
     for uid in uids {
@@ -160,7 +208,10 @@ pub(crate) fn remove_pod_files(
     }
     // groups that are not empty belong to others
     let _ = groups.remove_classes();
-    for log in entries(logs).iter().filter(|name| names::pod_of_logs(name).is_some()) {
+    for log in entries(logs)
+        .iter()
+        .filter(|name| names::pod_of_logs(name).is_some())
+    {
         record_failure(volumes::remove_all(&logs.join(log)).map_err(|error| with_causes(&error)));
     }
     crate::edged::log_links::remove_dangling(&dirs);

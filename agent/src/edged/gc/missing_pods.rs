@@ -50,7 +50,11 @@ pub(in crate::edged) struct Deps {
 
 /// Requests lost pods until the API has all pods.
 pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
-    if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
+    if progress
+        .wait_for(|progress| progress.pods_listed)
+        .await
+        .is_err()
+    {
         return;
     }
     let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
@@ -63,7 +67,10 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
                 }
                 deps.pods_complete.set_unknown_to_cloud(none_is_known);
             }
-            Err(error) => debug!(error = &error as &dyn std::error::Error, "lost pods are looked for later"),
+            Err(error) => debug!(
+                error = &error as &dyn std::error::Error,
+                "lost pods are looked for later"
+            ),
         }
         // Cancel-safe: both only end the wait.
         tokio::select! {
@@ -81,16 +88,24 @@ type LocalPods = BTreeMap<PodName, BTreeSet<String>>;
 async fn local_pods(deps: &Deps) -> Result<LocalPods, CallError> {
     let sandboxes = deps.runtime.sandboxes(None).await?;
     let directory = deps.dirs.logs.clone();
-    let logs = crate::rt::spawn_blocking(move || entries(&directory)).await.unwrap_or_default();
+    let logs = crate::rt::spawn_blocking(move || entries(&directory))
+        .await
+        .unwrap_or_default();
     let labelled = sandboxes.iter().filter_map(|sandbox| {
         let label = |name| sandbox.labels.get(name).map(String::as_str);
-        Some((label(names::POD_NAMESPACE)?, label(names::POD_NAME)?, label(names::POD_UID)?))
+        Some((
+            label(names::POD_NAMESPACE)?,
+            label(names::POD_NAME)?,
+            label(names::POD_UID)?,
+        ))
     });
     let logged = logs.iter().filter_map(|name| names::pod_of_logs(name));
     let mut here = LocalPods::new();
     for (namespace, name, uid) in labelled.chain(logged) {
         if is_component(namespace) && is_component(name) {
-            here.entry((namespace.to_owned(), name.to_owned())).or_default().insert(uid.to_owned());
+            here.entry((namespace.to_owned(), name.to_owned()))
+                .or_default()
+                .insert(uid.to_owned());
         }
     }
     Ok(here)
@@ -116,14 +131,27 @@ enum LookupResult {
     NoAnswer,
 }
 
-async fn look_up(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<String>) -> LookupResult {
-    match Api::<Pod>::namespaced(deps.client.clone(), namespace).get_opt(name).await {
+async fn look_up(
+    deps: &Deps,
+    (namespace, name): &PodName,
+    uids: &BTreeSet<String>,
+) -> LookupResult {
+    match Api::<Pod>::namespaced(deps.client.clone(), namespace)
+        .get_opt(name)
+        .await
+    {
         Ok(Some(pod)) if has_uid(&pod, uids) => {
-            info!(namespace, name, "a pod of this node was lost from the store and is there again");
+            info!(
+                namespace,
+                name, "a pod of this node was lost from the store and is there again"
+            );
             LookupResult::Found
         }
         Ok(Some(_)) => {
-            debug!(namespace, name, "something of an older pod is here, whose name another one has");
+            debug!(
+                namespace,
+                name, "something of an older pod is here, whose name another one has"
+            );
             LookupResult::Found
         }
         Ok(None) => {
@@ -131,7 +159,12 @@ async fn look_up(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<Strin
             LookupResult::NotFound
         }
         Err(error) => {
-            debug!(namespace, name, error = &error as &dyn std::error::Error, "it is asked for again");
+            debug!(
+                namespace,
+                name,
+                error = &error as &dyn std::error::Error,
+                "it is asked for again"
+            );
             LookupResult::NoAnswer
         }
     }
@@ -139,7 +172,10 @@ async fn look_up(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<Strin
 
 /// Reports whether this pod has one of the `uids`. A static pod's sandboxes have the uid of its file, not that of the mirror pod.
 fn has_uid(pod: &Pod, uids: &BTreeSet<String>) -> bool {
-    pod.metadata.uid.as_ref().is_some_and(|uid| uids.contains(uid))
+    pod.metadata
+        .uid
+        .as_ref()
+        .is_some_and(|uid| uids.contains(uid))
 }
 
 #[cfg(test)]
@@ -150,7 +186,8 @@ mod tests {
     use super::*;
 
     fn pod(name: &str, uid: &str) -> Pod {
-        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}})).unwrap()
+        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}}))
+            .unwrap()
     }
 
     #[test]
@@ -159,15 +196,23 @@ mod tests {
         writer.apply_watcher_event(&Event::Apply(pod("web", "new")));
         writer.apply_watcher_event(&Event::Apply(pod("db", "db")));
         let place = |name: &str| ("ns".to_owned(), name.to_owned());
-        let uids = |uids: &[&str]| -> BTreeSet<String> { uids.iter().map(|&uid| uid.to_owned()).collect() };
+        let uids = |uids: &[&str]| -> BTreeSet<String> {
+            uids.iter().map(|&uid| uid.to_owned()).collect()
+        };
         // logs of an older pod, one that is there, and one that is not
         let here = [
             (place("web"), uids(&["old", "older"])),
             (place("db"), uids(&["db"])),
             (place("gone"), uids(&["gone"])),
         ];
-        assert_eq!(missing(here.into(), &pods), [(place("gone"), uids(&["gone"]))].into());
+        assert_eq!(
+            missing(here.into(), &pods),
+            [(place("gone"), uids(&["gone"]))].into()
+        );
         assert!(has_uid(&pod("gone", "gone"), &uids(&["older", "gone"])));
-        assert!(!has_uid(&pod("gone", "another"), &uids(&["older", "gone"])), "made anew under its name");
+        assert!(
+            !has_uid(&pod("gone", "another"), &uids(&["older", "gone"])),
+            "made anew under its name"
+        );
     }
 }

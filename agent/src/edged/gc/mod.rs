@@ -17,5 +17,6 @@ use std::path::Path;
 /// Returns the names in a directory; none if it cannot be read.
 fn entries(directory: &Path) -> Vec<String> {
     let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    all.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    all.filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }

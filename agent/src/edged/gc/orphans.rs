@@ -69,14 +69,35 @@ pub(in crate::edged) struct Deps {
 
 impl Deps {
     fn lost_containers_deps(&self) -> lost_containers::Deps<'_> {
-        let Self { runtime, groups, pods, pod_cache, triggers, .. } = self;
-        lost_containers::Deps { runtime, groups, pods, pod_cache, triggers }
+        let Self {
+            runtime,
+            groups,
+            pods,
+            pod_cache,
+            triggers,
+            ..
+        } = self;
+        lost_containers::Deps {
+            runtime,
+            groups,
+            pods,
+            pod_cache,
+            triggers,
+        }
     }
 }
 
 /// Sweeps again and again. Never returns once the first list of pods is complete.
-pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, every: Duration) {
-    if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
+pub(in crate::edged) async fn run(
+    deps: Deps,
+    mut progress: watch::Receiver<Progress>,
+    every: Duration,
+) {
+    if progress
+        .wait_for(|progress| progress.pods_listed)
+        .await
+        .is_err()
+    {
         return;
     }
     let mut kept = None;
@@ -87,7 +108,10 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
     loop {
         let was_complete = deps.pods_complete.now();
         if let Err(error) = lost_containers::trigger_pods(deps.lost_containers_deps()).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "strays are looked for later");
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "strays are looked for later"
+            );
         }
         let wait = match sweep(&deps, &mut kept).await {
             Ok(SweepResult::Clean) => {
@@ -135,7 +159,11 @@ impl RetainedPods {
         kept: Option<BTreeSet<String>>,
         is_complete: bool,
     ) -> Self {
-        let kept = if is_complete { BTreeSet::new() } else { kept.unwrap_or(here) };
+        let kept = if is_complete {
+            BTreeSet::new()
+        } else {
+            kept.unwrap_or(here)
+        };
         // a pod that the API has received needs no special treatment any more
         let kept = kept.difference(&known).cloned().collect();
         Self { known, kept }
@@ -159,11 +187,23 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     let dirs = deps.dirs.clone();
     let on_disk = crate::rt::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
-    let known: BTreeSet<String> =
-        deps.pods.state().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+    let known: BTreeSet<String> = deps
+        .pods
+        .state()
+        .iter()
+        .filter_map(|pod| pod.metadata.uid.clone())
+        .collect();
     let running: BTreeSet<String> = found.keys().cloned().collect();
-    let logged = log_dirs.iter().filter_map(|name| Some(names::pod_of_logs(name)?.2));
-    let here = running.iter().chain(&pod_dirs).map(String::as_str).chain(logged).map(str::to_owned).collect();
+    let logged = log_dirs
+        .iter()
+        .filter_map(|name| Some(names::pod_of_logs(name)?.2));
+    let here = running
+        .iter()
+        .chain(&pod_dirs)
+        .map(String::as_str)
+        .chain(logged)
+        .map(str::to_owned)
+        .collect();
     let is_incomplete = !deps.pods_complete.now();
     let retained = RetainedPods::new(known, here, kept.take(), !is_incomplete);
     if retained.kept.is_empty() {
@@ -175,13 +215,24 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     deps.probes.retain(|uid| retained.known.contains(uid));
     found.retain(|uid, _| !retained.contains(uid));
     // In the background: a container that takes its whole grace period does not delay the others.
-    for (uid, PodItems { sandboxes, containers }) in found {
+    for (
+        uid,
+        PodItems {
+            sandboxes,
+            containers,
+        },
+    ) in found
+    {
         if !deps.removing.begin(uid.clone()) {
             continue;
         }
         let task = deps.clone();
         deps.background.spawn(async move {
-            tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
+            tracing::info!(
+                uid,
+                sandboxes = sandboxes.len(),
+                "removing what a pod that is gone left behind"
+            );
             let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
             while let Err(error) = stop_and_remove(&task.runtime, &sandboxes, &containers).await {
                 tracing::warn!(
@@ -198,11 +249,17 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     }
     // Files are removed after the processes that may have them open.
     let is_gone = |uid: &str| !running.contains(uid) && !retained.contains(uid);
-    let gone = pod_dirs.into_iter().filter(|uid| is_gone(uid)).map(|uid| (uid, None));
+    let gone = pod_dirs
+        .into_iter()
+        .filter(|uid| is_gone(uid))
+        .map(|uid| (uid, None));
     // Only directories in our form are removed; others may belong to other programs.
-    let logs =
-        log_dirs.iter().filter_map(|name| Some((names::pod_of_logs(name)?.2, deps.dirs.logs.join(name))));
-    let logs = logs.filter(|(uid, _)| is_gone(uid)).map(|(uid, logs)| (uid.to_owned(), Some(logs)));
+    let logs = log_dirs
+        .iter()
+        .filter_map(|name| Some((names::pod_of_logs(name)?.2, deps.dirs.logs.join(name))));
+    let logs = logs
+        .filter(|(uid, _)| is_gone(uid))
+        .map(|(uid, logs)| (uid.to_owned(), Some(logs)));
     Ok(remove_files(deps, gone.chain(logs).collect()).await)
 }
 
@@ -211,17 +268,32 @@ async fn remove_files(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Swee
     let mut result = SweepResult::Clean;
     let mut removals = Vec::new();
     for (uid, logs) in gone {
-        let place = logs.clone().unwrap_or_else(|| deps.dirs.pod(&uid)).display().to_string();
+        let place = logs
+            .clone()
+            .unwrap_or_else(|| deps.dirs.pod(&uid))
+            .display()
+            .to_string();
         if !deps.removing.begin(place.clone()) {
             result = SweepResult::FilesLeft;
             continue;
         }
-        let (dirs, groups, removing) = (deps.dirs.clone(), deps.groups.clone(), deps.removing.clone());
+        let (dirs, groups, removing) = (
+            deps.dirs.clone(),
+            deps.groups.clone(),
+            deps.removing.clone(),
+        );
         let pods = deps.pods.clone();
         removals.push(crate::rt::spawn_blocking(move || {
             // a static pod whose file was put back is the same pod again
-            let is_back = pods.state().iter().any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
-            let done = if is_back { Ok(()) } else { remove_pod(&dirs, &groups, &uid, logs) };
+            let is_back = pods
+                .state()
+                .iter()
+                .any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
+            let done = if is_back {
+                Ok(())
+            } else {
+                remove_pod(&dirs, &groups, &uid, logs)
+            };
             removing.end(&place);
             match done {
                 Ok(()) => SweepResult::Clean,
@@ -234,7 +306,13 @@ async fn remove_files(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Swee
     }
     match tokio::time::timeout(REMOVE_TIMEOUT, join_all(removals)).await {
         // Waiting for a task fails only when the program ends.
-        Ok(all) if all.iter().all(|one| matches!(one, Ok(SweepResult::Clean) | Err(_))) => result,
+        Ok(all)
+            if all
+                .iter()
+                .all(|one| matches!(one, Ok(SweepResult::Clean) | Err(_))) =>
+        {
+            result
+        }
         Ok(_) => SweepResult::FilesLeft,
         Err(_) => {
             tracing::warn!("disk not responding; cleanup of deleted pods postponed");
@@ -264,15 +342,25 @@ async fn list_by_pod(deps: &Deps) -> Result<BTreeMap<String, PodItems>, CallErro
     let mut found = BTreeMap::<String, PodItems>::new();
     for sandbox in sandboxes {
         if let Some(uid) = sandbox.labels.get(names::POD_UID) {
-            found.entry(uid.clone()).or_default().sandboxes.push(sandbox.id);
+            found
+                .entry(uid.clone())
+                .or_default()
+                .sandboxes
+                .push(sandbox.id);
         }
     }
     for container in containers {
         if let Some(uid) = container.labels.get(names::POD_UID) {
-            let grace =
-                container.annotations.get(names::TERMINATION_GRACE_PERIOD).and_then(|text| text.parse().ok());
+            let grace = container
+                .annotations
+                .get(names::TERMINATION_GRACE_PERIOD)
+                .and_then(|text| text.parse().ok());
             let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs);
-            found.entry(uid.clone()).or_default().containers.push((container.id, grace));
+            found
+                .entry(uid.clone())
+                .or_default()
+                .containers
+                .push((container.id, grace));
         }
     }
     Ok(found)
@@ -283,9 +371,14 @@ async fn stop_and_remove(
     sandboxes: &[String],
     containers: &[(String, Duration)],
 ) -> Result<(), CallError> {
-    let stops = containers.iter().map(|(id, grace)| runtime.stop_container(id, *grace));
+    let stops = containers
+        .iter()
+        .map(|(id, grace)| runtime.stop_container(id, *grace));
     // waits for all: a call that is dropped would begin the container's grace period anew when repeated
-    join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
+    join_all(stops)
+        .await
+        .into_iter()
+        .collect::<Result<(), _>>()?;
     for (id, _) in containers {
         runtime.remove_container(id).await?;
     }
@@ -302,20 +395,42 @@ mod tests {
 
     #[test]
     fn initial_pods_are_kept_until_the_api_has_all_pods() {
-        let set = |uids: &[&str]| -> BTreeSet<String> { uids.iter().map(|&uid| uid.to_owned()).collect() };
+        let set = |uids: &[&str]| -> BTreeSet<String> {
+            uids.iter().map(|&uid| uid.to_owned()).collect()
+        };
         // known, here, kept before, is complete: kept now
         let table = [
             (set(&[]), set(&["a", "b"]), None, false, set(&["a", "b"])),
             (set(&["a"]), set(&["a", "b"]), None, false, set(&["b"])),
-            (set(&["a"]), set(&["a", "b", "new"]), Some(set(&["a", "b"])), false, set(&["b"])),
-            (set(&[]), set(&["a", "b"]), Some(set(&["b"])), false, set(&["b"])),
+            (
+                set(&["a"]),
+                set(&["a", "b", "new"]),
+                Some(set(&["a", "b"])),
+                false,
+                set(&["b"]),
+            ),
+            (
+                set(&[]),
+                set(&["a", "b"]),
+                Some(set(&["b"])),
+                false,
+                set(&["b"]),
+            ),
             (set(&["a"]), set(&["a", "b"]), None, true, set(&[])),
-            (set(&["a"]), set(&["a", "b"]), Some(set(&["b"])), true, set(&[])),
+            (
+                set(&["a"]),
+                set(&["a", "b"]),
+                Some(set(&["b"])),
+                true,
+                set(&[]),
+            ),
         ];
         for (known, here, before, is_complete, kept) in table {
             let retained = RetainedPods::new(known.clone(), here.clone(), before, is_complete);
             assert!(
-                here.iter().all(|uid| retained.contains(uid) == (known.contains(uid) || kept.contains(uid)))
+                here.iter().all(
+                    |uid| retained.contains(uid) == (known.contains(uid) || kept.contains(uid))
+                )
             );
             assert_eq!(retained, RetainedPods { known, kept });
         }

@@ -13,7 +13,9 @@ impl RemovalsInProgress {
     /// this is called, and a removal is marked before the API is checked for the pod, so one of the two sees the other.
     pub(crate) fn is_removing(&self, directories: &[&Path]) -> bool {
         let removing = self.0.lock();
-        directories.iter().any(|directory| removing.contains(&directory.display().to_string()))
+        directories
+            .iter()
+            .any(|directory| removing.contains(&directory.display().to_string()))
     }
 
     /// Marks a removal as begun; returns false if it is in progress already.

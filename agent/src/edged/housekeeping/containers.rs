@@ -27,14 +27,17 @@ pub(super) struct EndedContainer {
 
 /// Returns the containers that have ended and carry a pod's labels.
 pub(super) fn ended_containers(containers: &[cri::Container]) -> Vec<EndedContainer> {
-    let ended = containers.iter().filter(|c| c.state() == cri::ContainerState::ContainerExited);
+    let ended = containers
+        .iter()
+        .filter(|c| c.state() == cri::ContainerState::ContainerExited);
     ended
         .filter_map(|container| {
             Some(EndedContainer {
                 id: container.id.clone(),
                 uid: container.labels.get(names::POD_UID)?.clone(),
                 name: container.labels.get(names::CONTAINER_NAME)?.clone(),
-                created_at: timestamps::from_nanos(container.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
+                created_at: timestamps::from_nanos(container.created_at)
+                    .unwrap_or(Timestamp::UNIX_EPOCH),
             })
         })
         .collect()
@@ -69,7 +72,10 @@ pub(super) fn surplus(
             _ if !old_enough(&one) => {}
             PodState::Terminated if all => surplus.push(one),
             PodState::Terminated | PodState::Active => {
-                by_name.entry((one.uid.clone(), one.name.clone())).or_default().push(one);
+                by_name
+                    .entry((one.uid.clone(), one.name.clone()))
+                    .or_default()
+                    .push(one);
             }
         }
     }
@@ -116,26 +122,44 @@ pub(super) fn empty_sandboxes(
     limits: &Housekeeping,
     now: Timestamp,
 ) -> Vec<String> {
-    let in_use: BTreeSet<&str> = containers.iter().map(|one| one.pod_sandbox_id.as_str()).collect();
-    let attempt = |one: &cri::PodSandbox| (one.metadata.as_ref().map_or(0, |m| m.attempt), one.created_at);
+    let in_use: BTreeSet<&str> = containers
+        .iter()
+        .map(|one| one.pod_sandbox_id.as_str())
+        .collect();
+    let attempt = |one: &cri::PodSandbox| {
+        (
+            one.metadata.as_ref().map_or(0, |m| m.attempt),
+            one.created_at,
+        )
+    };
     let mut newest: BTreeMap<&str, &cri::PodSandbox> = BTreeMap::new();
     for one in sandboxes {
-        let Some(uid) = one.labels.get(names::POD_UID) else { continue };
+        let Some(uid) = one.labels.get(names::POD_UID) else {
+            continue;
+        };
         let last = newest.entry(uid).or_insert(one);
         if attempt(one) > attempt(last) {
             *last = one;
         }
     }
     let goes = |one: &&cri::PodSandbox| {
-        let Some(uid) = one.labels.get(names::POD_UID) else { return false };
+        let Some(uid) = one.labels.get(names::POD_UID) else {
+            return false;
+        };
         let made = timestamps::from_nanos(one.created_at).unwrap_or(Timestamp::UNIX_EPOCH);
         one.state() == cri::PodSandboxState::SandboxNotready
             && owner(uid) != PodState::Unknown
             && !in_use.contains(one.id.as_str())
-            && newest.get(uid.as_str()).is_none_or(|last| last.id != one.id)
+            && newest
+                .get(uid.as_str())
+                .is_none_or(|last| last.id != one.id)
             && timestamps::since(made, now) >= limits.container_min_age
     };
-    sandboxes.iter().filter(goes).map(|one| one.id.clone()).collect()
+    sandboxes
+        .iter()
+        .filter(goes)
+        .map(|one| one.id.clone())
+        .collect()
 }
 
 #[cfg(test)]
@@ -149,8 +173,11 @@ mod tests {
     }
 
     fn labels(uid: &str, name: &str) -> std::collections::BTreeMap<String, String> {
-        [(names::POD_UID.to_owned(), uid.to_owned()), (names::CONTAINER_NAME.to_owned(), name.to_owned())]
-            .into()
+        [
+            (names::POD_UID.to_owned(), uid.to_owned()),
+            (names::CONTAINER_NAME.to_owned(), name.to_owned()),
+        ]
+        .into()
     }
 
     fn container(id: &str, uid: &str, made: i64, state: cri::ContainerState) -> cri::Container {
@@ -174,14 +201,27 @@ mod tests {
 
     fn removed(limits: &Housekeeping, all: bool) -> String {
         let exited = cri::ContainerState::ContainerExited;
-        let mut list: Vec<_> =
-            [("a1", "a", 10), ("a2", "a", 20), ("a3", "a", 30), ("b1", "b", 5), ("b2", "b", 990)]
-                .map(|(id, uid, made)| container(id, uid, made, exited))
-                .into();
+        let mut list: Vec<_> = [
+            ("a1", "a", 10),
+            ("a2", "a", 20),
+            ("a3", "a", 30),
+            ("b1", "b", 5),
+            ("b2", "b", 990),
+        ]
+        .map(|(id, uid, made)| container(id, uid, made, exited))
+        .into();
         list.push(container("over1", "over", 1, exited));
         list.push(container("x1", "stranger", 1, exited));
-        list.push(container("live", "a", 2, cri::ContainerState::ContainerRunning));
-        list.push(cri::Container { labels: Default::default(), ..container("foreign", "", 1, exited) });
+        list.push(container(
+            "live",
+            "a",
+            2,
+            cri::ContainerState::ContainerRunning,
+        ));
+        list.push(cri::Container {
+            labels: Default::default(),
+            ..container("foreign", "", 1, exited)
+        });
         surplus(ended_containers(&list), pod_state, limits, all, now()).join(" ")
     }
 
@@ -196,12 +236,26 @@ mod tests {
         assert_eq!(removed(&limits(Some(1), None, 0), false), "b1 a1 a2");
         assert_eq!(removed(&limits(Some(1), None, 0), true), "over1 b1 a1 a2");
         assert_eq!(removed(&limits(Some(2), None, 0), false), "a1");
-        assert_eq!(removed(&limits(Some(0), None, 0), false), "over1 b1 a1 a2 a3 b2");
+        assert_eq!(
+            removed(&limits(Some(0), None, 0), false),
+            "over1 b1 a1 a2 a3 b2"
+        );
         assert_eq!(removed(&limits(None, None, 0), false), "");
-        assert_eq!(removed(&limits(Some(0), None, 995), false), "over1 b1", "young ones stay");
-        assert_eq!(removed(&limits(Some(1), None, 100), false), "a1 a2", "b2 is young, and not counted");
+        assert_eq!(
+            removed(&limits(Some(0), None, 995), false),
+            "over1 b1",
+            "young ones stay"
+        );
+        assert_eq!(
+            removed(&limits(Some(1), None, 100), false),
+            "a1 a2",
+            "b2 is young, and not counted"
+        );
         assert_eq!(removed(&limits(None, Some(3), 0), false), "b1 a1 a2");
-        assert_eq!(removed(&limits(None, Some(1), 0), false), "over1 b1 a1 a2 a3");
+        assert_eq!(
+            removed(&limits(None, Some(1), 0), false),
+            "over1 b1 a1 a2 a3"
+        );
         assert_eq!(removed(&limits(Some(9), Some(9), 0), false), "");
     }
 
@@ -209,7 +263,10 @@ mod tests {
     fn empty_sandboxes_are_removed_except_the_newest_of_a_pod() {
         let sandbox = |id: &str, uid: &str, attempt, ready: bool| cri::PodSandbox {
             id: id.into(),
-            metadata: Some(cri::PodSandboxMetadata { attempt, ..Default::default() }),
+            metadata: Some(cri::PodSandboxMetadata {
+                attempt,
+                ..Default::default()
+            }),
             state: i32::from(!ready),
             created_at: 1,
             labels: labels(uid, ""),
@@ -223,10 +280,24 @@ mod tests {
             sandbox("b1", "b", 1, false),
             sandbox("x0", "stranger", 0, false),
             sandbox("x1", "stranger", 1, false),
-            cri::PodSandbox { labels: Default::default(), ..sandbox("foreign", "", 0, false) },
+            cri::PodSandbox {
+                labels: Default::default(),
+                ..sandbox("foreign", "", 0, false)
+            },
         ];
-        let in_use = [container("held", "a", 1, cri::ContainerState::ContainerExited)];
-        let removed = empty_sandboxes(&sandboxes, &in_use, pod_state, &Housekeeping::default(), now());
+        let in_use = [container(
+            "held",
+            "a",
+            1,
+            cri::ContainerState::ContainerExited,
+        )];
+        let removed = empty_sandboxes(
+            &sandboxes,
+            &in_use,
+            pod_state,
+            &Housekeeping::default(),
+            now(),
+        );
         assert_eq!(removed, ["a0"]);
     }
 }

@@ -34,8 +34,14 @@ pub(super) struct Candidate {
 
 impl ImageRecords {
     /// Updates the records with all images and the names and ids of those in use.
-    pub(super) fn update(&mut self, images: &[cri::Image], used: &BTreeSet<String>, now: Timestamp) {
-        self.0.retain(|id, _| images.iter().any(|image| image.id == *id));
+    pub(super) fn update(
+        &mut self,
+        images: &[cri::Image],
+        used: &BTreeSet<String>,
+        now: Timestamp,
+    ) {
+        self.0
+            .retain(|id, _| images.iter().any(|image| image.id == *id));
         for image in images {
             let is_used = is_used(image, used);
             let record = self.0.entry(image.id.clone()).or_insert(ImageRecord {
@@ -46,7 +52,11 @@ impl ImageRecords {
             });
             // Times in the future were recorded before the clock was set back.
             record.first_seen = record.first_seen.min(now);
-            record.last_used = if is_used { Some(now) } else { record.last_used.map(|at| at.min(now)) };
+            record.last_used = if is_used {
+                Some(now)
+            } else {
+                record.last_used.map(|at| at.min(now))
+            };
             record.size = image.size;
             record.in_use = is_used || image.pinned;
         }
@@ -55,18 +65,35 @@ impl ImageRecords {
     /// Returns images that may be removed to free space, the least recently used first.
     pub(super) fn candidates(&self, limits: &Housekeeping, now: Timestamp) -> Vec<Candidate> {
         let mut free: Vec<_> = self.0.iter().filter(|(_, record)| !record.in_use).collect();
-        free.retain(|(_, record)| timestamps::until(now, record.first_seen) >= limits.image_min_age);
+        free.retain(|(_, record)| {
+            timestamps::until(now, record.first_seen) >= limits.image_min_age
+        });
         free.sort_by_key(|(_, record)| (record.last_used, record.first_seen));
-        free.into_iter().map(|(id, record)| Candidate { id: id.clone(), size: record.size }).collect()
+        free.into_iter()
+            .map(|(id, record)| Candidate {
+                id: id.clone(),
+                size: record.size,
+            })
+            .collect()
     }
 
     /// Returns images that were unused for longer than the maximum age.
     pub(super) fn too_old(&self, limits: &Housekeeping, now: Timestamp) -> Vec<Candidate> {
-        let Some(most) = limits.image_max_age else { return Vec::new() };
-        let idle =
-            |record: &ImageRecord| timestamps::until(now, record.last_used.unwrap_or(record.first_seen));
-        let old = self.0.iter().filter(|(_, record)| !record.in_use && idle(record) > most);
-        old.map(|(id, record)| Candidate { id: id.clone(), size: record.size }).collect()
+        let Some(most) = limits.image_max_age else {
+            return Vec::new();
+        };
+        let idle = |record: &ImageRecord| {
+            timestamps::until(now, record.last_used.unwrap_or(record.first_seen))
+        };
+        let old = self
+            .0
+            .iter()
+            .filter(|(_, record)| !record.in_use && idle(record) > most);
+        old.map(|(id, record)| Candidate {
+            id: id.clone(),
+            size: record.size,
+        })
+        .collect()
     }
 }
 
@@ -80,7 +107,9 @@ fn is_used(image: &cri::Image, used: &BTreeSet<String>) -> bool {
                 || name.match_indices('/').any(|(at, _)| {
                     let short = &name[at + 1..];
                     used.contains(short)
-                        || short.strip_suffix(":latest").is_some_and(|bare| used.contains(bare))
+                        || short
+                            .strip_suffix(":latest")
+                            .is_some_and(|bare| used.contains(bare))
                 })
         })
 }
@@ -103,7 +132,8 @@ impl FsUsage {
 
     /// Returns how many bytes to free if the high threshold is reached.
     pub(super) fn bytes_to_free(self, limits: &Housekeeping) -> Option<u64> {
-        if limits.image_high_percent >= 100 || self.percent() < i64::from(limits.image_high_percent) {
+        if limits.image_high_percent >= 100 || self.percent() < i64::from(limits.image_high_percent)
+        {
             return None;
         }
         let free = i128::from(100 - limits.image_low_percent);
@@ -119,7 +149,12 @@ mod tests {
     use super::*;
 
     fn image(id: &str, tag: &str, size: u64) -> cri::Image {
-        cri::Image { id: id.into(), repo_tags: vec![tag.into()], size, ..Default::default() }
+        cri::Image {
+            id: id.into(),
+            repo_tags: vec![tag.into()],
+            size,
+            ..Default::default()
+        }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -131,15 +166,24 @@ mod tests {
     }
 
     fn ids(candidates: Vec<Candidate>) -> String {
-        candidates.into_iter().map(|one| one.id).collect::<Vec<_>>().join(" ")
+        candidates
+            .into_iter()
+            .map(|one| one.id)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn the_least_recently_used_goes_first_and_what_is_used_stays() {
-        let limits =
-            Housekeeping { image_max_age: Some(Duration::from_secs(500)), ..Housekeeping::default() };
+        let limits = Housekeeping {
+            image_max_age: Some(Duration::from_secs(500)),
+            ..Housekeeping::default()
+        };
         let mut records = ImageRecords::default();
-        let pinned = cri::Image { pinned: true, ..image("pause", "pause:1", 1) };
+        let pinned = cri::Image {
+            pinned: true,
+            ..image("pause", "pause:1", 1)
+        };
         let mut images = vec![
             image("a", "docker.io/library/a:1", 5),
             image("b", "r/b:2", 6),
@@ -150,7 +194,11 @@ mod tests {
         records.update(&images, &set(&["c"]), at(100));
         assert_eq!(ids(records.candidates(&limits, at(119))), "", "too young");
         records.update(&images, &set(&["c"]), at(120));
-        assert_eq!(ids(records.candidates(&limits, at(120))), "b a", "never used, used at 0");
+        assert_eq!(
+            ids(records.candidates(&limits, at(120))),
+            "b a",
+            "never used, used at 0"
+        );
         images.push(image("d", "r/d:1", 1));
         records.update(&images, &set(&[]), at(200));
         assert_eq!(ids(records.candidates(&limits, at(200))), "b a c");
@@ -158,9 +206,17 @@ mod tests {
         assert_eq!(ids(records.too_old(&limits, at(621))), "a b c");
         images.retain(|image| image.id != "b");
         records.update(&images, &set(&[]), at(700));
-        assert_eq!(ids(records.candidates(&limits, at(700))), "d a c", "never used goes first");
+        assert_eq!(
+            ids(records.candidates(&limits, at(700))),
+            "d a c",
+            "never used goes first"
+        );
         records.update(&images, &set(&[]), at(-9000));
-        assert_eq!(ids(records.candidates(&limits, at(-9000))), "", "the clock was set back");
+        assert_eq!(
+            ids(records.candidates(&limits, at(-9000))),
+            "",
+            "the clock was set back"
+        );
         assert_eq!(ids(records.candidates(&limits, at(-8880))), "d a c");
     }
 
@@ -189,12 +245,25 @@ mod tests {
     #[test]
     fn disk_is_freed_from_high_to_low_threshold() {
         let limits = Housekeeping::default();
-        let disk = |available| FsUsage { capacity: 1000, available };
+        let disk = |available| FsUsage {
+            capacity: 1000,
+            available,
+        };
         assert_eq!(disk(160).bytes_to_free(&limits), None, "84 %");
         assert_eq!(disk(150).bytes_to_free(&limits), Some(50), "85 %");
         assert_eq!(disk(0).bytes_to_free(&limits), Some(200));
-        let off = Housekeeping { image_high_percent: 100, ..limits };
+        let off = Housekeeping {
+            image_high_percent: 100,
+            ..limits
+        };
         assert_eq!(disk(0).bytes_to_free(&off), None);
-        assert_eq!(FsUsage { capacity: 0, available: 0 }.percent(), 100);
+        assert_eq!(
+            FsUsage {
+                capacity: 0,
+                available: 0
+            }
+            .percent(),
+            100
+        );
     }
 }

@@ -65,12 +65,19 @@ pub(crate) struct Keeper {
 
 /// Runs housekeeping once all pods are known; before that, everything looks unused. Never returns then.
 pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progress>) {
-    if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
+    if progress
+        .wait_for(|progress| progress.pods_listed)
+        .await
+        .is_err()
+    {
         return;
     }
     let containers = async {
         loop {
-            warn(keeper.clean_containers(false).await, "containers that have ended are removed later");
+            warn(
+                keeper.clean_containers(false).await,
+                "containers that have ended are removed later",
+            );
             tokio::time::sleep(keeper.limits.container_period).await;
         }
     };
@@ -110,16 +117,25 @@ fn warn(result: Result<(), CallError>, what: &str) {
 impl Keeper {
     /// Creates a keeper without records of images.
     pub(crate) fn new(deps: Deps, limits: Housekeeping) -> Self {
-        Self { deps, limits, image_records: Mutex::default() }
+        Self {
+            deps,
+            limits,
+            image_records: Mutex::default(),
+        }
     }
 
     fn record(&self, reason: &'static str, message: String) {
-        self.deps.events.node(&self.deps.node_name, EventType::Warning, reason, message);
+        self.deps
+            .events
+            .node(&self.deps.node_name, EventType::Warning, reason, message);
     }
 
     /// Removes everything that no pod needs, because the disk is full.
     pub(crate) async fn free_all(&self) {
-        warn(self.clean_containers(true).await, "containers that have ended stay on a full disk");
+        warn(
+            self.clean_containers(true).await,
+            "containers that have ended stay on a full disk",
+        );
         let mut image_records = self.image_records.lock().await;
         let freed = async {
             self.update_image_records(&mut image_records).await?;
@@ -133,10 +149,17 @@ impl Keeper {
     }
 
     fn pod_state(pods: &[Arc<Pod>], uid: &str) -> PodState {
-        let Some(pod) = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(uid)) else {
+        let Some(pod) = pods
+            .iter()
+            .find(|pod| pod.metadata.uid.as_deref() == Some(uid))
+        else {
             return PodState::Unknown;
         };
-        if is_terminal(pod) { PodState::Terminated } else { PodState::Active }
+        if is_terminal(pod) {
+            PodState::Terminated
+        } else {
+            PodState::Active
+        }
     }
 
     /// Removes ended containers and sandboxes. With `all`, no container of a terminated pod is kept.
@@ -145,12 +168,18 @@ impl Keeper {
         let listed = runtime.containers(None).await?;
         let pods = self.deps.pods.state();
         let (pod_state, now) = (|uid: &str| Self::pod_state(&pods, uid), Timestamp::now());
-        let gone =
-            containers::surplus(containers::ended_containers(&listed), pod_state, &self.limits, all, now);
+        let gone = containers::surplus(
+            containers::ended_containers(&listed),
+            pod_state,
+            &self.limits,
+            all,
+            now,
+        );
         for id in &gone {
             warn_of(id, remove_container(runtime, &self.deps.dirs, id).await);
         }
-        let (sandboxes, listed) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+        let (sandboxes, listed) =
+            tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
         for id in containers::empty_sandboxes(&sandboxes, &listed, pod_state, &self.limits, now) {
             warn_of(&id, runtime.remove_sandbox(&id).await);
         }
@@ -162,10 +191,15 @@ impl Keeper {
     /// Removes images when the disk fills, and those that are too old; returns whether that failed. A single failure may be
     /// temporary, so an event is recorded at the second in a row.
     async fn clean_images(&self, failed_before: bool) -> bool {
-        let Err(error) = self.try_clean_images().await else { return false };
+        let Err(error) = self.try_clean_images().await else {
+            return false;
+        };
         match &error {
             ImagesError::Runtime(error) => error.log("failed to clean up images"),
-            error => tracing::warn!(error = error as &dyn std::error::Error, "failed to clean up images"),
+            error => tracing::warn!(
+                error = error as &dyn std::error::Error,
+                "failed to clean up images"
+            ),
         }
         if failed_before {
             self.record(reason::IMAGE_GC_FAILED, error.to_string());
@@ -182,19 +216,33 @@ impl Keeper {
             self.remove(old, u64::MAX).await;
             self.update_image_records(&mut image_records).await?;
         }
-        let Some(root) = pressure::image_root(&self.deps.runtime).await else { return Ok(()) };
-        let seen = crate::rt::spawn_blocking(move || pressure::disk(&root)).await.ok().flatten();
-        let Some((bytes, _)) = seen else { return Ok(()) };
+        let Some(root) = pressure::image_root(&self.deps.runtime).await else {
+            return Ok(());
+        };
+        let seen = crate::rt::spawn_blocking(move || pressure::disk(&root))
+            .await
+            .ok()
+            .flatten();
+        let Some((bytes, _)) = seen else {
+            return Ok(());
+        };
         if bytes.capacity == 0 {
             let error = ImagesError::Capacity;
             self.record(reason::INVALID_DISK_CAPACITY, error.to_string());
             return Err(error);
         }
-        let disk = FsUsage { capacity: bytes.capacity, available: bytes.available };
-        let Some(wanted) = disk.bytes_to_free(&self.limits) else { return Ok(()) };
+        let disk = FsUsage {
+            capacity: bytes.capacity,
+            available: bytes.available,
+        };
+        let Some(wanted) = disk.bytes_to_free(&self.limits) else {
+            return Ok(());
+        };
         let percent = disk.percent();
         tracing::info!(percent, wanted, "the disk of images is filling up");
-        let freed = self.remove(image_records.candidates(&self.limits, now), wanted).await;
+        let freed = self
+            .remove(image_records.candidates(&self.limits, now), wanted)
+            .await;
         if freed >= wanted {
             return Ok(());
         }
@@ -208,9 +256,13 @@ impl Keeper {
 
     /// Updates the records of images and their use. Images of pods that shall run are in use even if they are not present yet: an
     /// offline node could not pull them again.
-    async fn update_image_records(&self, image_records: &mut ImageRecords) -> Result<(), CallError> {
+    async fn update_image_records(
+        &self,
+        image_records: &mut ImageRecords,
+    ) -> Result<(), CallError> {
         let runtime = &self.deps.runtime;
-        let (images, containers) = tokio::try_join!(runtime.list_images(), runtime.containers(None))?;
+        let (images, containers) =
+            tokio::try_join!(runtime.list_images(), runtime.containers(None))?;
         let mut used: BTreeSet<String> = [self.deps.sandbox_image.clone()].into();
         used.extend(runtime.sandbox_image().await?);
         for container in containers {
@@ -275,6 +327,9 @@ mod tests {
 
     #[test]
     fn sizes_are_formatted_with_units() {
-        assert_eq!([size(10), size(1536), size(3 << 40)], ["10.0 B", "1.5 KiB", "3.0 TiB"]);
+        assert_eq!(
+            [size(10), size(1536), size(3 << 40)],
+            ["10.0 B", "1.5 KiB", "3.0 TiB"]
+        );
     }
 }

@@ -42,16 +42,22 @@ pub(super) struct LargeLog {
 pub(super) fn large_logs(root: &Path, most: u64) -> Vec<LargeLog> {
     let mut all = Vec::new();
     for (pod, pod_dir) in directories(root) {
-        let Some((_, uid)) = pod.rsplit_once('_') else { continue };
+        let Some((_, uid)) = pod.rsplit_once('_') else {
+            continue;
+        };
         for (container, dir) in directories(&pod_dir) {
             let files = fs::read_dir(&dir).into_iter().flatten().flatten();
             for file in files {
                 let name = file.file_name().to_string_lossy().into_owned();
-                let Some(attempt) = name.strip_suffix(".log").and_then(|text| text.parse().ok()) else {
+                let Some(attempt) = name.strip_suffix(".log").and_then(|text| text.parse().ok())
+                else {
                     continue;
                 };
                 // Links are not followed: the container may have created them.
-                if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= most) {
+                if file
+                    .metadata()
+                    .is_ok_and(|meta| meta.is_file() && meta.len() >= most)
+                {
                     all.push(LargeLog {
                         path: file.path(),
                         uid: uid.to_owned(),
@@ -68,18 +74,28 @@ pub(super) fn large_logs(root: &Path, most: u64) -> Vec<LargeLog> {
 fn directories(path: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    dirs.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
+    dirs.map(|entry| {
+        (
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        )
+    })
+    .collect()
 }
 
 /// Prepares a rotation of `log`: removes what a crash has left, removes the oldest rotated files until at most `most - 2` are
 /// left, and compresses those. The current file and the one that it is renamed to make up `most`.
 pub(super) fn prepare_rotation(log: &Path, most: usize) -> io::Result<()> {
     let mut rotated = rotated(log)?;
-    let compressed: Vec<PathBuf> =
-        rotated.iter().filter(|path| has_suffix(path, GZIP_SUFFIX)).cloned().collect();
+    let compressed: Vec<PathBuf> = rotated
+        .iter()
+        .filter(|path| has_suffix(path, GZIP_SUFFIX))
+        .cloned()
+        .collect();
     let stale = |path: &PathBuf| {
         has_suffix(path, TEMPORARY_SUFFIX)
-            || (!has_suffix(path, GZIP_SUFFIX) && compressed.contains(&with_suffix(path, GZIP_SUFFIX)))
+            || (!has_suffix(path, GZIP_SUFFIX)
+                && compressed.contains(&with_suffix(path, GZIP_SUFFIX)))
     };
     for path in rotated.iter().filter(|path| stale(path)) {
         fs::remove_file(path)?;
@@ -89,12 +105,18 @@ pub(super) fn prepare_rotation(log: &Path, most: usize) -> io::Result<()> {
     for path in rotated.drain(..surplus) {
         fs::remove_file(&path)?;
     }
-    rotated.iter().filter(|path| !has_suffix(path, GZIP_SUFFIX)).try_for_each(|path| compress(path))
+    rotated
+        .iter()
+        .filter(|path| !has_suffix(path, GZIP_SUFFIX))
+        .try_for_each(|path| compress(path))
 }
 
 /// Returns the rotated files of the log, oldest first: their times sort as text.
 fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
-    let Some(name) = log.file_name().map(|name| format!("{}.", name.to_string_lossy())) else {
+    let Some(name) = log
+        .file_name()
+        .map(|name| format!("{}.", name.to_string_lossy()))
+    else {
         return Ok(Vec::new());
     };
     let mut all = Vec::new();
@@ -133,7 +155,12 @@ fn compress(path: &Path) -> io::Result<()> {
 fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
     let mut source = File::open(path)?;
     let mode = source.metadata()?.mode();
-    let target = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(temporary)?;
+    let target = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(temporary)?;
     let mut encoder = GzEncoder::new(target, Compression::default());
     io::copy(&mut source, &mut encoder)?;
     encoder.finish()?.sync_all()
@@ -145,8 +172,9 @@ pub(super) fn rename_current(log: &Path, now: Timestamp) -> io::Result<PathBuf> 
     // The new name sorts after the newest file's, even if the log is rotated twice in a second or the clock was set back a little
     // …
     let after_newest = newest(log).map(|newest| timestamps::after(newest, Duration::from_secs(1)));
-    let mut at =
-        after_newest.filter(|at| *at < timestamps::after(now, MAX_CLOCK_SKEW)).map_or(now, |at| at.max(now));
+    let mut at = after_newest
+        .filter(|at| *at < timestamps::after(now, MAX_CLOCK_SKEW))
+        .map_or(now, |at| at.max(now));
     let mut aside = named(at);
     // … and no existing file is overwritten.
     while aside.exists() || with_suffix(&aside, GZIP_SUFFIX).exists() {
@@ -190,8 +218,10 @@ mod tests {
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
-        let mut all: Vec<_> =
-            fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut all: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         all.sort();
         all
     }
@@ -222,7 +252,9 @@ mod tests {
         );
         let mut text = String::new();
         let file = File::open(dir.path().join("0.log.20231114-221324.gz")).unwrap();
-        flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+        flate2::read::GzDecoder::new(file)
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "round 4\n");
     }
 
@@ -235,22 +267,43 @@ mod tests {
             prepare_rotation(&log, 3).unwrap();
             rename_current(&log, at(0)).unwrap();
         }
-        assert_eq!(names(dir.path()), ["0.log.20231114-221324.gz", "0.log.20231114-221325"]);
-        assert_eq!(fs::read_to_string(dir.path().join("0.log.20231114-221325")).unwrap(), "round 5");
+        assert_eq!(
+            names(dir.path()),
+            ["0.log.20231114-221324.gz", "0.log.20231114-221325"]
+        );
+        assert_eq!(
+            fs::read_to_string(dir.path().join("0.log.20231114-221325")).unwrap(),
+            "round 5"
+        );
         fs::write(&log, "after the clock was set right").unwrap();
         let aside = rename_current(&log, at(-86_400)).unwrap();
-        assert!(aside.ends_with("0.log.20231113-221320"), "{}", aside.display());
+        assert!(
+            aside.ends_with("0.log.20231113-221320"),
+            "{}",
+            aside.display()
+        );
     }
 
     #[test]
     fn leftovers_of_a_crash_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("0.log");
-        for name in ["0.log", "0.log.1", "0.log.1.gz", "0.log.2", "0.log.2.tmp", "1.log", "1.log.1"] {
+        for name in [
+            "0.log",
+            "0.log.1",
+            "0.log.1.gz",
+            "0.log.2",
+            "0.log.2.tmp",
+            "1.log",
+            "1.log.1",
+        ] {
             fs::write(dir.path().join(name), name).unwrap();
         }
         prepare_rotation(&log, 5).unwrap();
-        assert_eq!(names(dir.path()), ["0.log", "0.log.1.gz", "0.log.2.gz", "1.log", "1.log.1"]);
+        assert_eq!(
+            names(dir.path()),
+            ["0.log", "0.log.1.gz", "0.log.2.gz", "1.log", "1.log.1"]
+        );
         remove(&log);
         assert_eq!(names(dir.path()), ["1.log", "1.log.1"]);
     }
@@ -266,7 +319,11 @@ mod tests {
         let aside = rename_current(&log, at(0)).unwrap();
         fs::write(&log, "second").unwrap();
         rename_back(&aside, &log).unwrap();
-        assert_eq!(fs::read_to_string(&log).unwrap(), "second", "the runtime was there first");
+        assert_eq!(
+            fs::read_to_string(&log).unwrap(),
+            "second",
+            "the runtime was there first"
+        );
         let other = rename_current(&log, at(0)).unwrap();
         assert!(other > aside, "twice in a second: {}", other.display());
     }
@@ -283,10 +340,19 @@ mod tests {
         of("ns_web_u-1", "1.log", 9);
         of("ns_web_u-1", "0.log.20231114-221324", 99);
         of("stranger", "0.log", 99);
-        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("ns_web_u-1/main/7.log")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("ns_web_u-1/main/7.log"))
+            .unwrap();
         let found = large_logs(dir.path(), 10);
         let path = dir.path().join("ns_web_u-1/main/0.log");
-        assert_eq!(found, [LargeLog { path, uid: "u-1".into(), container: "main".into(), attempt: 0 }]);
+        assert_eq!(
+            found,
+            [LargeLog {
+                path,
+                uid: "u-1".into(),
+                container: "main".into(),
+                attempt: 0
+            }]
+        );
         assert_eq!(large_logs(&dir.path().join("none"), 1), []);
     }
 }

@@ -23,11 +23,18 @@ use super::{
 };
 
 /// Removes a container that has ended, and its log files.
-pub(crate) async fn remove_container(runtime: &Runtime, dirs: &Dirs, id: &str) -> Result<(), CallError> {
+pub(crate) async fn remove_container(
+    runtime: &Runtime,
+    dirs: &Dirs,
+    id: &str,
+) -> Result<(), CallError> {
     let log = runtime.log_path(id).await?;
     runtime.remove_container(id).await?;
     // The path comes from the runtime; only files in the directory of logs are removed.
-    if let Some(log) = log.map(PathBuf::from).filter(|log| log.starts_with(&dirs.logs)) {
+    if let Some(log) = log
+        .map(PathBuf::from)
+        .filter(|log| log.starts_with(&dirs.logs))
+    {
         // Waiting for a task fails only when the program ends.
         let _ = crate::rt::spawn_blocking(move || logs::remove(&log)).await;
     }

@@ -11,15 +11,23 @@ use crate::edged::{names, runtime::CallError};
 impl Keeper {
     /// Rotates the logs that are too large.
     pub(super) async fn rotate(&self) -> Result<(), CallError> {
-        let Some(most) = self.limits.log_max_size else { return Ok(()) };
+        let Some(most) = self.limits.log_max_size else {
+            return Ok(());
+        };
         let root = self.deps.dirs.logs.clone();
-        let large =
-            crate::rt::spawn_blocking(move || logs::large_logs(&root, most)).await.unwrap_or_default();
+        let large = crate::rt::spawn_blocking(move || logs::large_logs(&root, most))
+            .await
+            .unwrap_or_default();
         if large.is_empty() {
             return Ok(());
         }
-        let state = cri::ContainerStateValue { state: cri::ContainerState::ContainerRunning as i32 };
-        let filter = cri::ContainerFilter { state: Some(state), ..Default::default() };
+        let state = cri::ContainerStateValue {
+            state: cri::ContainerState::ContainerRunning as i32,
+        };
+        let filter = cri::ContainerFilter {
+            state: Some(state),
+            ..Default::default()
+        };
         let running = self.deps.runtime.containers(Some(filter)).await?;
         for log in large {
             // The log of an ended container does not grow, and an empty new file would replace it.
@@ -27,12 +35,19 @@ impl Keeper {
                 let label = |name: &str| container.labels.get(name).map(String::as_str);
                 label(names::POD_UID) == Some(&log.uid)
                     && label(names::CONTAINER_NAME) == Some(&log.container)
-                    && container.metadata.as_ref().is_some_and(|metadata| metadata.attempt == log.attempt)
+                    && container
+                        .metadata
+                        .as_ref()
+                        .is_some_and(|metadata| metadata.attempt == log.attempt)
             });
             if let Some(container) = writer
                 && let Err(error) = self.rotate_one(&container.id, &log).await
             {
-                tracing::warn!(container = log.container, error, "failed to rotate container log; retrying");
+                tracing::warn!(
+                    container = log.container,
+                    error,
+                    "failed to rotate container log; retrying"
+                );
             }
         }
         Ok(())
@@ -44,8 +59,10 @@ impl Keeper {
             logs::prepare_rotation(&path, most)?;
             logs::rename_current(&path, Timestamp::now())
         });
-        let renamed =
-            renamed.await.map_err(|error| error.to_string())?.map_err(|error| with_causes(&error))?;
+        let renamed = renamed
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| with_causes(&error))?;
         if let Err(error) = self.deps.runtime.reopen_log(id).await {
             logs::rename_back(&renamed, &log.path).map_err(|error| with_causes(&error))?;
             return Err(error.to_string());

@@ -17,11 +17,13 @@ use parking_lot::Mutex;
 pub(crate) use self::operations::{Operation, Operations};
 
 /// Histogram buckets of short operations, in seconds: the defaults of Prometheus' clients.
-pub(crate) const SHORT_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+pub(crate) const SHORT_BUCKETS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
 /// Histogram buckets of pod starts, which may wait for the network, in seconds: the kubelet's.
 const POD_START_BUCKETS: &[f64] = &[
-    0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0,
-    480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+    0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0,
+    300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
 ];
 
 /// Records metrics other than those of runtime calls. Cheap to clone.
@@ -64,7 +66,11 @@ impl Metrics {
     /// Records the duration of a pod sync.
     pub(crate) fn pod_synced(&self, operation: &'static str, took: Duration) {
         let mut values = self.0.lock();
-        values.pod_worker.entry(operation).or_insert_with(|| Histogram::new(SHORT_BUCKETS)).observe(took);
+        values
+            .pod_worker
+            .entry(operation)
+            .or_insert_with(|| Histogram::new(SHORT_BUCKETS))
+            .observe(took);
     }
 
     /// Records the duration of a comparison of the runtime's lists.
@@ -73,7 +79,9 @@ impl Metrics {
         let now = Instant::now();
         values.relist.observe(took);
         if let Some((last, _)) = values.last_relist {
-            values.relist_interval.observe(now.saturating_duration_since(last));
+            values
+                .relist_interval
+                .observe(now.saturating_duration_since(last));
         }
         values.last_relist = Some((now, Timestamp::now()));
     }

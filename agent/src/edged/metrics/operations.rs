@@ -25,7 +25,10 @@ impl Operations {
         let mut operations = self.0.lock();
         let operation = operations
             .entry(operation_type(call))
-            .or_insert_with(|| Operation { took: Histogram::new(SHORT_BUCKETS), errors: 0 });
+            .or_insert_with(|| Operation {
+                took: Histogram::new(SHORT_BUCKETS),
+                errors: 0,
+            });
         operation.took.observe(took);
         operation.errors += u64::from(failed);
     }

@@ -40,12 +40,17 @@ impl Addresses {
     /// Looks the addresses up. A machine without a network has the loopback address.
     pub(crate) fn new(source: AddressSource) -> Self {
         let first = source.detect().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        Self { source, known: watch::Sender::new(vec![first.to_string()]) }
+        Self {
+            source,
+            known: watch::Sender::new(vec![first.to_string()]),
+        }
     }
 
     /// Looks the addresses up again and reports whether they have changed. While there is none, the last one is kept.
     pub(crate) fn refresh(&self) -> bool {
-        let Some(now) = self.source.detect() else { return false };
+        let Some(now) = self.source.detect() else {
+            return false;
+        };
         let now = vec![now.to_string()];
         self.known.send_if_modified(|known| {
             let changed = *known != now;
@@ -63,7 +68,11 @@ impl Addresses {
     pub(super) fn of_status(&self, name: &str) -> Vec<NodeAddress> {
         let internal = self.ips().into_iter().map(|ip| ("InternalIP", ip));
         let all = internal.chain([("Hostname", name.to_owned())]);
-        all.map(|(type_, address)| NodeAddress { type_: type_.to_owned(), address }).collect()
+        all.map(|(type_, address)| NodeAddress {
+            type_: type_.to_owned(),
+            address,
+        })
+        .collect()
     }
 }
 
@@ -71,7 +80,10 @@ impl Addresses {
 impl Addresses {
     /// Returns the same addresses with another source.
     pub(super) fn now_from(&self, source: AddressSource) -> Self {
-        Self { source, ..self.clone() }
+        Self {
+            source,
+            ..self.clone()
+        }
     }
 }
 
@@ -86,15 +98,28 @@ mod tests {
         assert!(!addresses.refresh());
         for (source, changed, ip) in [
             (fixed("192.0.2.2"), true, "192.0.2.2"),
-            (AddressSource::Interface("no-such".into()), false, "192.0.2.2"),
+            (
+                AddressSource::Interface("no-such".into()),
+                false,
+                "192.0.2.2",
+            ),
             (AddressSource::Interface("lo".into()), true, "127.0.0.1"),
         ] {
             addresses.source = source;
-            assert_eq!((addresses.refresh(), addresses.ips()), (changed, vec![ip.to_owned()]));
+            assert_eq!(
+                (addresses.refresh(), addresses.ips()),
+                (changed, vec![ip.to_owned()])
+            );
         }
-        assert_eq!(Addresses::new(AddressSource::Interface("no-such".into())).ips(), ["127.0.0.1"]);
+        assert_eq!(
+            Addresses::new(AddressSource::Interface("no-such".into())).ips(),
+            ["127.0.0.1"]
+        );
         let told = addresses.of_status("edge-1");
-        let told: Vec<_> = told.iter().map(|one| (one.type_.as_str(), one.address.as_str())).collect();
+        let told: Vec<_> = told
+            .iter()
+            .map(|one| (one.type_.as_str(), one.address.as_str()))
+            .collect();
         assert_eq!(told, [("InternalIP", "127.0.0.1"), ("Hostname", "edge-1")]);
     }
 }

@@ -7,15 +7,30 @@ use wire::cri;
 const MAX_NAMES: usize = 5;
 
 /// Returns the `most` largest images, or all without a limit; `None` if no images are reported.
-pub(super) fn largest(mut images: Vec<cri::Image>, most: Option<usize>) -> Option<Vec<ContainerImage>> {
+pub(super) fn largest(
+    mut images: Vec<cri::Image>,
+    most: Option<usize>,
+) -> Option<Vec<ContainerImage>> {
     if most == Some(0) {
         return None;
     }
     // Images of equal size have a fixed order, so that the status changes only with the images.
-    images.sort_by(|one, other| other.size.cmp(&one.size).then_with(|| one.id.cmp(&other.id)));
+    images.sort_by(|one, other| {
+        other
+            .size
+            .cmp(&one.size)
+            .then_with(|| one.id.cmp(&other.id))
+    });
     images.truncate(most.unwrap_or(usize::MAX));
     let image = |image: cri::Image| ContainerImage {
-        names: Some(image.repo_digests.into_iter().chain(image.repo_tags).take(MAX_NAMES).collect()),
+        names: Some(
+            image
+                .repo_digests
+                .into_iter()
+                .chain(image.repo_tags)
+                .take(MAX_NAMES)
+                .collect(),
+        ),
         size_bytes: i64::try_from(image.size).ok(),
     };
     Some(images.into_iter().map(image).collect())
@@ -40,7 +55,11 @@ mod tests {
             Some(
                 named
                     .map(|one| {
-                        (one.names.clone().unwrap().len(), one.size_bytes, one.names.unwrap()[0].clone())
+                        (
+                            one.names.clone().unwrap().len(),
+                            one.size_bytes,
+                            one.names.unwrap()[0].clone(),
+                        )
                     })
                     .collect(),
             )

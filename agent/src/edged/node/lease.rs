@@ -34,11 +34,22 @@ impl Renewal<'_> {
     /// Renews the lease four times within its duration, and as soon as the cloud is connected again. Never returns. Notifies
     /// `back_online` when the lease could be renewed after failures during which the cloud was connected; after a reconnection
     /// the node is reported anyway.
-    pub(super) async fn run(self, mut online: Reconnections, back_online: &Notify, heart: Heartbeat) {
-        let Self { client, node, duration, mut reported } = self;
+    pub(super) async fn run(
+        self,
+        mut online: Reconnections,
+        back_online: &Notify,
+        heart: Heartbeat,
+    ) {
+        let Self {
+            client,
+            node,
+            duration,
+            mut reported,
+        } = self;
         let api = super::leases(client);
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
-        let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) = (None, false, false);
+        let (mut last, mut failing, mut renewed_once): (Option<Lease>, bool, bool) =
+            (None, false, false);
         let mut is_missing = false;
         loop {
             reported.mark_unchanged();
@@ -84,7 +95,11 @@ impl Renewal<'_> {
                             "failed to renew node lease; retrying"
                         );
                     }
-                    if is_stale { Duration::ZERO } else { backoff.next(rand::random_range(0.5..1.0)) }
+                    if is_stale {
+                        Duration::ZERO
+                    } else {
+                        backoff.next(rand::random_range(0.5..1.0))
+                    }
                 }
             };
             let _rest = heart.idle();
@@ -122,5 +137,8 @@ pub(super) fn renewed(last: &Lease, node: &str, duration: Duration, now: Timesta
         renew_time: Some(MicroTime(now)),
         ..last.spec.clone().unwrap_or_default()
     };
-    Lease { metadata, spec: Some(spec) }
+    Lease {
+        metadata,
+        spec: Some(spec),
+    }
 }

@@ -44,9 +44,20 @@ pub(crate) struct HugePages {
 impl Machine {
     /// Reads the properties. `root` is a path on the disk that holds the pods.
     pub(crate) fn read(root: &Path) -> Self {
-        let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-        let first = |paths: &[&str]| paths.iter().map(|path| line(path)).find(|text| !text.is_empty());
-        let machine_id = first(&["/etc/machine-id", "/var/lib/dbus/machine-id"]).unwrap_or_default();
+        let line = |path: &str| {
+            fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let first = |paths: &[&str]| {
+            paths
+                .iter()
+                .map(|path| line(path))
+                .find(|text| !text.is_empty())
+        };
+        let machine_id =
+            first(&["/etc/machine-id", "/var/lib/dbus/machine-id"]).unwrap_or_default();
         let unified = cgroups::is_unified(Path::new(CGROUP_ROOT));
         let storage = nix::sys::statvfs::statvfs(root).ok().and_then(|disk| {
             // These types differ between platforms.
@@ -54,7 +65,8 @@ impl Machine {
             i64::try_from(blocks * size).ok()
         });
         Self {
-            cpus: std::thread::available_parallelism().map_or(1, |n| i64::try_from(n.get()).unwrap_or(1)),
+            cpus: std::thread::available_parallelism()
+                .map_or(1, |n| i64::try_from(n.get()).unwrap_or(1)),
             memory: memory(&line("/proc/meminfo")).unwrap_or(0),
             storage: storage.unwrap_or(0),
             kernel: line("/proc/sys/kernel/osrelease"),
@@ -62,8 +74,11 @@ impl Machine {
             machine_id: machine_id.clone(),
             boot_id: line("/proc/sys/kernel/random/boot_id"),
             // Boards without such firmware are identified by their operating system's id.
-            system_uuid: first(&["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid"])
-                .unwrap_or(machine_id),
+            system_uuid: first(&[
+                "/sys/class/dmi/id/product_uuid",
+                "/proc/device-tree/vm,uuid",
+            ])
+            .unwrap_or(machine_id),
             architecture: architecture(std::env::consts::ARCH),
             huge_pages: huge_pages(Path::new("/sys/kernel/mm/hugepages")),
             apparmor: line("/sys/module/apparmor/parameters/enabled") == "Y",
@@ -98,9 +113,20 @@ pub(super) fn huge_pages(folder: &Path) -> Vec<HugePages> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let pages = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
-        let kib: i64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-        let count = fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
-        Some(HugePages { size: kib.checked_mul(1024)?, count })
+        let kib: i64 = name
+            .strip_prefix("hugepages-")?
+            .strip_suffix("kB")?
+            .parse()
+            .ok()?;
+        let count = fs::read_to_string(entry.path().join("nr_hugepages"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()?;
+        Some(HugePages {
+            size: kib.checked_mul(1024)?,
+            count,
+        })
     });
     let mut pages: Vec<_> = pages.collect();
     pages.sort_by_key(|pages| pages.size);
@@ -109,14 +135,18 @@ pub(super) fn huge_pages(folder: &Path) -> Vec<HugePages> {
 
 /// Returns the memory in bytes from the text of `/proc/meminfo`.
 pub(super) fn memory(meminfo: &str) -> Option<i64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
 
 /// Returns the distribution's name from the text of `/etc/os-release`.
 pub(super) fn os_name(os_release: &str) -> Option<String> {
-    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let name = os_release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
 }
 

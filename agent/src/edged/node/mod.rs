@@ -51,13 +51,28 @@ pub(super) struct Deps {
 }
 
 /// Registers the node, then reports its status and renews its lease. Never returns, whatever fails.
-pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Progress>, heart: &Heartbeat) {
-    let Deps { machine, addresses, pressure, runtime, triggers } = deps;
+pub(super) async fn run(
+    config: &Config,
+    deps: Deps,
+    progress: &watch::Sender<Progress>,
+    heart: &Heartbeat,
+) {
+    let Deps {
+        machine,
+        addresses,
+        pressure,
+        runtime,
+        triggers,
+    } = deps;
     let back_online = Arc::new(Notify::new());
     let (report_sender, reported) = watch::channel(());
     let name = &config.node_name;
-    let lease =
-        lease::Renewal { client: &config.client, node: name, duration: config.node.lease_duration, reported };
+    let lease = lease::Renewal {
+        client: &config.client,
+        node: name,
+        duration: config.node.lease_duration,
+        reported,
+    };
     let lease = lease.run(config.online.clone(), &back_online, heart.for_loop("lease"));
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
@@ -111,11 +126,19 @@ impl Reporter<'_> {
                     reported.send_replace(());
                     progress.send_modify(|progress| progress.node_reported = true);
                     let frequency = self.description.config.status_frequency;
-                    if ready { frequency } else { frequency.min(NOT_READY_INTERVAL) }
+                    if ready {
+                        frequency
+                    } else {
+                        frequency.min(NOT_READY_INTERVAL)
+                    }
                 }
                 Err(error) => {
                     let node = self.description.name;
-                    tracing::warn!(node, error = api_message(&error), "failed to report the node; retrying");
+                    tracing::warn!(
+                        node,
+                        error = api_message(&error),
+                        "failed to report the node; retrying"
+                    );
                     // With full jitter the delay could be almost zero; this spreads a fleet as well.
                     backoff.next(rand::random_range(0.5..1.0))
                 }
@@ -136,7 +159,11 @@ impl Reporter<'_> {
         if self.addresses.refresh() {
             self.description.addresses = self.addresses.of_status(self.description.name);
             let addresses = self.addresses.ips().join(", ");
-            tracing::info!(node = self.description.name, addresses, "the node has other addresses");
+            tracing::info!(
+                node = self.description.name,
+                addresses,
+                "the node has other addresses"
+            );
             // If the channel is full, each pod is synced a little later anyway.
             let _ = self.triggers.try_send(Trigger::All);
         }
@@ -153,9 +180,9 @@ impl Reporter<'_> {
         self.update_pod_cidr(&base).await;
         let old = base.status.clone().unwrap_or_default();
         let status = self.description.status(&old, &health, now);
-        let due = self
-            .reported_at
-            .is_none_or(|at| super::timestamps::since(at, now) >= self.description.config.report_frequency);
+        let due = self.reported_at.is_none_or(|at| {
+            super::timestamps::since(at, now) >= self.description.config.report_frequency
+        });
         if due || status::differs(&old, &status) {
             self.last = Some(self.patch_status(&old, &status).await?);
             self.reported_at = Some(now);
@@ -173,7 +200,9 @@ impl Reporter<'_> {
             .and_then(|spec| spec.pod_cidrs.as_ref())
             .map(|all| all.join(","))
             .filter(|all| !all.is_empty());
-        let Some(wanted) = several.or_else(|| spec.and_then(|spec| spec.pod_cidr.clone())) else { return };
+        let Some(wanted) = several.or_else(|| spec.and_then(|spec| spec.pod_cidr.clone())) else {
+            return;
+        };
         if wanted.is_empty() || wanted == self.pod_cidr {
             return;
         }
@@ -208,7 +237,9 @@ impl Reporter<'_> {
             (Ok(Some(node)), None) if self.description.config.register => {
                 let node = match self.description.metadata_patch(&node) {
                     Some(patch) => {
-                        self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?
+                        self.api
+                            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                            .await?
                     }
                     None => node,
                 };
@@ -245,16 +276,27 @@ impl Reporter<'_> {
         }
     }
 
-    async fn patch_status(&self, old: &NodeStatus, status: &NodeStatus) -> Result<Node, kube::Error> {
+    async fn patch_status(
+        &self,
+        old: &NodeStatus,
+        status: &NodeStatus,
+    ) -> Result<Node, kube::Error> {
         let difference = difference(old, status).map_err(kube::Error::SerdeError)?;
         let patch = Patch::Merge(json!({"status": difference.unwrap_or_else(|| json!({}))}));
-        self.api.patch_status(self.description.name, &PatchParams::default(), &patch).await
+        self.api
+            .patch_status(self.description.name, &PatchParams::default(), &patch)
+            .await
     }
 
     async fn health(&self) -> RuntimeHealth {
         let most = self.description.config.max_images;
-        let images =
-            async { if most == Some(0) { Ok(Vec::new()) } else { self.runtime.list_images().await } };
+        let images = async {
+            if most == Some(0) {
+                Ok(Vec::new())
+            } else {
+                self.runtime.list_images().await
+            }
+        };
         match tokio::try_join!(self.runtime.version(), self.runtime.status(), images) {
             Ok((version, status, images)) => RuntimeHealth {
                 images: images::largest(images, most),

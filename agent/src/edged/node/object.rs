@@ -38,8 +38,13 @@ impl Description<'_> {
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {
-        let attach = ("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned());
-        std::iter::once(attach).chain(self.config.annotations.clone()).collect()
+        let attach = (
+            "volumes.kubernetes.io/controller-managed-attach-detach".to_owned(),
+            "true".to_owned(),
+        );
+        std::iter::once(attach)
+            .chain(self.config.annotations.clone())
+            .collect()
     }
 
     /// Returns the node to register.
@@ -48,7 +53,11 @@ impl Description<'_> {
         let cordoned = !self.config.register_schedulable;
         if cordoned {
             let key = "node.kubernetes.io/unschedulable".to_owned();
-            taints.push(Taint { key, effect: "NoSchedule".into(), ..Default::default() });
+            taints.push(Taint {
+                key,
+                effect: "NoSchedule".into(),
+                ..Default::default()
+            });
         }
         let metadata = ObjectMeta {
             name: Some(self.name.to_owned()),
@@ -61,15 +70,23 @@ impl Description<'_> {
             unschedulable: cordoned.then_some(true),
             ..Default::default()
         };
-        Node { metadata, spec: Some(spec), status: Some(status) }
+        Node {
+            metadata,
+            spec: Some(spec),
+            status: Some(status),
+        }
     }
 
     /// Returns a patch with the labels and annotations that an existing node lacks, `None` if it has all. Others are kept.
     pub(super) fn metadata_patch(&self, node: &Node) -> Option<Value> {
         let lacking = |wanted: BTreeMap<String, String>, has: &Option<BTreeMap<String, String>>| {
-            let lacks =
-                |key: &String, value: &String| has.as_ref().and_then(|has| has.get(key)) != Some(value);
-            wanted.into_iter().filter(|(key, value)| lacks(key, value)).collect::<BTreeMap<_, _>>()
+            let lacks = |key: &String, value: &String| {
+                has.as_ref().and_then(|has| has.get(key)) != Some(value)
+            };
+            wanted
+                .into_iter()
+                .filter(|(key, value)| lacks(key, value))
+                .collect::<BTreeMap<_, _>>()
         };
         let labels = lacking(self.labels(), &node.metadata.labels);
         let annotations = lacking(self.annotations(), &node.metadata.annotations);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{
-        ContainerImage, DaemonEndpoint, NodeCondition, NodeDaemonEndpoints, NodeFeatures, NodeRuntimeHandler,
-        NodeRuntimeHandlerFeatures, NodeStatus, NodeSystemInfo,
+        ContainerImage, DaemonEndpoint, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
+        NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeStatus, NodeSystemInfo,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -33,21 +33,28 @@ impl RuntimeHealth {
     /// Reads the runtime's responses.
     pub(super) fn of(version: &cri::VersionResponse, answer: &cri::StatusResponse) -> Self {
         let status = answer.status.clone().unwrap_or_default();
-        let problem = ["RuntimeReady", "NetworkReady"].into_iter().find_map(|kind| {
-            let condition = status.conditions.iter().find(|condition| condition.r#type == kind);
-            match condition {
-                Some(condition) if condition.status => None,
-                Some(c) => Some(format!(
-                    "container runtime not ready: {kind}=false reason:{} message:{}",
-                    c.reason, c.message
-                )),
-                None => Some(format!("container runtime not ready: {kind} is not reported")),
-            }
-        });
+        let problem = ["RuntimeReady", "NetworkReady"]
+            .into_iter()
+            .find_map(|kind| {
+                let condition = status
+                    .conditions
+                    .iter()
+                    .find(|condition| condition.r#type == kind);
+                match condition {
+                    Some(condition) if condition.status => None,
+                    Some(c) => Some(format!(
+                        "container runtime not ready: {kind}=false reason:{} message:{}",
+                        c.reason, c.message
+                    )),
+                    None => Some(format!(
+                        "container runtime not ready: {kind} is not reported"
+                    )),
+                }
+            });
         let handlers: Vec<_> = answer.runtime_handlers.iter().map(handler).collect();
-        let features = answer
-            .features
-            .map(|has| NodeFeatures { supplemental_groups_policy: Some(has.supplemental_groups_policy) });
+        let features = answer.features.map(|has| NodeFeatures {
+            supplemental_groups_policy: Some(has.supplemental_groups_policy),
+        });
         Self {
             version: format!("{}://{}", version.runtime_name, version.runtime_version),
             problem,
@@ -81,7 +88,12 @@ fn handler(handler: &cri::RuntimeHandler) -> NodeRuntimeHandler {
 
 impl Description<'_> {
     /// Returns the status to report. Parts of the last status that this agent does not own are kept.
-    pub(super) fn status(&self, old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> NodeStatus {
+    pub(super) fn status(
+        &self,
+        old: &NodeStatus,
+        health: &RuntimeHealth,
+        now: Timestamp,
+    ) -> NodeStatus {
         // While the runtime does not answer, the last known values are kept.
         let down = health.version.is_empty();
         NodeStatus {
@@ -97,9 +109,21 @@ impl Description<'_> {
             conditions: Some(conditions(old, health, &self.pressure.conditions(), now)),
             daemon_endpoints: Some(self.endpoints(old)),
             node_info: Some(self.info(old, health)),
-            images: if down { old.images.clone() } else { health.images.clone() },
-            runtime_handlers: if down { old.runtime_handlers.clone() } else { health.handlers.clone() },
-            features: if down { old.features.clone() } else { health.features.clone() },
+            images: if down {
+                old.images.clone()
+            } else {
+                health.images.clone()
+            },
+            runtime_handlers: if down {
+                old.runtime_handlers.clone()
+            } else {
+                health.handlers.clone()
+            },
+            features: if down {
+                old.features.clone()
+            } else {
+                health.features.clone()
+            },
             ..old.clone()
         }
     }
@@ -107,15 +131,28 @@ impl Description<'_> {
     /// Returns the node's own kubelet port, unless the cloud has replaced it: CloudCore does when the stream tunnel is connected,
     /// through which alone API servers reach the node. EdgeCore also sets its port only at registration.
     fn endpoints(&self, old: &NodeStatus) -> NodeDaemonEndpoints {
-        let known = old.daemon_endpoints.as_ref().and_then(|known| known.kubelet_endpoint.as_ref());
-        let own = DaemonEndpoint { port: i32::from(self.config.kubelet_port) };
-        let endpoint = known.filter(|known| known.port != 0).cloned().unwrap_or(own);
-        NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) }
+        let known = old
+            .daemon_endpoints
+            .as_ref()
+            .and_then(|known| known.kubelet_endpoint.as_ref());
+        let own = DaemonEndpoint {
+            port: i32::from(self.config.kubelet_port),
+        };
+        let endpoint = known
+            .filter(|known| known.port != 0)
+            .cloned()
+            .unwrap_or(own);
+        NodeDaemonEndpoints {
+            kubelet_endpoint: Some(endpoint),
+        }
     }
 
     fn info(&self, old: &NodeStatus, health: &RuntimeHealth) -> NodeSystemInfo {
         let machine = &self.machine;
-        let known = old.node_info.as_ref().map(|info| info.container_runtime_version.clone());
+        let known = old
+            .node_info
+            .as_ref()
+            .map(|info| info.container_runtime_version.clone());
         NodeSystemInfo {
             architecture: machine.architecture.to_owned(),
             boot_id: machine.boot_id.clone(),
@@ -140,8 +177,14 @@ fn with_others(
     old: Option<&BTreeMap<String, Quantity>>,
     own: BTreeMap<String, Quantity>,
 ) -> BTreeMap<String, Quantity> {
-    let others = old.into_iter().flatten().filter(|(name, _)| name.contains('/'));
-    others.map(|(name, quantity)| (name.clone(), quantity.clone())).chain(own).collect()
+    let others = old
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.contains('/'));
+    others
+        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .chain(own)
+        .collect()
 }
 
 fn conditions(
@@ -157,7 +200,12 @@ fn conditions(
     let pressures = Condition::ALL.map(|condition| {
         let holds = pressure.contains(&condition);
         let text = condition.text(holds);
-        (text.kind, if holds { "True" } else { "False" }, text.reason, text.message)
+        (
+            text.kind,
+            if holds { "True" } else { "False" },
+            text.reason,
+            text.message,
+        )
     });
     let own = pressures.into_iter().chain([ready]);
     let mut all = old.conditions.clone().unwrap_or_default();

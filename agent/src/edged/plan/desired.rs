@@ -84,9 +84,13 @@ impl DesiredPod {
                 last_exit_code: status.and_then(last_exit_code),
             }
         };
-        let inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        let inits = spec
+            .iter()
+            .flat_map(|spec| spec.init_containers.iter().flatten());
         let mains = spec.iter().flat_map(|spec| spec.containers.iter());
-        let ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+        let ephemeral = spec
+            .iter()
+            .flat_map(|spec| spec.ephemeral_containers.iter().flatten());
         let ephemeral = ephemeral.filter_map(as_container);
         let containers = inits
             .map(|container| wanted(container, role_of_init(container)))
@@ -95,25 +99,38 @@ impl DesiredPod {
             .collect();
         let deadline = deadline(pod);
         let is_over = is_terminal(pod) || deadline.is_some_and(|at| at <= now);
-        Self { containers, is_over, deadline: deadline.filter(|_| !is_over) }
+        Self {
+            containers,
+            is_over,
+            deadline: deadline.filter(|_| !is_over),
+        }
     }
 
     /// Returns the main containers: neither init containers nor sidecars nor ephemeral ones.
     pub(crate) fn mains(&self) -> impl Iterator<Item = &DesiredContainer> {
-        self.containers.iter().filter(|wanted| wanted.role == Role::Main)
+        self.containers
+            .iter()
+            .filter(|wanted| wanted.role == Role::Main)
     }
 }
 
 impl RestartPolicy {
     /// Returns the pod's policy.
     pub(crate) fn of(pod: &Pod) -> Self {
-        let text = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+        let text = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.restart_policy.as_deref());
         text.and_then(Self::parse).unwrap_or_default()
     }
 
     /// Returns the container's own policy, or the pod's. `Always` of an init container makes it a sidecar.
     pub(crate) fn of_container(container: &Spec, pod: Self) -> Self {
-        container.restart_policy.as_deref().and_then(Self::parse).unwrap_or(pod)
+        container
+            .restart_policy
+            .as_deref()
+            .and_then(Self::parse)
+            .unwrap_or(pod)
     }
 
     /// Reports whether a container is restarted after it ended with this code.
@@ -139,14 +156,18 @@ impl RestartPolicy {
 fn last_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let mains = status.container_statuses.iter().flatten();
-    mains.chain(status.init_container_statuses.iter().flatten()).find(|last| last.name == name)
+    mains
+        .chain(status.init_container_statuses.iter().flatten())
+        .find(|last| last.name == name)
 }
 
 /// Returns how many containers of this name there were.
 fn previous_attempts(last: &ContainerStatus) -> u32 {
     // A container that has vanished is included in the count, and has no id any more.
     let itself = u32::from(last.container_id.is_some());
-    u32::try_from(last.restart_count).unwrap_or(0).saturating_add(itself)
+    u32::try_from(last.restart_count)
+        .unwrap_or(0)
+        .saturating_add(itself)
 }
 
 /// Returns the exit code of the last container. One that ran and has vanished counts as killed, as in the kubelet.
@@ -154,24 +175,38 @@ fn last_exit_code(last: &ContainerStatus) -> Option<i32> {
     let code = |state: &ContainerState| state.terminated.as_ref().map(|ended| ended.exit_code);
     let state = last.state.as_ref()?;
     let runs = state.running.as_ref().map(|_| SIGKILL_EXIT_CODE);
-    runs.or_else(|| code(state)).or_else(|| last.last_state.as_ref().and_then(code))
+    runs.or_else(|| code(state))
+        .or_else(|| last.last_state.as_ref().and_then(code))
 }
 
 fn role_of_init(container: &Spec) -> Role {
-    if specs::is_sidecar(container) { Role::Sidecar } else { Role::Init }
+    if specs::is_sidecar(container) {
+        Role::Sidecar
+    } else {
+        Role::Init
+    }
 }
 
 /// Converts an ephemeral container, which has the fields of a container and one more.
 pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Option<Spec> {
-    serde_json::to_value(ephemeral).and_then(serde_json::from_value).ok()
+    serde_json::to_value(ephemeral)
+        .and_then(serde_json::from_value)
+        .ok()
 }
 
 /// Returns the container of this name, of any kind.
 pub(crate) fn spec_of(pod: &Pod, name: &str) -> Option<Spec> {
     let spec = pod.spec.as_ref()?;
     let mut all = specs::containers(spec);
-    let ephemeral = || spec.ephemeral_containers.iter().flatten().find(|container| container.name == name);
-    all.find(|container| container.name == name).cloned().or_else(|| ephemeral().and_then(as_container))
+    let ephemeral = || {
+        spec.ephemeral_containers
+            .iter()
+            .flatten()
+            .find(|container| container.name == name)
+    };
+    all.find(|container| container.name == name)
+        .cloned()
+        .or_else(|| ephemeral().and_then(as_container))
 }
 
 /// Returns when a pod with `activeDeadlineSeconds` has to end; `None` before its status has a start time.

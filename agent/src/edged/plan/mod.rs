@@ -97,7 +97,10 @@ pub(crate) fn plan(desired: &DesiredPod, observed: &ObservedPod, now: Timestamp)
             // A name, a port or a volume may still be in use: the old containers are stopped first.
             None if runs_elsewhere => {}
             None => {
-                let attempt = observed.sandboxes.first().map_or(0, |last| last.attempt.saturating_add(1));
+                let attempt = observed
+                    .sandboxes
+                    .first()
+                    .map_or(0, |last| last.attempt.saturating_add(1));
                 plan.actions.push(Action::CreateSandbox { attempt });
             }
         }
@@ -116,49 +119,92 @@ pub(crate) fn terminate(desired: &DesiredPod, observed: &ObservedPod) -> Plan {
 
 /// Stops sidecars after all other containers, which they serve: one after the other, the last started first.
 fn wind_down(desired: &DesiredPod, observed: &ObservedPod, plan: &mut Plan) {
-    let sidecars = desired.containers.iter().rev().filter(|wanted| wanted.role == Role::Sidecar);
+    let sidecars = desired
+        .containers
+        .iter()
+        .rev()
+        .filter(|wanted| wanted.role == Role::Sidecar);
     let sidecars: Vec<&str> = sidecars.map(|wanted| wanted.name.as_str()).collect();
-    let alive = || observed.containers.iter().filter(|container| container.is_alive());
+    let alive = || {
+        observed
+            .containers
+            .iter()
+            .filter(|container| container.is_alive())
+    };
     let is_sidecar = |container: &&Container| sidecars.contains(&container.name.as_str());
-    let last = sidecars.iter().find_map(|name| alive().find(|container| container.name == *name));
+    let last = sidecars
+        .iter()
+        .find_map(|name| alive().find(|container| container.name == *name));
     let mut now: Vec<&Container> = alive().filter(|container| !is_sidecar(container)).collect();
     if now.is_empty() {
         now.extend(last);
     }
-    plan.actions.extend(now.into_iter().map(|container| stop(container, StopReason::Ending)));
+    plan.actions.extend(
+        now.into_iter()
+            .map(|container| stop(container, StopReason::Ending)),
+    );
     if plan.actions.is_empty() {
         let ready = observed.sandboxes.iter().filter(|sandbox| sandbox.ready);
-        plan.actions.extend(ready.map(|sandbox| Action::StopSandbox { id: sandbox.id.clone() }));
+        plan.actions
+            .extend(ready.map(|sandbox| Action::StopSandbox {
+                id: sandbox.id.clone(),
+            }));
     }
 }
 
 fn stop(container: &Container, why: StopReason) -> Action {
-    Action::StopContainer { id: container.id.clone(), why }
+    Action::StopContainer {
+        id: container.id.clone(),
+        why,
+    }
 }
 
 /// Stops containers and sandboxes other than the ready sandbox, and reports whether containers run elsewhere.
 fn stop_other_sandboxes(observed: &ObservedPod, plan: &mut Plan) -> bool {
     let current = observed.ready_sandbox().map(|sandbox| sandbox.id.as_str());
     let elsewhere = |id: &str| current != Some(id);
-    let alive = observed.containers.iter().filter(|c| c.is_alive() && elsewhere(&c.sandbox_id));
-    plan.actions.extend(alive.map(|c| stop(c, StopReason::Ending)));
+    let alive = observed
+        .containers
+        .iter()
+        .filter(|c| c.is_alive() && elsewhere(&c.sandbox_id));
+    plan.actions
+        .extend(alive.map(|c| stop(c, StopReason::Ending)));
     let runs_elsewhere = !plan.actions.is_empty();
-    let empty =
-        |sandbox: &Sandbox| !observed.containers.iter().any(|c| c.is_alive() && c.sandbox_id == sandbox.id);
-    let others = observed.sandboxes.iter().filter(|s| s.ready && elsewhere(&s.id) && empty(s));
-    plan.actions.extend(others.map(|s| Action::StopSandbox { id: s.id.clone() }));
+    let empty = |sandbox: &Sandbox| {
+        !observed
+            .containers
+            .iter()
+            .any(|c| c.is_alive() && c.sandbox_id == sandbox.id)
+    };
+    let others = observed
+        .sandboxes
+        .iter()
+        .filter(|s| s.ready && elsewhere(&s.id) && empty(s));
+    plan.actions
+        .extend(others.map(|s| Action::StopSandbox { id: s.id.clone() }));
     runs_elsewhere
 }
 
 /// Starts init containers one after the other, each when the one before it has ended (or, if it is a sidecar, has started), then
 /// all main containers. Nothing starts while the postStart hook of an earlier container runs.
-fn start(desired: &DesiredPod, observed: &ObservedPod, sandbox: &Sandbox, now: Timestamp, plan: &mut Plan) {
+fn start(
+    desired: &DesiredPod,
+    observed: &ObservedPod,
+    sandbox: &Sandbox,
+    now: Timestamp,
+    plan: &mut Plan,
+) {
     let here = |name: &str| observed.latest(name).filter(|c| c.sandbox_id == sandbox.id);
     let initialised = desired.mains().any(|wanted| here(&wanted.name).is_some());
-    let once = desired.containers.iter().filter(|wanted| wanted.role == Role::Ephemeral);
-    for wanted in
-        once.filter(|wanted| observed.latest(&wanted.name).is_none_or(|c| c.state == State::Created))
-    {
+    let once = desired
+        .containers
+        .iter()
+        .filter(|wanted| wanted.role == Role::Ephemeral);
+    for wanted in once.filter(|wanted| {
+        observed
+            .latest(&wanted.name)
+            .is_none_or(|c| c.state == State::Created)
+    }) {
         start_if_due(wanted, observed, now, plan);
     }
     for wanted in &desired.containers {
@@ -168,7 +214,9 @@ fn start(desired: &DesiredPod, observed: &ObservedPod, sandbox: &Sandbox, now: T
             stop_if_unwanted(wanted, running, plan);
             let waits = match wanted.role {
                 Role::Init => !initialised,
-                Role::Sidecar => running.health.starting || !(initialised || running.health.started),
+                Role::Sidecar => {
+                    running.health.starting || !(initialised || running.health.started)
+                }
                 Role::Main => running.health.starting,
                 Role::Ephemeral => false,
             };
@@ -197,25 +245,43 @@ fn start(desired: &DesiredPod, observed: &ObservedPod, sandbox: &Sandbox, now: T
 /// Stops a running container that is unhealthy or has changed; after its end the next plan starts another one.
 fn stop_if_unwanted(wanted: &DesiredContainer, running: &Container, plan: &mut Plan) {
     if let Some(failure) = running.health.failure {
-        plan.actions.push(stop(running, StopReason::HealthFailure(failure)));
-    } else if matches!(wanted.role, Role::Sidecar | Role::Main) && restart::is_changed(wanted, running) {
+        plan.actions
+            .push(stop(running, StopReason::HealthFailure(failure)));
+    } else if matches!(wanted.role, Role::Sidecar | Role::Main)
+        && restart::is_changed(wanted, running)
+    {
         plan.actions.push(stop(running, StopReason::Changed));
     }
 }
 
-fn start_if_due(wanted: &DesiredContainer, observed: &ObservedPod, now: Timestamp, plan: &mut Plan) {
+fn start_if_due(
+    wanted: &DesiredContainer,
+    observed: &ObservedPod,
+    now: Timestamp,
+    plan: &mut Plan,
+) {
     match restart::decide(wanted, observed.latest(&wanted.name), now) {
-        StartDecision::Now { attempt, restart_step, remove } => {
-            plan.actions.extend(remove.map(|id| Action::RemoveContainer { id }));
-            plan.actions.push(Action::Start { name: wanted.name.clone(), attempt, restart_step });
+        StartDecision::Now {
+            attempt,
+            restart_step,
+            remove,
+        } => {
+            plan.actions
+                .extend(remove.map(|id| Action::RemoveContainer { id }));
+            plan.actions.push(Action::Start {
+                name: wanted.name.clone(),
+                attempt,
+                restart_step,
+            });
         }
         StartDecision::Later { at, delay } => {
             plan.replan_at = timestamps::earlier(plan.replan_at, Some(at));
             plan.back_off.insert(wanted.name.clone(), delay);
         }
-        StartDecision::Stop { id } => {
-            plan.actions.push(Action::StopContainer { id, why: StopReason::Ending })
-        }
+        StartDecision::Stop { id } => plan.actions.push(Action::StopContainer {
+            id,
+            why: StopReason::Ending,
+        }),
         StartDecision::Wait => {}
     }
 }

@@ -55,31 +55,51 @@ impl DesiredPod {
             wanted.role == Role::Init && wanted.restart_policy == RestartPolicy::Never
         };
         let failed_init = self.containers.iter().filter(once).any(|wanted| {
-            observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
+            observed
+                .latest(&wanted.name)
+                .and_then(|c| c.exit_code())
+                .is_some_and(|code| code != 0)
         });
-        failed_init || self.mains().all(|wanted| !is_wanted(wanted, observed.latest(&wanted.name)))
+        failed_init
+            || self
+                .mains()
+                .all(|wanted| !is_wanted(wanted, observed.latest(&wanted.name)))
     }
 }
 
 /// Reports whether the container was made from another specification than the desired one. A hash of another length was written
 /// by another agent before this one, which is no reason for a restart.
 pub(super) fn is_changed(wanted: &DesiredContainer, last: &Container) -> bool {
-    last.hash.as_ref().is_some_and(|hash| hash.len() == wanted.hash.len() && *hash != wanted.hash)
+    last.hash
+        .as_ref()
+        .is_some_and(|hash| hash.len() == wanted.hash.len() && *hash != wanted.hash)
 }
 
 /// Reports whether the restart policy wants a container that does not run to be started.
 pub(super) fn is_wanted(wanted: &DesiredContainer, last: Option<&Container>) -> bool {
     let Some(last) = last else {
-        return wanted.last_exit_code.is_none_or(|code| wanted.restart_policy.restarts(code));
+        return wanted
+            .last_exit_code
+            .is_none_or(|code| wanted.restart_policy.restarts(code));
     };
-    let Some(code) = last.exit_code() else { return true };
+    let Some(code) = last.exit_code() else {
+        return true;
+    };
     is_changed(wanted, last) || wanted.restart_policy.restarts(code)
 }
 
 /// Decides when a wanted container is started, given the last one of its name.
-pub(super) fn decide(wanted: &DesiredContainer, last: Option<&Container>, now: Timestamp) -> StartDecision {
+pub(super) fn decide(
+    wanted: &DesiredContainer,
+    last: Option<&Container>,
+    now: Timestamp,
+) -> StartDecision {
     let Some(last) = last else {
-        return StartDecision::Now { attempt: wanted.previous_attempts, restart_step: 0, remove: None };
+        return StartDecision::Now {
+            attempt: wanted.previous_attempts,
+            restart_step: 0,
+            remove: None,
+        };
     };
     let attempt = last.attempt.saturating_add(1);
     match last.state {
@@ -88,16 +108,29 @@ pub(super) fn decide(wanted: &DesiredContainer, last: Option<&Container>, now: T
             restart_step: last.restart_step,
             remove: Some(last.id.clone()),
         },
-        State::Unknown => StartDecision::Stop { id: last.id.clone() },
+        State::Unknown => StartDecision::Stop {
+            id: last.id.clone(),
+        },
         State::Running { .. } => StartDecision::Wait,
-        State::Exited { .. } if is_changed(wanted, last) => {
-            StartDecision::Now { attempt, restart_step: 0, remove: None }
-        }
-        State::Exited { started_at, finished_at, .. } => {
-            let ran =
-                started_at.map_or(Duration::ZERO, |started_at| timestamps::until(finished_at, started_at));
+        State::Exited { .. } if is_changed(wanted, last) => StartDecision::Now {
+            attempt,
+            restart_step: 0,
+            remove: None,
+        },
+        State::Exited {
+            started_at,
+            finished_at,
+            ..
+        } => {
+            let ran = started_at.map_or(Duration::ZERO, |started_at| {
+                timestamps::until(finished_at, started_at)
+            });
             if ran >= BACK_OFF_RESET {
-                return StartDecision::Now { attempt, restart_step: 1, remove: None };
+                return StartDecision::Now {
+                    attempt,
+                    restart_step: 1,
+                    remove: None,
+                };
             }
             let delay = restart_delay(last.restart_step);
             let at = timestamps::after(finished_at, delay);
@@ -118,6 +151,8 @@ pub(super) fn decide(wanted: &DesiredContainer, last: Option<&Container>, now: T
 fn restart_delay(restart_step: u32) -> Duration {
     match restart_step.checked_sub(1) {
         None => Duration::ZERO,
-        Some(doublings) => FIRST_DELAY.saturating_mul(2_u32.saturating_pow(doublings)).min(MAX_DELAY),
+        Some(doublings) => FIRST_DELAY
+            .saturating_mul(2_u32.saturating_pow(doublings))
+            .min(MAX_DELAY),
     }
 }

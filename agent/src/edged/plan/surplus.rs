@@ -8,21 +8,42 @@ use crate::edged::observed::{ObservedPod, State};
 
 /// Adds the removal of surplus containers and sandboxes to the plan.
 pub(super) fn remove_surplus(desired: &DesiredPod, observed: &ObservedPod, plan: &mut Plan) {
-    let newest = desired.containers.iter().filter_map(|container| observed.latest(&container.name));
+    let newest = desired
+        .containers
+        .iter()
+        .filter_map(|container| observed.latest(&container.name));
     let kept: BTreeSet<&str> = newest.map(|container| container.id.as_str()).collect();
-    let acted_on: BTreeSet<String> = plan.actions.iter().map(|action| action.id().to_owned()).collect();
-    let surplus =
-        observed.containers.iter().filter(|c| !kept.contains(c.id.as_str()) && !acted_on.contains(&c.id));
-    plan.actions.extend(surplus.filter_map(|container| match container.state {
-        State::Running { .. } | State::Unknown => Some(super::stop(container, super::StopReason::Ending)),
-        State::Created => Some(Action::RemoveContainer { id: container.id.clone() }),
-        // How many ended containers are kept is decided by `housekeeping`.
-        State::Exited { .. } => None,
-    }));
+    let acted_on: BTreeSet<String> = plan
+        .actions
+        .iter()
+        .map(|action| action.id().to_owned())
+        .collect();
+    let surplus = observed
+        .containers
+        .iter()
+        .filter(|c| !kept.contains(c.id.as_str()) && !acted_on.contains(&c.id));
+    plan.actions
+        .extend(surplus.filter_map(|container| match container.state {
+            State::Running { .. } | State::Unknown => {
+                Some(super::stop(container, super::StopReason::Ending))
+            }
+            State::Created => Some(Action::RemoveContainer {
+                id: container.id.clone(),
+            }),
+            // How many ended containers are kept is decided by `housekeeping`.
+            State::Exited { .. } => None,
+        }));
     let empty = observed.sandboxes.iter().skip(1).filter(|sandbox| {
-        !sandbox.ready && !observed.containers.iter().any(|container| container.sandbox_id == sandbox.id)
+        !sandbox.ready
+            && !observed
+                .containers
+                .iter()
+                .any(|container| container.sandbox_id == sandbox.id)
     });
-    plan.actions.extend(empty.map(|sandbox| Action::RemoveSandbox { id: sandbox.id.clone() }));
+    plan.actions
+        .extend(empty.map(|sandbox| Action::RemoveSandbox {
+            id: sandbox.id.clone(),
+        }));
 }
 
 impl Action {

@@ -70,10 +70,16 @@ impl RelistInterval {
         now: Instant,
     ) -> Duration {
         self.took = took;
-        self.unchanged = if comparison.changed { 0 } else { self.unchanged.saturating_add(1) };
+        self.unchanged = if comparison.changed {
+            0
+        } else {
+            self.unchanged.saturating_add(1)
+        };
         self.keeps_groups |= comparison.ended
             && comparison.watched
-            && self.last_report.is_none_or(|at| now.duration_since(at) > WATCHED_INTERVAL);
+            && self
+                .last_report
+                .is_none_or(|at| now.duration_since(at) > WATCHED_INTERVAL);
         let is_watched = comparison.watched && !self.keeps_groups;
         let wait = if is_watched && self.unchanged >= UNCHANGED_LIMIT {
             self.every.max(WATCHED_INTERVAL)
@@ -120,14 +126,28 @@ mod tests {
         let begun = Instant::now();
         let mut interval = RelistInterval::new(Duration::from_secs(1));
         let idle = Comparison::default();
-        let watched = Comparison { watched: true, ..idle };
-        let ended = Comparison { changed: true, ended: true, watched: true };
+        let watched = Comparison {
+            watched: true,
+            ..idle
+        };
+        let ended = Comparison {
+            changed: true,
+            ended: true,
+            watched: true,
+        };
         // second, result: seconds until the next comparison
         let table = [
             (1, idle, 1),
             (2, idle, 1),
             (3, idle, 1),
-            (4, Comparison { changed: true, ..watched }, 1),
+            (
+                4,
+                Comparison {
+                    changed: true,
+                    ..watched
+                },
+                1,
+            ),
             (5, watched, 1),
             (6, watched, 1),
             (7, watched, 5),
@@ -150,7 +170,10 @@ mod tests {
             if second == 10 {
                 interval.group_gone(now);
             }
-            let comparison = interval.after_comparison(comparison, Duration::ZERO, now).as_secs_f64().ceil();
+            let comparison = interval
+                .after_comparison(comparison, Duration::ZERO, now)
+                .as_secs_f64()
+                .ceil();
             assert_eq!(comparison, f64::from(wait), "after {second} s");
         }
     }
@@ -171,7 +194,14 @@ mod tests {
     fn comparisons_after_a_start_slow_down_with_its_age() {
         let mut interval = RelistInterval::new(Duration::from_secs(1));
         let looks_of = |interval: &mut RelistInterval, watched| {
-            looks(interval, Comparison { watched, ..Comparison::default() }, Duration::from_millis(1))
+            looks(
+                interval,
+                Comparison {
+                    watched,
+                    ..Comparison::default()
+                },
+                Duration::from_millis(1),
+            )
         };
         let unwatched = looks_of(&mut interval, false);
         assert_eq!(unwatched[..4], [50, 101, 152, 203]);
@@ -180,15 +210,27 @@ mod tests {
             assert!(seen_after <= 55.max(ran / 8 + 5), "{pair:?}");
         }
         let last = *unwatched.last().unwrap();
-        assert!((7000..9000).contains(&last) && unwatched.len() < 40, "{unwatched:?}");
+        assert!(
+            (7000..9000).contains(&last) && unwatched.len() < 40,
+            "{unwatched:?}"
+        );
         let watched = looks_of(&mut interval, true);
         assert!(
-            watched.last().is_some_and(|last| (2000..2500).contains(last)) && watched.len() < 25,
+            watched
+                .last()
+                .is_some_and(|last| (2000..2500).contains(last))
+                && watched.len() < 25,
             "{watched:?}"
         );
         // then comparisons are rare again
-        let idle = Comparison { watched: true, ..Comparison::default() };
-        assert_eq!(interval.after_comparison(idle, Duration::ZERO, Instant::now()), WATCHED_INTERVAL);
+        let idle = Comparison {
+            watched: true,
+            ..Comparison::default()
+        };
+        assert_eq!(
+            interval.after_comparison(idle, Duration::ZERO, Instant::now()),
+            WATCHED_INTERVAL
+        );
     }
 
     #[test]
@@ -197,7 +239,10 @@ mod tests {
         let took = Duration::from_millis(30);
         interval.after_comparison(Comparison::default(), took, Instant::now());
         let slow = looks(&mut interval, Comparison::default(), took);
-        assert!(slow.windows(2).all(|pair| pair[1] - pair[0] >= 330), "{slow:?}");
+        assert!(
+            slow.windows(2).all(|pair| pair[1] - pair[0] >= 330),
+            "{slow:?}"
+        );
         // a list that takes as long as that is asked for no less often than before
         let took = Duration::from_secs(2);
         interval.after_comparison(Comparison::default(), took, Instant::now());

@@ -59,7 +59,11 @@ pub(crate) struct Admitter {
 impl Admitter {
     /// Returns an admitter that has decided about no pod.
     pub(crate) fn new(deps: AdmitterDeps, node: NodeInfo) -> Self {
-        Self { deps, node, lock: Mutex::new(()) }
+        Self {
+            deps,
+            node,
+            lock: Mutex::new(()),
+        }
     }
 
     /// Decides about a pod that shall run. Returns `None` while others have to end first.
@@ -81,10 +85,21 @@ impl Admitter {
 
     /// Returns the node as the API has it now. Resources that others have added to its status are available to pods too.
     async fn node(&self) -> NodeInfo {
-        let found = Api::<Node>::all(self.deps.client.clone()).get_opt(&self.deps.node_name).await;
-        let Ok(Some(node)) = found else { return self.node.clone() };
-        let mut info = NodeInfo { node, ..self.node.clone() };
-        let stored = info.node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+        let found = Api::<Node>::all(self.deps.client.clone())
+            .get_opt(&self.deps.node_name)
+            .await;
+        let Ok(Some(node)) = found else {
+            return self.node.clone();
+        };
+        let mut info = NodeInfo {
+            node,
+            ..self.node.clone()
+        };
+        let stored = info
+            .node
+            .status
+            .as_ref()
+            .and_then(|status| status.allocatable.as_ref());
         for (name, amount) in stored.map(admit::amounts).unwrap_or_default() {
             info.allocatable.entry(name).or_insert(amount);
         }
@@ -104,11 +119,17 @@ impl Admitter {
         };
         let mut new: Vec<&Pod> = living().filter(is_new).collect();
         new.sort_by_key(|pod| {
-            (pod.metadata.creation_timestamp.as_ref().map(|at| at.0), pod.metadata.name.clone())
+            (
+                pod.metadata.creation_timestamp.as_ref().map(|at| at.0),
+                pod.metadata.name.clone(),
+            )
         });
         for pod in new {
-            let refused =
-                self.deps.pressure.refusal(pod).map(|why| AdmitResult::Rejected(Waiting::new(EVICTED, why)));
+            let refused = self
+                .deps
+                .pressure
+                .refusal(pod)
+                .map(|why| AdmitResult::Rejected(Waiting::new(EVICTED, why)));
             match refused.unwrap_or_else(|| admit::admit(pod, &admitted, node)) {
                 AdmitResult::Admitted => {
                     self.store_decision(uid(pod), Decision::Admitted);
@@ -133,29 +154,54 @@ impl Admitter {
     /// Warns of annotations that have no effect, in the log and in events: once for each pod, when it is admitted.
     fn warn_without_effect(&self, pod: &Pod) {
         for message in annotations::without_effect(pod) {
-            let (name, namespace) = (pod.metadata.name.as_deref(), pod.metadata.namespace.as_deref());
+            let (name, namespace) = (
+                pod.metadata.name.as_deref(),
+                pod.metadata.namespace.as_deref(),
+            );
             warn!(pod = name, namespace, "{message}");
-            self.deps.events.pod(pod, EventType::Warning, reason::UNSUPPORTED_ANNOTATION, message);
+            self.deps.events.pod(
+                pod,
+                EventType::Warning,
+                reason::UNSUPPORTED_ANNOTATION,
+                message,
+            );
         }
     }
 
     /// Marks the pod for termination, so that it fails as preempted.
     fn preempt(&self, pod: &Pod) {
         let why = Waiting::new(reason::PREEMPTING, PREEMPTED_MESSAGE);
-        let termination = Termination { why, grace: None, disrupted: Some(PREEMPTED_CONDITION.to_owned()) };
-        if self.deps.pod_cache.mark_for_termination(uid(pod), termination) {
-            self.deps.events.pod(pod, EventType::Warning, reason::PREEMPTING, PREEMPTED_MESSAGE.to_owned());
+        let termination = Termination {
+            why,
+            grace: None,
+            disrupted: Some(PREEMPTED_CONDITION.to_owned()),
+        };
+        if self
+            .deps
+            .pod_cache
+            .mark_for_termination(uid(pod), termination)
+        {
+            self.deps.events.pod(
+                pod,
+                EventType::Warning,
+                reason::PREEMPTING,
+                PREEMPTED_MESSAGE.to_owned(),
+            );
         }
         // If the channel is full, another trigger of this pod or its next sync finds the mark.
         let _ = self.deps.triggers.try_send(Trigger::of(pod));
     }
 
     fn decision(&self, uid: &str) -> Option<Decision> {
-        self.deps.pod_cache.with(uid, |state| state.decision.clone())
+        self.deps
+            .pod_cache
+            .with(uid, |state| state.decision.clone())
     }
 
     fn store_decision(&self, uid: &str, decision: Decision) {
-        self.deps.pod_cache.with(uid, |state| state.decision = Some(decision));
+        self.deps
+            .pod_cache
+            .with(uid, |state| state.decision = Some(decision));
     }
 }
 
@@ -165,5 +211,7 @@ fn uid(pod: &Pod) -> &str {
 
 /// Reports whether the pod was admitted before: only then has its status a start time.
 fn was_admitted(pod: &Pod) -> bool {
-    pod.status.as_ref().is_some_and(|status| status.start_time.is_some())
+    pod.status
+        .as_ref()
+        .is_some_and(|status| status.start_time.is_some())
 }

@@ -130,7 +130,11 @@ pub(super) enum TerminationMessage {
     /// The file is being read.
     Reading,
     /// The text that was read, whether it is complete, and whether it is being read again.
-    Read { text: String, is_complete: bool, is_reread: bool },
+    Read {
+        text: String,
+        is_complete: bool,
+        is_reread: bool,
+    },
 }
 
 /// An operation that failed and is tried again.
@@ -188,8 +192,14 @@ impl PodCache {
     /// except for what a previous agent requested just before it was killed; creating that again fails because its name is taken.
     pub(super) fn is_new(&self, uid: &str) -> bool {
         let entries = self.0.lock();
-        entries.listed.as_ref().is_some_and(|listed| !listed.contains(uid))
-            && entries.states.get(uid).is_none_or(|state| state.items.is_none())
+        entries
+            .listed
+            .as_ref()
+            .is_some_and(|listed| !listed.contains(uid))
+            && entries
+                .states
+                .get(uid)
+                .is_none_or(|state| state.items.is_none())
     }
 
     /// Sets whether the pod is being synced.
@@ -199,7 +209,11 @@ impl PodCache {
 
     /// Reports whether the pod is being synced now.
     pub(crate) fn is_syncing(&self, uid: &str) -> bool {
-        self.0.lock().states.get(uid).is_some_and(|state| state.syncing)
+        self.0
+            .lock()
+            .states
+            .get(uid)
+            .is_some_and(|state| state.syncing)
     }
 
     /// Returns the uid of the pod that had the sandbox or container `id` at its last sync.
@@ -212,7 +226,11 @@ impl PodCache {
 
     /// Reports whether the last sync observed exactly these items.
     pub(crate) fn has_observed(&self, uid: &str, items: &BTreeSet<ListedItem>) -> bool {
-        self.0.lock().states.get(uid).is_some_and(|state| state.items.as_ref() == Some(items))
+        self.0
+            .lock()
+            .states
+            .get(uid)
+            .is_some_and(|state| state.items.as_ref() == Some(items))
     }
 
     /// Marks the pod for termination. The first reason counts; returns whether this is it.
@@ -226,12 +244,20 @@ impl PodCache {
 
     /// Reports whether the pod is marked for termination.
     pub(crate) fn is_marked_for_termination(&self, uid: &str) -> bool {
-        self.0.lock().states.get(uid).is_some_and(|state| state.termination.is_some())
+        self.0
+            .lock()
+            .states
+            .get(uid)
+            .is_some_and(|state| state.termination.is_some())
     }
 
     /// Reports whether the pod was terminated completely.
     pub(super) fn has_ended(&self, uid: &str) -> bool {
-        self.0.lock().states.get(uid).is_some_and(|state| state.is_terminated)
+        self.0
+            .lock()
+            .states
+            .get(uid)
+            .is_some_and(|state| state.is_terminated)
     }
 
     /// Removes the state of a pod that is gone.
@@ -244,7 +270,11 @@ impl PodCache {
     /// Removes the states of all pods except these.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
         let mut entries = self.0.lock();
-        let gone: Vec<String> = entries.states.extract_if(|uid, _| !keep(uid)).map(|(uid, _)| uid).collect();
+        let gone: Vec<String> = entries
+            .states
+            .extract_if(|uid, _| !keep(uid))
+            .map(|(uid, _)| uid)
+            .collect();
         gone.iter().for_each(|uid| entries.note_removed(uid));
     }
 }
@@ -253,7 +283,10 @@ impl Entries {
     /// Notes that a pod's state was removed: some of its containers may still exist when a pod with the same uid comes, as a
     /// static pod may.
     fn note_removed(&mut self, uid: &str) {
-        self.listed = self.listed.take().filter(|listed| listed.len() < MAX_REMOVED_PODS);
+        self.listed = self
+            .listed
+            .take()
+            .filter(|listed| listed.len() < MAX_REMOVED_PODS);
         if let Some(listed) = &mut self.listed {
             listed.insert(uid.to_owned());
         }
@@ -264,7 +297,10 @@ impl PodState {
     /// Returns containers that have ended without having run and were not there at the last sync. The runtime may have lost the
     /// processes that it started for them.
     pub(super) fn take_failed_starts(&mut self, observed: &ObservedPod) -> Vec<String> {
-        let failed = observed.containers.iter().filter(|container| container.never_ran());
+        let failed = observed
+            .containers
+            .iter()
+            .filter(|container| container.never_ran());
         let failed: BTreeSet<String> = failed.map(|container| container.id.clone()).collect();
         let new = failed.difference(&self.failed_starts).cloned().collect();
         self.failed_starts = failed;
@@ -278,8 +314,12 @@ impl PodState {
 
     /// Cancels the tokens of containers that have ended.
     pub(super) fn cancel_ended(&mut self, observed: &ObservedPod) {
-        let lives =
-            |id: &str| observed.containers.iter().any(|one| one.id == id && one.exit_code().is_none());
+        let lives = |id: &str| {
+            observed
+                .containers
+                .iter()
+                .any(|one| one.id == id && one.exit_code().is_none())
+        };
         self.lifetimes.retain(|id, token| {
             let lives = lives(id);
             if !lives {
@@ -292,7 +332,8 @@ impl PodState {
     /// Returns until when the pod cannot proceed, because its volumes or its sandbox could not be created.
     pub(super) fn held_up_until(&self, now: Timestamp) -> Option<Timestamp> {
         let held_up = self.held_up.as_ref();
-        let held_up = held_up.filter(|one| !one.may_retry(now) || self.volumes_valid_until.is_none());
+        let held_up =
+            held_up.filter(|one| !one.may_retry(now) || self.volumes_valid_until.is_none());
         held_up.map(|held_up| held_up.retry_at)
     }
 
@@ -337,7 +378,9 @@ impl Blocked {
 
 /// Returns `first`, doubled for each failure after the first one, up to `max`.
 pub(super) fn exponential_delay(first: Duration, failures: u32, max: Duration) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(max)
+    first
+        .saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)))
+        .min(max)
 }
 
 #[cfg(test)]
@@ -353,7 +396,11 @@ mod tests {
             reason: String::new(),
             message: String::new(),
         };
-        Container { id: id.into(), state, ..Container::test("web") }
+        Container {
+            id: id.into(),
+            state,
+            ..Container::test("web")
+        }
     }
 
     #[test]
@@ -371,7 +418,11 @@ mod tests {
         pod_cache.retain(|_| false);
         assert!(!pod_cache.is_new("c"), "the same");
         pod_cache.listed(HashSet::new());
-        assert_eq!(["a", "c"].map(|uid| pod_cache.is_new(uid)), [true; 2], "it is gone");
+        assert_eq!(
+            ["a", "c"].map(|uid| pod_cache.is_new(uid)),
+            [true; 2],
+            "it is gone"
+        );
         for number in 0..=MAX_REMOVED_PODS {
             pod_cache.forget(&number.to_string());
         }
@@ -382,13 +433,22 @@ mod tests {
     fn lifetime_token_is_cancelled_with_the_container() {
         let mut state = PodState::default();
         let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| state.lifetime_token(id));
-        let running = State::Running { started_at: Timestamp::UNIX_EPOCH };
-        let lives_on = Container { id: "lives".into(), state: running, ..Container::test("web") };
+        let running = State::Running {
+            started_at: Timestamp::UNIX_EPOCH,
+        };
+        let lives_on = Container {
+            id: "lives".into(),
+            state: running,
+            ..Container::test("web")
+        };
         state.cancel_ended(&ObservedPod::new(
             vec![],
             vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))],
         ));
-        assert_eq!([lives, ends, gone].map(|token| token.is_cancelled()), [false, true, true]);
+        assert_eq!(
+            [lives, ends, gone].map(|token| token.is_cancelled()),
+            [false, true, true]
+        );
         assert!(!state.lifetime_token("lives").is_cancelled());
     }
 

@@ -11,7 +11,8 @@ use kube::{
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    admission::Admitter, cache::PodCache, images::ImagePuller, sandbox_limit::SandboxLimit, trigger::Trigger,
+    admission::Admitter, cache::PodCache, images::ImagePuller, sandbox_limit::SandboxLimit,
+    trigger::Trigger,
 };
 use crate::edged::{
     background::Background,
@@ -92,7 +93,11 @@ pub(crate) struct NodeContext {
 impl NodeContext {
     /// Returns the pod's IP addresses, given those of its sandbox.
     fn pod_ips(&self, pod: &Pod, sandbox: &[String]) -> Vec<String> {
-        if convert::is_host_network(pod) { self.addresses.ips() } else { sandbox.to_vec() }
+        if convert::is_host_network(pod) {
+            self.addresses.ips()
+        } else {
+            sandbox.to_vec()
+        }
     }
 }
 
@@ -104,7 +109,10 @@ impl Context {
 
     /// Returns the pod's first IP address, empty if it has none.
     pub(super) fn pod_ip(&self, pod: &Pod, observed: &ObservedPod) -> String {
-        self.pod_ips(pod, observed).into_iter().next().unwrap_or_default()
+        self.pod_ips(pod, observed)
+            .into_iter()
+            .next()
+            .unwrap_or_default()
     }
 
     /// Returns the IP addresses of the pod in this sandbox.

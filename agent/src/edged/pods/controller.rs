@@ -47,7 +47,13 @@ pub(crate) struct Inputs {
 
 /// Runs the controller until it is dropped.
 pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
-    let Inputs { store: (reader, writer), sources, triggers, concurrency, progress } = inputs;
+    let Inputs {
+        store: (reader, writer),
+        sources,
+        triggers,
+        concurrency,
+        progress,
+    } = inputs;
     let queue = trigger_stream::all_triggers(sources, &reader, writer, triggers, progress);
     let config = controller::Config::default().concurrency(concurrency);
     let synced = kube::runtime::applier(
@@ -93,5 +99,9 @@ fn error_policy(pod: Arc<Pod>, _error: &Error, context: Arc<Context>) -> Action 
         state.failures = state.failures.saturating_add(1);
         state.failures
     });
-    Action::requeue(cache::exponential_delay(FIRST_RETRY_DELAY, failures, MAX_RETRY_DELAY))
+    Action::requeue(cache::exponential_delay(
+        FIRST_RETRY_DELAY,
+        failures,
+        MAX_RETRY_DELAY,
+    ))
 }

@@ -26,26 +26,49 @@ pub(super) async fn post_start(
     id: &str,
     pod_ip: String,
 ) {
-    let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.clone());
+    let hook = container
+        .lifecycle
+        .as_ref()
+        .and_then(|lifecycle| lifecycle.post_start.clone());
     let Some(hook) = hook else { return };
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let lifetime = context.pod_cache.with(&uid, |state| {
-        state.post_start_hooks.insert(id.to_owned(), PostStart::Running);
+        state
+            .post_start_hooks
+            .insert(id.to_owned(), PostStart::Running);
         state.lifetime_token(id)
     });
-    let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
+    let (task, pod, container, id) = (
+        context.clone(),
+        pod.clone(),
+        container.clone(),
+        id.to_owned(),
+    );
     let (ended, quick) = tokio::sync::oneshot::channel::<()>();
     context.background.spawn(async move {
-        let target = HookContainer { spec: &container, id: &id, pod_ip: &pod_ip };
+        let target = HookContainer {
+            spec: &container,
+            id: &id,
+            pod_ip: &pod_ip,
+        };
         let running = probes::run_hook(&task.runtime, &hook, target, MAX_POST_START);
         // If the container ends first, the hook's result does not matter.
-        let done = lifetime.run_until_cancelled(running).await.unwrap_or(Ok(()));
+        let done = lifetime
+            .run_until_cancelled(running)
+            .await
+            .unwrap_or(Ok(()));
         if let Err(why) = &done {
-            tracing::info!(pod = pod.metadata.name, container = container.name, why, "postStart hook failed");
+            tracing::info!(
+                pod = pod.metadata.name,
+                container = container.name,
+                why,
+                "postStart hook failed"
+            );
             // The reason may contain secrets.
             let text = "PostStartHook failed".to_owned();
             let kind = reason::FAILED_POST_START_HOOK;
-            task.events.container(&pod, &container.name, EventType::Warning, kind, text);
+            task.events
+                .container(&pod, &container.name, EventType::Warning, kind, text);
         }
         task.pod_cache.with(&uid, |state| match done {
             Ok(()) => state.post_start_hooks.remove(&id),
@@ -63,7 +86,12 @@ pub(super) fn apply(hooks: &mut HashMap<String, PostStart>, observed: &mut Obser
     if hooks.is_empty() {
         return;
     }
-    hooks.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
+    hooks.retain(|id, _| {
+        observed
+            .containers
+            .iter()
+            .any(|container| container.id == *id)
+    });
     for container in &mut observed.containers {
         match hooks.get(&container.id) {
             Some(PostStart::Running) => container.health.starting = true,
@@ -88,13 +116,28 @@ pub(super) struct PreStop {
 impl PreStop {
     /// Runs the hook for at most `limit`. The container is stopped whatever the result.
     pub(super) async fn run(&self, context: &Context, pod: &Pod, id: &str, limit: Duration) {
-        let target = HookContainer { spec: &self.container, id, pod_ip: &self.pod_ip };
+        let target = HookContainer {
+            spec: &self.container,
+            id,
+            pod_ip: &self.pod_ip,
+        };
         let running = probes::run_hook(&context.runtime, &self.hook, target, limit);
         if let Some(Err(why)) = self.lifetime.run_until_cancelled(running).await {
             let name = self.container.name.as_str();
-            tracing::info!(pod = pod.metadata.name, container = name, why, "preStop hook failed");
+            tracing::info!(
+                pod = pod.metadata.name,
+                container = name,
+                why,
+                "preStop hook failed"
+            );
             let text = "PreStopHook failed".to_owned();
-            context.events.container(pod, name, EventType::Warning, reason::FAILED_PRE_STOP_HOOK, text);
+            context.events.container(
+                pod,
+                name,
+                EventType::Warning,
+                reason::FAILED_PRE_STOP_HOOK,
+                text,
+            );
         }
     }
 }

@@ -16,9 +16,16 @@ impl<'a> Identity<'a> {
     /// Returns the identity of the pod, or an error if a part is invalid.
     pub(super) fn of(pod: &'a Pod) -> Result<Self, Error> {
         let text = |field: &'a Option<String>| {
-            field.as_deref().filter(|text| is_component(text)).ok_or(Error::Identity)
+            field
+                .as_deref()
+                .filter(|text| is_component(text))
+                .ok_or(Error::Identity)
         };
         let meta = &pod.metadata;
-        Ok(Self { namespace: text(&meta.namespace)?, name: text(&meta.name)?, uid: text(&meta.uid)? })
+        Ok(Self {
+            namespace: text(&meta.namespace)?,
+            name: text(&meta.name)?,
+            uid: text(&meta.uid)?,
+        })
     }
 }

@@ -16,7 +16,11 @@ pub(super) fn check(image: &str) -> Result<(), String> {
     if is_valid(image) {
         return Ok(());
     }
-    let why = if is_valid(&image.to_lowercase()) { ": repository name must be lowercase" } else { "" };
+    let why = if is_valid(&image.to_lowercase()) {
+        ": repository name must be lowercase"
+    } else {
+        ""
+    };
     Err(format!(
         "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: invalid reference format{why}"
     ))
@@ -32,7 +36,10 @@ fn is_valid(image: &str) -> bool {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (rest, None),
     };
-    name.len() <= MAX_NAME && is_name(name) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)
+    name.len() <= MAX_NAME
+        && is_name(name)
+        && tag.is_none_or(is_tag)
+        && digest.is_none_or(is_digest)
 }
 
 fn is_name(name: &str) -> bool {
@@ -56,22 +63,31 @@ fn is_host(host: &str) -> bool {
     };
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
-        bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+        bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
             && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
             && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
     };
-    let is_address = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+    let is_address = match address
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
         Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
         None => address.split('.').all(is_label),
     };
-    is_address && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    is_address
+        && port
+            .is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Reports whether `part` consists of lower-case letters and digits, separated by one `.`, one or two `_`, or any number of `-`.
 fn is_path_component(part: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = part.as_bytes();
-    let at_ends = [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(|byte| is_word(*byte)));
+    let at_ends = [bytes.first(), bytes.last()]
+        .into_iter()
+        .all(|end| end.is_some_and(|byte| is_word(*byte)));
     at_ends
         && bytes.split(|byte| is_word(*byte)).all(|between| {
             matches!(between, b"" | b"." | b"_" | b"__") || between.iter().all(|byte| *byte == b'-')
@@ -82,14 +98,18 @@ fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= MAX_TAG
         && tag.bytes().next().is_some_and(is_word)
-        && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+        && tag
+            .bytes()
+            .all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
 fn is_digest(digest: &str) -> bool {
     digest.split_once(':').is_some_and(|(algorithm, hex)| {
         let mut parts = algorithm.split(['+', '.', '_', '-']);
         let is_path_component = |part: &str| {
-            part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
+            part.bytes()
+                .next()
+                .is_some_and(|byte| byte.is_ascii_alphabetic())
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
         };
         parts.all(is_path_component) && hex.len() >= MIN_DIGEST && hex.bytes().all(is_hex)

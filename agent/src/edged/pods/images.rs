@@ -64,8 +64,10 @@ impl ImagePuller {
         sandbox: &cri::PodSandboxConfig,
     ) -> Result<cri::Image, StartError> {
         let name = container.image.clone().unwrap_or_default();
-        let record =
-            |event_type, reason, text| self.events.container(pod, &container.name, event_type, reason, text);
+        let record = |event_type, reason, text| {
+            self.events
+                .container(pod, &container.name, event_type, reason, text)
+        };
         image_name::check(&name).map_err(|why| {
             record(EventType::Warning, reason::INSPECT_FAILED, why.clone());
             StartError::Failed(Waiting::new("InvalidImageName", why))
@@ -75,27 +77,42 @@ impl ImagePuller {
             StartError::Failed(Waiting::new("ImageInspectError", error.to_string()))
         };
         if policy != PullPolicy::Always
-            && let Some(image) = self.runtime.image(spec(pod, &name)).await.map_err(|error| {
-                let text = format!("Failed to inspect image {name:?}: {error}");
-                record(EventType::Warning, reason::INSPECT_FAILED, text);
-                failed(&error)
-            })?
+            && let Some(image) = self
+                .runtime
+                .image(spec(pod, &name))
+                .await
+                .map_err(|error| {
+                    let text = format!("Failed to inspect image {name:?}: {error}");
+                    record(EventType::Warning, reason::INSPECT_FAILED, text);
+                    failed(&error)
+                })?
         {
             // An image that was pulled for this container has the events of its pull instead.
-            if !self.pod_cache.with(identity.uid, |state| state.pulls.contains_key(&name)) {
+            if !self
+                .pod_cache
+                .with(identity.uid, |state| state.pulls.contains_key(&name))
+            {
                 let text = format!("Container image {name:?} already present on machine");
                 record(EventType::Normal, reason::PULLED, text);
             }
             return Ok(image);
         }
         if policy == PullPolicy::Never {
-            let message = format!("Container image {name:?} is not present with pull policy of Never");
-            record(EventType::Warning, reason::ERR_IMAGE_NEVER_PULL, message.clone());
-            return Err(StartError::Failed(Waiting::new("ErrImageNeverPull", message)));
+            let message =
+                format!("Container image {name:?} is not present with pull policy of Never");
+            record(
+                EventType::Warning,
+                reason::ERR_IMAGE_NEVER_PULL,
+                message.clone(),
+            );
+            return Err(StartError::Failed(Waiting::new(
+                "ErrImageNeverPull",
+                message,
+            )));
         }
-        let mut step = self
-            .pod_cache
-            .with(identity.uid, |state| PullStep::of(state.pulls.get_mut(&name), Timestamp::now(), &name));
+        let mut step = self.pod_cache.with(identity.uid, |state| {
+            PullStep::of(state.pulls.get_mut(&name), Timestamp::now(), &name)
+        });
         if let PullStep::Start { failures } = step {
             self.pull(pod, identity, container, sandbox, failures).await;
             step = self.pod_cache.with(identity.uid, |state| {
@@ -104,13 +121,22 @@ impl ImagePuller {
         }
         match step {
             PullStep::Use => {
-                self.pod_cache.with(identity.uid, |state| state.pulls.remove(&name));
-                let image = self.runtime.image(spec(pod, &name)).await.map_err(|error| failed(&error))?;
+                self.pod_cache
+                    .with(identity.uid, |state| state.pulls.remove(&name));
+                let image = self
+                    .runtime
+                    .image(spec(pod, &name))
+                    .await
+                    .map_err(|error| failed(&error))?;
                 image.ok_or_else(|| failed(&format!("image {name:?} was pulled and is not there")))
             }
             PullStep::RetryAt(waiting, at) => {
                 if waiting.reason == "ImagePullBackOff" {
-                    record(EventType::Normal, reason::BACK_OFF, format!("Back-off pulling image {name:?}"));
+                    record(
+                        EventType::Normal,
+                        reason::BACK_OFF,
+                        format!("Back-off pulling image {name:?}"),
+                    );
                 }
                 Err(StartError::RetryAt(waiting, at))
             }
@@ -127,10 +153,16 @@ impl ImagePuller {
         sandbox: &cri::PodSandboxConfig,
         failures: u32,
     ) {
-        let (image, name) = (container.image.clone().unwrap_or_default(), container.name.clone());
-        self.pod_cache.with(identity.uid, |state| state.pulls.insert(image.clone(), Pull::Running));
+        let (image, name) = (
+            container.image.clone().unwrap_or_default(),
+            container.name.clone(),
+        );
+        self.pod_cache.with(identity.uid, |state| {
+            state.pulls.insert(image.clone(), Pull::Running)
+        });
         let (puller, uid) = (self.clone(), identity.uid.to_owned());
-        let (pod, namespace, sandbox) = (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
+        let (pod, namespace, sandbox) =
+            (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
         let (ended, quick) = tokio::sync::oneshot::channel::<()>();
         self.background.spawn(async move {
             let secrets = fetch::objects((&puller.client, None), &namespace, references::of_image_pulls(&pod)).await;
@@ -182,7 +214,11 @@ impl ImagePuller {
         auths: Vec<cri::AuthConfig>,
         sandbox: &cri::PodSandboxConfig,
     ) -> Result<(), String> {
-        let auths = if auths.is_empty() { vec![None] } else { auths.into_iter().map(Some).collect() };
+        let auths = if auths.is_empty() {
+            vec![None]
+        } else {
+            auths.into_iter().map(Some).collect()
+        };
         let mut failures = BTreeSet::new();
         for auth in auths {
             match self.runtime.pull(image, auth, Some(sandbox.clone())).await {
@@ -205,7 +241,11 @@ enum PullPolicy {
 /// Returns the specification of an image of the pod, with its annotations as from kubelet.
 fn spec(pod: &Pod, image: &str) -> cri::ImageSpec {
     let annotations = pod.metadata.annotations.clone().unwrap_or_default();
-    cri::ImageSpec { image: image.to_owned(), annotations, ..Default::default() }
+    cri::ImageSpec {
+        image: image.to_owned(),
+        annotations,
+        ..Default::default()
+    }
 }
 
 fn policy(container: &Container) -> PullPolicy {
@@ -243,17 +283,23 @@ impl PullStep {
             None => Self::Start { failures: 0 },
             Some(Pull::Running) => Self::Pending,
             Some(Pull::Done) => Self::Use,
-            Some(Pull::Failed { failures, retry_at, .. })
-                if timestamps::has_elapsed(*retry_at, now, MAX_PULL_DELAY) =>
-            {
-                Self::Start { failures: *failures }
-            }
-            Some(Pull::Failed { message, reported: reported @ false, .. }) => {
+            Some(Pull::Failed {
+                failures, retry_at, ..
+            }) if timestamps::has_elapsed(*retry_at, now, MAX_PULL_DELAY) => Self::Start {
+                failures: *failures,
+            },
+            Some(Pull::Failed {
+                message,
+                reported: reported @ false,
+                ..
+            }) => {
                 *reported = true;
                 let at = timestamps::after(now, FAILURE_REPORT_PERIOD);
                 Self::RetryAt(Waiting::new("ErrImagePull", message.clone()), at)
             }
-            Some(Pull::Failed { message, retry_at, .. }) => {
+            Some(Pull::Failed {
+                message, retry_at, ..
+            }) => {
                 let message = format!("Back-off pulling image {image:?}: ErrImagePull: {message}");
                 Self::RetryAt(Waiting::new("ImagePullBackOff", message), *retry_at)
             }
@@ -283,7 +329,12 @@ mod tests {
     fn failed_pull_is_reported_then_backs_off_then_retries() {
         let now = Timestamp::UNIX_EPOCH;
         let retry_at = timestamps::after(now, FIRST_PULL_DELAY);
-        let mut pull = Pull::Failed { message: "no route".into(), failures: 1, retry_at, reported: false };
+        let mut pull = Pull::Failed {
+            message: "no route".into(),
+            failures: 1,
+            retry_at,
+            reported: false,
+        };
         let waits = |step| match step {
             PullStep::RetryAt(waiting, at) => (waiting.reason, waiting.message, at.as_second()),
             _ => panic!("it must wait"),
@@ -293,13 +344,25 @@ mod tests {
             ("ErrImagePull".into(), "no route".into(), 1)
         );
         let message = "Back-off pulling image \"a\": ErrImagePull: no route".to_owned();
-        assert_eq!(waits(PullStep::of(Some(&mut pull), now, "a")), ("ImagePullBackOff".into(), message, 10));
-        assert!(matches!(PullStep::of(Some(&mut pull), retry_at, "a"), PullStep::Start { failures: 1 }));
+        assert_eq!(
+            waits(PullStep::of(Some(&mut pull), now, "a")),
+            ("ImagePullBackOff".into(), message, 10)
+        );
+        assert!(matches!(
+            PullStep::of(Some(&mut pull), retry_at, "a"),
+            PullStep::Start { failures: 1 }
+        ));
         let year_before = Timestamp::from_second(-31_536_000).unwrap();
         assert!(
-            matches!(PullStep::of(Some(&mut pull), year_before, "a"), PullStep::Start { .. }),
+            matches!(
+                PullStep::of(Some(&mut pull), year_before, "a"),
+                PullStep::Start { .. }
+            ),
             "the clock was set back"
         );
-        assert!(matches!(PullStep::of(Some(&mut Pull::Running), now, "a"), PullStep::Pending));
+        assert!(matches!(
+            PullStep::of(Some(&mut Pull::Running), now, "a"),
+            PullStep::Pending
+        ));
     }
 }

@@ -25,18 +25,29 @@ pub(super) async fn kill(context: &Context, pod: &Arc<Pod>, observed: &ObservedP
     }
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     // Most syncs find no ended container and had no suspicion.
-    let suspected =
-        context.pod_cache.with(uid, |state| !std::mem::replace(&mut state.no_lost_containers, true));
-    if !suspected && observed.containers.iter().all(|one| one.exit_code().is_none()) {
+    let suspected = context.pod_cache.with(uid, |state| {
+        !std::mem::replace(&mut state.no_lost_containers, true)
+    });
+    if !suspected
+        && observed
+            .containers
+            .iter()
+            .all(|one| one.exit_code().is_none())
+    {
         return;
     }
     let alive = alive(observed);
     let (groups, pod) = (context.groups.clone(), pod.clone());
     let found =
-        crate::rt::spawn_blocking(move || groups.unknown_containers(&pod, |id| alive.contains(id))).await;
+        crate::rt::spawn_blocking(move || groups.unknown_containers(&pod, |id| alive.contains(id)))
+            .await;
     // Waiting for a task fails only when the program ends.
     for id in found.unwrap_or_default() {
-        tracing::warn!(uid, id, "container lost by the runtime still runs; stopping the container");
+        tracing::warn!(
+            uid,
+            id,
+            "container lost by the runtime still runs; stopping the container"
+        );
         context.end_lost_task(uid, &id).await;
     }
 }
@@ -46,7 +57,10 @@ fn alive(observed: &ObservedPod) -> BTreeSet<String> {
     let sandboxes = observed.sandboxes.iter().filter(|sandbox| sandbox.ready);
     let containers = observed.containers.iter();
     let containers = containers.filter(|one| one.is_alive() || one.state == State::Created);
-    sandboxes.map(|one| one.id.clone()).chain(containers.map(|one| one.id.clone())).collect()
+    sandboxes
+        .map(|one| one.id.clone())
+        .chain(containers.map(|one| one.id.clone()))
+        .collect()
 }
 
 /// What the search for lost containers needs.
@@ -61,19 +75,38 @@ pub(crate) struct Deps<'a> {
 
 /// Triggers the pods with processes that the runtime does not know or believes to have ended.
 pub(crate) async fn trigger_pods(deps: Deps<'_>) -> Result<(), CallError> {
-    let Deps { runtime, groups, pods, pod_cache, triggers } = deps;
-    let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
-    let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
-    let alive = containers.into_iter().filter(|one| one.state() != cri::ContainerState::ContainerExited);
-    let alive: BTreeSet<String> = ready.map(|one| one.id).chain(alive.map(|one| one.id)).collect();
+    let Deps {
+        runtime,
+        groups,
+        pods,
+        pod_cache,
+        triggers,
+    } = deps;
+    let (sandboxes, containers) =
+        tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+    let ready = sandboxes
+        .into_iter()
+        .filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
+    let alive = containers
+        .into_iter()
+        .filter(|one| one.state() != cri::ContainerState::ContainerExited);
+    let alive: BTreeSet<String> = ready
+        .map(|one| one.id)
+        .chain(alive.map(|one| one.id))
+        .collect();
     let (groups, all) = (groups.clone(), pods.state());
     let found = crate::rt::spawn_blocking(move || {
-        let has_lost = |pod: &Arc<Pod>| !groups.unknown_containers(pod, |id| alive.contains(id)).is_empty();
+        let has_lost = |pod: &Arc<Pod>| {
+            !groups
+                .unknown_containers(pod, |id| alive.contains(id))
+                .is_empty()
+        };
         all.into_iter().filter(has_lost).collect::<Vec<_>>()
     });
     for pod in found.await.unwrap_or_default() {
-        pod_cache
-            .with(pod.metadata.uid.as_deref().unwrap_or_default(), |state| state.no_lost_containers = false);
+        pod_cache.with(pod.metadata.uid.as_deref().unwrap_or_default(), |state| {
+            state.no_lost_containers = false
+        });
         // Fails only if the pod controller has ended.
         let _ = triggers.send(Trigger::of(&pod)).await;
     }
@@ -96,7 +129,11 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             ips: Vec::new(),
         };
-        let container = |id: &str, state| Container { id: id.into(), state, ..Container::test("web") };
+        let container = |id: &str, state| Container {
+            id: id.into(),
+            state,
+            ..Container::test("web")
+        };
         let ended = State::Exited {
             started_at: Some(Timestamp::UNIX_EPOCH),
             finished_at: Timestamp::UNIX_EPOCH,
@@ -108,11 +145,19 @@ mod tests {
             vec![sandbox("s", true), sandbox("old", false)],
             vec![
                 container("made", State::Created),
-                container("runs", State::Running { started_at: Timestamp::UNIX_EPOCH }),
+                container(
+                    "runs",
+                    State::Running {
+                        started_at: Timestamp::UNIX_EPOCH,
+                    },
+                ),
                 container("unknown", State::Unknown),
                 container("ended", ended),
             ],
         );
-        assert_eq!(alive(&observed).into_iter().collect::<Vec<_>>(), ["made", "runs", "s", "unknown"]);
+        assert_eq!(
+            alive(&observed).into_iter().collect::<Vec<_>>(),
+            ["made", "runs", "s", "unknown"]
+        );
     }
 }

@@ -13,7 +13,10 @@ use crate::edged::{
 impl Context {
     /// Observes the pod.
     pub(super) async fn observe(&self, pod: &Arc<Pod>) -> Result<ObservedPod, CallError> {
-        let observed = self.runtime.observe(pod.metadata.uid.as_deref().unwrap_or_default()).await?;
+        let observed = self
+            .runtime
+            .observe(pod.metadata.uid.as_deref().unwrap_or_default())
+            .await?;
         Ok(self.add_agent_state(pod, observed).await)
     }
 
@@ -45,7 +48,10 @@ impl Context {
     async fn add_agent_state(&self, pod: &Arc<Pod>, mut observed: ObservedPod) -> ObservedPod {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         self.pod_cache.observed(uid, observed.items());
-        for id in self.pod_cache.with(uid, |state| state.take_failed_starts(&observed)) {
+        for id in self
+            .pod_cache
+            .with(uid, |state| state.take_failed_starts(&observed))
+        {
             self.end_lost_task(uid, &id).await;
         }
         lost_containers::kill(self, pod, &observed).await;
@@ -68,7 +74,9 @@ impl Context {
 /// Returns the number of the pod's containers of all kinds.
 fn container_count(pod: &Pod) -> usize {
     let Some(spec) = &pod.spec else { return 0 };
-    let rest =
-        [spec.init_containers.as_ref().map(Vec::len), spec.ephemeral_containers.as_ref().map(Vec::len)];
+    let rest = [
+        spec.init_containers.as_ref().map(Vec::len),
+        spec.ephemeral_containers.as_ref().map(Vec::len),
+    ];
     spec.containers.len() + rest.into_iter().flatten().sum::<usize>()
 }

@@ -18,17 +18,26 @@ pub(super) struct Progress {
 impl Progress {
     /// Returns the result of an action that changed existing sandboxes or containers.
     pub(super) fn changed() -> Self {
-        Self { changed: true, ..Self::default() }
+        Self {
+            changed: true,
+            ..Self::default()
+        }
     }
 
     /// Returns the result of an action that created `one`.
     pub(super) fn created(one: CreatedItem) -> Self {
-        Self { created: vec![one], ..Self::default() }
+        Self {
+            created: vec![one],
+            ..Self::default()
+        }
     }
 
     /// Returns the result of a failed action that may be tried again at `at`.
     pub(super) fn retry_at(at: Timestamp) -> Self {
-        Self { retry_at: Some(at), ..Self::default() }
+        Self {
+            retry_at: Some(at),
+            ..Self::default()
+        }
     }
 
     /// Reports whether anything changed, so that another plan may have more actions.
@@ -65,6 +74,9 @@ pub(super) enum StartError {
 impl StartError {
     /// Returns the error of a container whose configuration cannot be created.
     pub(super) fn config(message: impl std::fmt::Display) -> Self {
-        Self::Failed(Waiting::new("CreateContainerConfigError", message.to_string()))
+        Self::Failed(Waiting::new(
+            "CreateContainerConfigError",
+            message.to_string(),
+        ))
     }
 }

@@ -20,27 +20,46 @@ pub(super) fn sandbox_changed(events: &Recorder, pod: &Pod) {
 
 /// Records that a sandbox could not be created.
 pub(super) fn sandbox_failed(events: &Recorder, pod: &Pod, message: &str) {
-    events.pod(pod, EventType::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
+    events.pod(
+        pod,
+        EventType::Warning,
+        reason::FAILED_CREATE_POD_SANDBOX,
+        message.to_owned(),
+    );
 }
 
 /// Records that volumes could not be set up.
 pub(super) fn mount_failed(events: &Recorder, pod: &Pod, message: &str) {
-    events.pod(pod, EventType::Warning, reason::FAILED_MOUNT, message.to_owned());
+    events.pod(
+        pod,
+        EventType::Warning,
+        reason::FAILED_MOUNT,
+        message.to_owned(),
+    );
 }
 
 /// Records that containers are in restart back-off, once for each of their exits.
 pub(super) fn back_off(context: &Context, pod: &Pod, observed: &ObservedPod, plan: &Plan) {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in plan.back_off.keys() {
-        let Some(last) = observed.latest(name) else { continue };
-        let reported = context
-            .pod_cache
-            .with(uid, |state| state.reported_back_off.insert(name.clone(), last.id.clone()));
+        let Some(last) = observed.latest(name) else {
+            continue;
+        };
+        let reported = context.pod_cache.with(uid, |state| {
+            state
+                .reported_back_off
+                .insert(name.clone(), last.id.clone())
+        });
         if reported.as_ref() == Some(&last.id) {
             continue;
         }
-        let text = format!("Back-off restarting failed container {name} in pod {}", full_name(pod));
-        context.events.container(pod, name, EventType::Warning, reason::BACK_OFF, text);
+        let text = format!(
+            "Back-off restarting failed container {name} in pod {}",
+            full_name(pod)
+        );
+        context
+            .events
+            .container(pod, name, EventType::Warning, reason::BACK_OFF, text);
     }
 }
 
@@ -49,9 +68,13 @@ pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<W
     plan::deadline(pod).filter(|at| *at <= now)?;
     let text = "Pod was active on the node longer than the specified deadline";
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let reported = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.reported_deadline, true));
+    let reported = context.pod_cache.with(uid, |state| {
+        std::mem::replace(&mut state.reported_deadline, true)
+    });
     if !reported && !is_terminal(pod) {
-        context.events.pod(pod, EventType::Normal, "DeadlineExceeded", text.to_owned());
+        context
+            .events
+            .pod(pod, EventType::Normal, "DeadlineExceeded", text.to_owned());
     }
     Some(Waiting::new("DeadlineExceeded", text))
 }
@@ -60,5 +83,10 @@ pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<W
 pub(super) fn full_name(pod: &Pod) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let meta = &pod.metadata;
-    format!("{}_{}({})", text(&meta.name), text(&meta.namespace), text(&meta.uid))
+    format!(
+        "{}_{}({})",
+        text(&meta.name),
+        text(&meta.namespace),
+        text(&meta.uid)
+    )
 }

@@ -31,18 +31,25 @@ struct AuthEntry {
 /// Source: <https://kubernetes.io/docs/concepts/containers/images/#config-json>.
 pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Vec<cri::AuthConfig> {
     let image = qualified_name(image);
-    let all = references::of_image_pulls(pod).into_iter().flat_map(|reference| auths(secrets, &reference));
+    let all = references::of_image_pulls(pod)
+        .into_iter()
+        .flat_map(|reference| auths(secrets, &reference));
     let mut matching: Vec<_> = all
         .map(|(server, entry)| (server_pattern(&server), entry))
         .filter(|(pattern, _)| matches(pattern, &image))
         .collect();
     matching.sort_by_key(|(pattern, _)| Reverse(pattern.len()));
-    matching.into_iter().map(|(_, entry)| auth_config(entry)).collect()
+    matching
+        .into_iter()
+        .map(|(_, entry)| auth_config(entry))
+        .collect()
 }
 
 /// Returns a Secret's credentials by server; none if it is missing or cannot be parsed.
 fn auths(secrets: &Objects, reference: &Reference) -> BTreeMap<String, AuthEntry> {
-    let Ok(Some(data)) = secrets.data(reference, true) else { return BTreeMap::new() };
+    let Ok(Some(data)) = secrets.data(reference, true) else {
+        return BTreeMap::new();
+    };
     let read = match (data.get(".dockerconfigjson"), data.get(".dockercfg")) {
         (Some(json), _) => serde_json::from_slice::<DockerConfig>(json).map(|config| config.auths),
         (None, Some(json)) => serde_json::from_slice(json),
@@ -62,15 +69,22 @@ fn qualified_name(image: &str) -> String {
 
 /// Converts a key of `auths` to host and path.
 fn server_pattern(server: &str) -> String {
-    let bare = server.trim_start_matches("https://").trim_start_matches("http://");
-    let bare = bare.trim_end_matches('/').trim_end_matches("/v1").trim_end_matches("/v2");
+    let bare = server
+        .trim_start_matches("https://")
+        .trim_start_matches("http://");
+    let bare = bare
+        .trim_end_matches('/')
+        .trim_end_matches("/v1")
+        .trim_end_matches("/v2");
     bare.replacen("index.docker.io", "docker.io", 1)
 }
 
 /// Reports whether the image is at `pattern` or below it. In the host of the pattern, `*` matches any text without a dot.
 fn matches(pattern: &str, image: &str) -> bool {
     let (host, path) = pattern.split_once('/').unwrap_or((pattern, ""));
-    let Some((image_host, image_path)) = image.split_once('/') else { return false };
+    let Some((image_host, image_path)) = image.split_once('/') else {
+        return false;
+    };
     let below = path.is_empty()
         || image_path
             .strip_prefix(path)
@@ -78,15 +92,22 @@ fn matches(pattern: &str, image: &str) -> bool {
     let (parts, image_parts) = (host.split('.'), image_host.split('.'));
     below
         && parts.clone().count() == image_parts.clone().count()
-        && parts.zip(image_parts).all(|(pattern, part)| matches_glob(pattern, part))
+        && parts
+            .zip(image_parts)
+            .all(|(pattern, part)| matches_glob(pattern, part))
 }
 
 /// Reports whether the text matches the pattern, in which each `*` matches any text. Takes linear time for any pattern.
 fn matches_glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let (first, last) = (parts.next().unwrap_or_default(), parts.next_back());
-    let Some(last) = last else { return first == text };
-    let Some(mut rest) = text.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+    let Some(last) = last else {
+        return first == text;
+    };
+    let Some(mut rest) = text
+        .strip_prefix(first)
+        .and_then(|rest| rest.strip_suffix(last))
+    else {
         return false;
     };
     parts.all(|part| {
@@ -97,10 +118,17 @@ fn matches_glob(pattern: &str, text: &str) -> bool {
 }
 
 fn auth_config(entry: AuthEntry) -> cri::AuthConfig {
-    let decoded = STANDARD.decode(&entry.auth).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let decoded = STANDARD
+        .decode(&entry.auth)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
     let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
     let either = |own: String, decoded: Option<&str>| {
-        if own.is_empty() { decoded.unwrap_or_default().to_owned() } else { own }
+        if own.is_empty() {
+            decoded.unwrap_or_default().to_owned()
+        } else {
+            own
+        }
     };
     cri::AuthConfig {
         username: either(entry.username, pair.map(|pair| pair.0)),
@@ -136,13 +164,19 @@ mod tests {
             ("pull", ".dockerconfigjson", config),
         ] {
             let data = [(key.to_owned(), json.to_string().into_bytes())];
-            secrets.insert(Reference::Secret(name.into()), Fetched::Found(std::sync::Arc::new(data.into())));
+            secrets.insert(
+                Reference::Secret(name.into()),
+                Fetched::Found(std::sync::Arc::new(data.into())),
+            );
         }
         let pod = serde_json::from_value(json!({"spec": {"containers": [], "imagePullSecrets":
                 [{"name": "none"}, {"name": "old"}, {"name": "bad"}, {"name": "pull"}]}}));
         let pod: Pod = pod.unwrap();
         let users = |image: &str| -> Vec<String> {
-            credentials(&secrets, &pod, image).into_iter().map(|auth| auth.username).collect()
+            credentials(&secrets, &pod, image)
+                .into_iter()
+                .map(|auth| auth.username)
+                .collect()
         };
         assert_eq!(users("nginx"), ["hub"]);
         assert_eq!(users("a/b:1"), ["hub"]);

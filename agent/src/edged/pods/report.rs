@@ -36,29 +36,53 @@ pub(super) async fn report(
 ) -> Result<(), Error> {
     let version = pod.metadata.resource_version.clone().unwrap_or_default();
     let (mut waiting, held_up, last, termination) = context.pod_cache.with(identity.uid, |state| {
-        let blocked = state.blocked.iter().map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
+        let blocked = state
+            .blocked
+            .iter()
+            .map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
         // The pod in the store may be older than the last stored status.
-        let last =
-            state.last_report.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
-        let held_up = state.held_up.as_ref().map(|held_up| held_up.waiting.clone());
-        (blocked.collect::<BTreeMap<_, _>>(), held_up, last, state.termination.clone())
+        let last = state
+            .last_report
+            .as_ref()
+            .filter(|(base, _)| *base == version)
+            .map(|(_, status)| status.clone());
+        let held_up = state
+            .held_up
+            .as_ref()
+            .map(|held_up| held_up.waiting.clone());
+        (
+            blocked.collect::<BTreeMap<_, _>>(),
+            held_up,
+            last,
+            state.termination.clone(),
+        )
     });
     for (name, delay) in inputs.back_off {
-        let Identity { namespace, name: pod, uid } = identity;
+        let Identity {
+            namespace,
+            name: pod,
+            uid,
+        } = identity;
         let delay = go_duration(*delay);
-        let message =
-            format!("back-off {delay} restarting failed container={name} pod={pod}_{namespace}({uid})");
+        let message = format!(
+            "back-off {delay} restarting failed container={name} pod={pod}_{namespace}({uid})"
+        );
         waiting.insert(name.clone(), Waiting::new("CrashLoopBackOff", message));
     }
     let known;
     let pod = match last {
         Some(last) => {
-            known = Pod { status: Some(last), ..pod.clone() };
+            known = Pod {
+                status: Some(last),
+                ..pod.clone()
+            };
             &known
         }
         None => pod,
     };
-    let (failed, disrupted) = termination.map(|termination| (termination.why, termination.disrupted)).unzip();
+    let (failed, disrupted) = termination
+        .map(|termination| (termination.why, termination.disrupted))
+        .unzip();
     let failed = failed.or_else(|| record_event::deadline(context, pod, Timestamp::now()));
     let host_ips = context.node.addresses.ips();
     let status = status::of(&PodStatusInputs {
@@ -89,8 +113,14 @@ pub(super) async fn report_rejection(
         observed_generation: pod.metadata.generation,
         reason: Some(why.reason.clone()),
         message: Some(format!("Pod was rejected: {}", why.message)),
-        qos_class: old.qos_class.clone().or_else(|| Some(status::qos(pod).to_owned())),
-        start_time: old.start_time.clone().or_else(|| Some(timestamps::to_api(Timestamp::now()))),
+        qos_class: old
+            .qos_class
+            .clone()
+            .or_else(|| Some(status::qos(pod).to_owned())),
+        start_time: old
+            .start_time
+            .clone()
+            .or_else(|| Some(timestamps::to_api(Timestamp::now()))),
         ..old
     };
     patch_status(context, pod, identity, status).await
@@ -104,10 +134,15 @@ async fn patch_status(
 ) -> Result<(), Error> {
     let version = pod.metadata.resource_version.clone().unwrap_or_default();
     let old = pod.status.clone().unwrap_or_default();
-    let Some(difference) = status::difference(&old, &status)? else { return Ok(()) };
+    let Some(difference) = status::difference(&old, &status)? else {
+        return Ok(());
+    };
     let patch = Patch::Merge(json!({"metadata": {"uid": identity.uid}, "status": difference}));
     let api = Api::<Pod>::namespaced(context.client.clone(), identity.namespace);
-    match api.patch_status(identity.name, &PatchParams::default(), &patch).await {
+    match api
+        .patch_status(identity.name, &PatchParams::default(), &patch)
+        .await
+    {
         Ok(_) => {
             let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
             let started = runs(&status) && !runs(&old);
@@ -128,7 +163,11 @@ async fn patch_status(
 /// Formats a duration as Go does: `10s`, `1m20s`, `5m0s`.
 fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{seconds}s")
+    } else {
+        format!("{}m{}s", seconds / 60, seconds % 60)
+    }
 }
 
 #[cfg(test)]

@@ -78,7 +78,10 @@ mod tests {
     }
 
     /// How long `wait` takes while the only permit's work hangs.
-    async fn beside_work_that_hangs(limit: &SandboxLimit, wait: impl Future<Output = ()>) -> Duration {
+    async fn beside_work_that_hangs(
+        limit: &SandboxLimit,
+        wait: impl Future<Output = ()>,
+    ) -> Duration {
         let begun = Instant::now();
         tokio::select! {
             biased;
@@ -90,7 +93,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sandbox_that_hangs_holds_up_others_for_three_seconds() {
         let limit = SandboxLimit::new(1);
-        assert_eq!(beside_work_that_hangs(&limit, limit.run(async {})).await, MAX_HOLD);
+        assert_eq!(
+            beside_work_that_hangs(&limit, limit.run(async {})).await,
+            MAX_HOLD
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -101,9 +107,15 @@ mod tests {
         assert_eq!(begun.elapsed(), Duration::ZERO);
         let second = Duration::from_secs(1);
         let behind_another = async {
-            tokio::join!(limit.run(async { sleep(second).await }), limit.wait_for_room());
+            tokio::join!(
+                limit.run(async { sleep(second).await }),
+                limit.wait_for_room()
+            );
         };
-        assert_eq!(beside_work_that_hangs(&limit, behind_another).await, MAX_HOLD + second);
+        assert_eq!(
+            beside_work_that_hangs(&limit, behind_another).await,
+            MAX_HOLD + second
+        );
         let all = async { join_all((0..20).map(|_| limit.run(pending::<()>()))).await };
         let begun = Instant::now();
         tokio::select! {

@@ -38,7 +38,10 @@ fn deadline(pod: &Pod, now: Timestamp) -> Timestamp {
 
 /// Returns the pod's grace period in seconds.
 fn grace(pod: &Pod) -> u64 {
-    let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| convert::grace_seconds(pod));
+    let seconds = pod
+        .metadata
+        .deletion_grace_period_seconds
+        .unwrap_or_else(|| convert::grace_seconds(pod));
     u64::try_from(seconds).unwrap_or(0)
 }
 
@@ -64,20 +67,37 @@ pub(super) fn stop_container(
     id: &str,
     why: StopReason,
 ) {
-    let Some(running) = observed.containers.iter().find(|container| container.id == id) else { return };
+    let Some(running) = observed
+        .containers
+        .iter()
+        .find(|container| container.id == id)
+    else {
+        return;
+    };
     let spec = plan::spec_of(pod, &running.name);
-    let (now, uid) = (Timestamp::now(), pod.metadata.uid.clone().unwrap_or_default());
+    let (now, uid) = (
+        Timestamp::now(),
+        pod.metadata.uid.clone().unwrap_or_default(),
+    );
     let deleted = pod.metadata.deletion_timestamp.is_some();
     let scheduled = context.pod_cache.with(&uid, |state| {
         let mut deadline = deadline_for(pod, spec.as_ref(), why, now);
-        if let Some(grace) = state.termination.as_ref().and_then(|termination| termination.grace) {
+        if let Some(grace) = state
+            .termination
+            .as_ref()
+            .and_then(|termination| termination.grace)
+        {
             deadline = deadline.min(timestamps::after(now, grace));
         }
         if deleted {
             // Containers that are stopped later have the rest of the same time.
             let end_by = state.end_by.map_or(deadline, |end_by| end_by.min(deadline));
             state.end_by = Some(end_by);
-            let least = if grace(pod) == 0 { Duration::ZERO } else { MIN_GRACE };
+            let least = if grace(pod) == 0 {
+                Duration::ZERO
+            } else {
+                MIN_GRACE
+            };
             deadline = end_by.max(timestamps::after(now, least));
         }
         let earlier = state.stops.get(id).copied();
@@ -87,16 +107,29 @@ pub(super) fn stop_container(
         state.stops.insert(id.to_owned(), deadline);
         Some((deadline, earlier.is_none()))
     });
-    let Some((deadline, first)) = scheduled else { return };
+    let Some((deadline, first)) = scheduled else {
+        return;
+    };
     if first {
         let text = message(pod, &running.name, spec.as_ref(), why);
-        context.events.container(pod, &running.name, EventType::Normal, reason::KILLING, text);
+        context
+            .events
+            .container(pod, &running.name, EventType::Normal, reason::KILLING, text);
     }
     let hook = spec.filter(|_| first && deadline > now).and_then(|spec| {
         let hook = spec.lifecycle.as_ref()?.pre_stop.clone()?;
-        let (pod_ip, lifetime) =
-            (context.pod_ip(pod, observed), context.pod_cache.with(&uid, |state| state.lifetime_token(id)));
-        Some(hooks::PreStop { hook, container: spec, pod_ip, lifetime })
+        let (pod_ip, lifetime) = (
+            context.pod_ip(pod, observed),
+            context
+                .pod_cache
+                .with(&uid, |state| state.lifetime_token(id)),
+        );
+        Some(hooks::PreStop {
+            hook,
+            container: spec,
+            pod_ip,
+            lifetime,
+        })
     });
     let (task, pod, id) = (context.clone(), pod.clone(), id.to_owned());
     context.background.spawn(async move {
@@ -111,14 +144,26 @@ pub(super) fn stop_container(
 }
 
 /// Runs the preStop hook and stops the container. Time is measured from now on, independent of changes of the clock.
-async fn run(context: &Context, pod: &Arc<Pod>, id: &str, mut grace: Duration, hook: Option<hooks::PreStop>) {
+async fn run(
+    context: &Context,
+    pod: &Arc<Pod>,
+    id: &str,
+    mut grace: Duration,
+    hook: Option<hooks::PreStop>,
+) {
     if let Some(hook) = hook {
         let begun = Instant::now();
         hook.run(context, pod, id, grace).await;
         grace = grace.saturating_sub(begun.elapsed()).max(MIN_GRACE);
     }
     // Rounded up, so that a grace period of 30 s does not become 29 s.
-    let grace = Duration::from_secs(grace.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX));
+    let grace = Duration::from_secs(
+        grace
+            .as_millis()
+            .div_ceil(1000)
+            .try_into()
+            .unwrap_or(u64::MAX),
+    );
     if let Err(error) = context.runtime.stop_container(id, grace).await {
         let pod = &pod.metadata.name;
         tracing::warn!(
@@ -135,7 +180,9 @@ async fn run(context: &Context, pod: &Arc<Pod>, id: &str, mut grace: Duration, h
 fn message(pod: &Pod, name: &str, spec: Option<&Container>, why: StopReason) -> String {
     let what = match why {
         StopReason::Ending => return format!("Stopping container {name}"),
-        StopReason::HealthFailure(HealthFailure::PostStart) => return reason::FAILED_POST_START_HOOK.into(),
+        StopReason::HealthFailure(HealthFailure::PostStart) => {
+            return reason::FAILED_POST_START_HOOK.into();
+        }
         StopReason::Changed => "definition changed",
         StopReason::HealthFailure(HealthFailure::Liveness) => "failed liveness probe",
         StopReason::HealthFailure(HealthFailure::Startup) => "failed startup probe",
@@ -143,7 +190,10 @@ fn message(pod: &Pod, name: &str, spec: Option<&Container>, why: StopReason) -> 
     let policy = RestartPolicy::of(pod);
     let policy = spec.map_or(policy, |spec| RestartPolicy::of_container(spec, policy));
     let again = why == StopReason::Changed || policy != RestartPolicy::Never;
-    format!("Container {name} {what}{}", if again { ", will be restarted" } else { "" })
+    format!(
+        "Container {name} {what}{}",
+        if again { ", will be restarted" } else { "" }
+    )
 }
 
 #[cfg(test)]
@@ -161,18 +211,35 @@ mod tests {
             .unwrap();
             deadline(&pod, now.parse().unwrap()).to_string()
         };
-        assert_eq!(deadline(json!({}), "2030-01-01T00:00:00Z"), "2030-01-01T00:00:10Z");
-        let deleted = json!({"deletionTimestamp": "2030-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30});
-        assert_eq!(deadline(deleted.clone(), "2030-01-01T00:00:00.5Z"), "2030-01-01T00:00:30.5Z");
-        assert_eq!(deadline(deleted.clone(), "2030-01-01T00:00:20Z"), "2030-01-01T00:00:31Z");
-        assert_eq!(deadline(deleted.clone(), "2030-01-01T01:00:00Z"), "2030-01-01T01:00:30Z");
+        assert_eq!(
+            deadline(json!({}), "2030-01-01T00:00:00Z"),
+            "2030-01-01T00:00:10Z"
+        );
+        let deleted =
+            json!({"deletionTimestamp": "2030-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30});
+        assert_eq!(
+            deadline(deleted.clone(), "2030-01-01T00:00:00.5Z"),
+            "2030-01-01T00:00:30.5Z"
+        );
+        assert_eq!(
+            deadline(deleted.clone(), "2030-01-01T00:00:20Z"),
+            "2030-01-01T00:00:31Z"
+        );
+        assert_eq!(
+            deadline(deleted.clone(), "2030-01-01T01:00:00Z"),
+            "2030-01-01T01:00:30Z"
+        );
         assert_eq!(
             deadline(deleted, "2029-01-01T00:00:00Z"),
             "2029-01-01T00:00:30Z",
             "this node's clock is behind"
         );
-        let forced = json!({"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0});
-        assert_eq!(deadline(forced, "2030-01-01T00:00:00Z"), "2030-01-01T00:00:00Z");
+        let forced =
+            json!({"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0});
+        assert_eq!(
+            deadline(forced, "2030-01-01T00:00:00Z"),
+            "2030-01-01T00:00:00Z"
+        );
     }
 
     #[test]
@@ -187,7 +254,10 @@ mod tests {
             let at = deadline_for(&pod, spec.as_ref(), why, Timestamp::UNIX_EPOCH);
             (message(&pod, "web", spec.as_ref(), why), at.as_second())
         };
-        assert_eq!(told(StopReason::Ending), ("Stopping container web".into(), 10));
+        assert_eq!(
+            told(StopReason::Ending),
+            ("Stopping container web".into(), 10)
+        );
         assert_eq!(
             told(StopReason::HealthFailure(HealthFailure::Liveness)),
             ("Container web failed liveness probe".into(), 3)

@@ -35,21 +35,32 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
     let identity = Identity::of(&pod)?;
     let begun = Instant::now();
     context.pod_cache.set_syncing(identity.uid, true);
-    context.pod_cache.with(identity.uid, |state| *state.first_seen.get_or_insert(begun));
+    context
+        .pod_cache
+        .with(identity.uid, |state| *state.first_seen.get_or_insert(begun));
     let (operation, action) = if pod.metadata.deletion_timestamp.is_some() {
-        ("kill", terminate::terminate(&context, &pod, &identity).await)
+        (
+            "kill",
+            terminate::terminate(&context, &pod, &identity).await,
+        )
     } else {
         ("sync", sync_pod(&context, &pod, &identity).await)
     };
     context.pod_cache.set_syncing(identity.uid, false);
     context.metrics.pod_synced(operation, begun.elapsed());
     let action = action?;
-    context.pod_cache.with(identity.uid, |state| state.failures = 0);
+    context
+        .pod_cache
+        .with(identity.uid, |state| state.failures = 0);
     Ok(action)
 }
 
 /// Brings a pod that is not being deleted to its desired state. Two syncs of one pod never run at the same time.
-async fn sync_pod(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
+async fn sync_pod(
+    context: &Arc<Context>,
+    pod: &Arc<Pod>,
+    identity: &Identity<'_>,
+) -> Result<Action, Error> {
     let mut desired = DesiredPod::of(pod, Timestamp::now());
     desired.is_over |= context.pod_cache.is_marked_for_termination(identity.uid);
     let mut observed = context.observe_first(pod, identity).await?;
@@ -68,12 +79,19 @@ async fn sync_pod(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_
     for _ in 0..MAX_ROUNDS {
         let plan = plan::plan(&desired, &observed, Timestamp::now());
         next = timestamps::earlier(next, plan.replan_at);
-        context.probes.sync(pod, &observed, &context.pod_ip(pod, &observed));
+        context
+            .probes
+            .sync(pod, &observed, &context.pod_ip(pod, &observed));
         record_event::back_off(context, pod, &observed, &plan);
         let progress = act_and_report(context, pod, identity, &observed, &plan).await?;
         if !progress.has_changes() {
             report_status(context, pod, identity, &observed, &plan).await?;
-            if desired.is_over && observed.containers.iter().all(|container| !container.is_alive()) {
+            if desired.is_over
+                && observed
+                    .containers
+                    .iter()
+                    .all(|container| !container.is_alive())
+            {
                 volume_manager::remove(context, identity).await;
             }
             let next = timestamps::earlier(next, observed.recheck_at(Timestamp::now()));
@@ -118,6 +136,10 @@ async fn report_status(
     observed: &ObservedPod,
     plan: &Plan,
 ) -> Result<(), Error> {
-    let inputs = StatusInputs { observed, back_off: &plan.back_off, ended: false };
+    let inputs = StatusInputs {
+        observed,
+        back_off: &plan.back_off,
+        ended: false,
+    };
     report::report(context, pod, identity, &inputs).await
 }

@@ -31,10 +31,19 @@ pub(super) async fn terminate(
     identity: &Identity<'_>,
 ) -> Result<Action, Error> {
     let observed = context.observe(pod).await?;
-    context.probes.sync(pod, &observed, &context.pod_ip(pod, &observed));
+    context
+        .probes
+        .sync(pod, &observed, &context.pod_ip(pod, &observed));
     let back_off = BTreeMap::new();
-    let alive = observed.containers.iter().any(|container| container.is_alive());
-    let inputs = StatusInputs { observed: &observed, back_off: &back_off, ended: !alive };
+    let alive = observed
+        .containers
+        .iter()
+        .any(|container| container.is_alive());
+    let inputs = StatusInputs {
+        observed: &observed,
+        back_off: &back_off,
+        ended: !alive,
+    };
     let forced = pod.metadata.deletion_grace_period_seconds == Some(0);
     if alive {
         let desired = DesiredPod::of(pod, Timestamp::now());
@@ -48,12 +57,16 @@ pub(super) async fn terminate(
     }
     match report(context, pod, identity, &inputs).await {
         // The last status of a pod that was deleted by force need not be stored.
-        Err(error) if forced => tracing::debug!(error = &error as &dyn std::error::Error, "no last status"),
+        Err(error) if forced => {
+            tracing::debug!(error = &error as &dyn std::error::Error, "no last status")
+        }
         other => other?,
     }
     remove_containers(context, &observed).await?;
     remove_files(context, identity).await?;
-    context.pod_cache.with(identity.uid, |state| state.is_terminated = true);
+    context
+        .pod_cache
+        .with(identity.uid, |state| state.is_terminated = true);
     delete_object(context, identity).await?;
     context.probes.forget(identity.uid);
     context.pod_cache.forget(identity.uid);
@@ -88,7 +101,10 @@ async fn remove_files(context: &Arc<Context>, identity: &Identity<'_>) -> Result
 async fn delete_object(context: &Context, identity: &Identity<'_>) -> Result<(), Error> {
     let params = DeleteParams {
         grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions { uid: Some(identity.uid.to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(identity.uid.to_owned()),
+            resource_version: None,
+        }),
         ..Default::default()
     };
     let api = Api::<Pod>::namespaced(context.client.clone(), identity.namespace);

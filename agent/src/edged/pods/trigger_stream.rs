@@ -60,8 +60,18 @@ pub(super) fn all_triggers(
     progress: watch::Sender<Progress>,
 ) -> SelectAll<RequestStream> {
     let mut all = SelectAll::new();
-    all.push(users_of::<ConfigMap>(&sources, store, "configmaps", Reference::ConfigMap));
-    all.push(users_of::<Secret>(&sources, store, "secrets", Reference::Secret));
+    all.push(users_of::<ConfigMap>(
+        &sources,
+        store,
+        "configmaps",
+        Reference::ConfigMap,
+    ));
+    all.push(users_of::<Secret>(
+        &sources,
+        store,
+        "secrets",
+        Reference::Secret,
+    ));
     all.push(pods(sources, writer, progress));
     let store = store.clone();
     let own = ReceiverStream::new(received).flat_map(move |trigger| {
@@ -71,7 +81,11 @@ pub(super) fn all_triggers(
                 heard.notify_one();
                 Vec::new()
             }
-            Trigger::All => store.state().iter().map(|pod| ObjectRef::from_obj(pod.as_ref())).collect(),
+            Trigger::All => store
+                .state()
+                .iter()
+                .map(|pod| ObjectRef::from_obj(pod.as_ref()))
+                .collect(),
         };
         futures::stream::iter(pods.into_iter().map(|pod| Ok(request(pod, "runtime"))))
     });
@@ -80,7 +94,12 @@ pub(super) fn all_triggers(
 }
 
 fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
-    ReconcileRequest { obj_ref, reason: ReconcileReason::Custom { reason: reason.into() } }
+    ReconcileRequest {
+        obj_ref,
+        reason: ReconcileReason::Custom {
+            reason: reason.into(),
+        },
+    }
 }
 
 /// Watches this node's pods. Changes that do not concern containers, above all the statuses that this agent reports, trigger
@@ -98,7 +117,9 @@ fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>
                 sources.pod_deleted.notify_one();
             }
             if let Event::Delete(pod) = event
-                && !sources.pod_cache.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
+                && !sources
+                    .pod_cache
+                    .has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
             {
                 sources.orphaned.notify_one();
             }
@@ -114,17 +135,33 @@ fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>
         })
         .touched_objects()
         .predicate_filter(fingerprint, PredicateConfig::default());
-    trigger_self(pods, ()).map_err(|source| WatchError { kind: "pods", source: Box::new(source) }).boxed()
+    trigger_self(pods, ())
+        .map_err(|source| WatchError {
+            kind: "pods",
+            source: Box::new(source),
+        })
+        .boxed()
 }
 
 /// Returns a hash that is equal for two versions of a pod between which there is nothing to do.
 fn fingerprint(pod: &Pod) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     let meta = &pod.metadata;
-    (&meta.uid, &meta.labels, &meta.annotations, meta.deletion_grace_period_seconds).hash(&mut hasher);
-    meta.deletion_timestamp.as_ref().map(|at| at.0.as_nanosecond()).hash(&mut hasher);
+    (
+        &meta.uid,
+        &meta.labels,
+        &meta.annotations,
+        meta.deletion_grace_period_seconds,
+    )
+        .hash(&mut hasher);
+    meta.deletion_timestamp
+        .as_ref()
+        .map(|at| at.0.as_nanosecond())
+        .hash(&mut hasher);
     // the active deadline is known only when the status has a start time
-    plan::deadline(pod).map(|at| at.as_nanosecond()).hash(&mut hasher);
+    plan::deadline(pod)
+        .map(|at| at.as_nanosecond())
+        .hash(&mut hasher);
     readiness_gates(pod).for_each(|gate| gate.hash(&mut hasher));
     serde_json::to_vec(&pod.spec).ok()?.hash(&mut hasher);
     Some(hasher.finish())
@@ -132,7 +169,10 @@ fn fingerprint(pod: &Pod) -> Option<u64> {
 
 /// Returns the conditions of the pod's readiness gates, which others set.
 fn readiness_gates(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
-    let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let gates = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.readiness_gates.iter().flatten());
     gates.filter_map(|gate| {
         let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
         let found = conditions.find(|condition| condition.type_ == gate.condition_type)?;
@@ -156,16 +196,18 @@ where
         + 'static,
 {
     let (pod_cache, store) = (sources.pod_cache.clone(), store.clone());
-    let changed = watcher::watcher(Api::<K>::all(sources.client.clone()), watcher::Config::default())
-        .default_backoff()
-        .touched_objects();
+    let changed = watcher::watcher(
+        Api::<K>::all(sources.client.clone()),
+        watcher::Config::default(),
+    )
+    .default_backoff()
+    .touched_objects();
     changed
         .map_ok(move |object| {
             let (namespace, reference) = (object.namespace(), reference(object.name_any()));
-            let users = store
-                .state()
-                .into_iter()
-                .filter(move |pod| pod.metadata.namespace == namespace && references::uses(pod, &reference));
+            let users = store.state().into_iter().filter(move |pod| {
+                pod.metadata.namespace == namespace && references::uses(pod, &reference)
+            });
             let requests: Vec<Request> = users
                 .map(|pod| {
                     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
@@ -175,7 +217,10 @@ where
                 .collect();
             futures::stream::iter(requests)
         })
-        .map_err(move |source| WatchError { kind, source: Box::new(source) })
+        .map_err(move |source| WatchError {
+            kind,
+            source: Box::new(source),
+        })
         .try_flatten()
         .boxed()
 }

@@ -12,7 +12,12 @@ use crate::edged::{
 pub(super) async fn in_pod(context: &Context, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     // Containers and volumes have rules of their own and are named in their messages.
-    let own = PodSpec { containers: Vec::new(), init_containers: None, volumes: None, ..spec.clone() };
+    let own = PodSpec {
+        containers: Vec::new(),
+        init_containers: None,
+        volumes: None,
+        ..spec.clone()
+    };
     if let Some(why) = first_refused(context, fields::refused(Scope::Pod, &own)).await {
         return Some(why);
     }
@@ -26,7 +31,11 @@ pub(super) async fn in_container(context: &Context, container: &Container) -> Op
 
 /// Returns the message of the first refused field that no feature of the runtime permits.
 async fn first_refused(context: &Context, all: Vec<RefusedField>) -> Option<String> {
-    for RefusedField { message, required_feature } in all {
+    for RefusedField {
+        message,
+        required_feature,
+    } in all
+    {
         let is_supported = match required_feature {
             Some(feature) => context.runtime.supports(feature).await,
             None => false,

@@ -82,7 +82,8 @@ pub(crate) async fn run(evictor: Evictor) {
             },
             // The resources that evicted pods release count before another pod is evicted.
             evicted => {
-                let _ = tokio::time::timeout(EVICTION_TIMEOUT, evictor.wait_until_gone(&evicted)).await;
+                let _ =
+                    tokio::time::timeout(EVICTION_TIMEOUT, evictor.wait_until_gone(&evicted)).await;
             }
         }
     }
@@ -110,10 +111,19 @@ impl Evictor {
         };
         let resource = worst.signal.resource();
         if let Some(times) = shortages.count(worst.signal.name(), Instant::now()) {
-            tracing::warn!(signal = worst.signal.name(), times, "the node is short of {resource}");
+            tracing::warn!(
+                signal = worst.signal.name(),
+                times,
+                "the node is short of {resource}"
+            );
         }
         let text = format!("Attempting to reclaim {resource}");
-        self.events.node(&self.node_name, EventType::Warning, reason::EVICTION_THRESHOLD_MET, text);
+        self.events.node(
+            &self.node_name,
+            EventType::Warning,
+            reason::EVICTION_THRESHOLD_MET,
+            text,
+        );
         if self.reclaim(worst.signal, reading.image_disk).await {
             return Vec::new();
         }
@@ -121,7 +131,10 @@ impl Evictor {
         if evicted.is_none()
             && let Some(times) = shortages.count("no pod", Instant::now())
         {
-            tracing::warn!(times, "the node is short of {resource}; no pod can be evicted");
+            tracing::warn!(
+                times,
+                "the node is short of {resource}; no pod can be evicted"
+            );
         }
         evicted.into_iter().collect()
     }
@@ -129,10 +142,16 @@ impl Evictor {
     /// Sets the node's conditions and records an event for each that has changed.
     fn report(&self, conditions: &BTreeSet<Condition>) {
         for (condition, holds) in self.pressure.set(conditions) {
-            let ConditionText { kind, message, event, .. } = condition.text(holds);
+            let ConditionText {
+                kind,
+                message,
+                event,
+                ..
+            } = condition.text(holds);
             let text = format!("Node {} status is now: {event}", self.node_name);
             tracing::info!(condition = kind, holds, "{message}");
-            self.events.node(&self.node_name, EventType::Normal, event, text);
+            self.events
+                .node(&self.node_name, EventType::Normal, event, text);
         }
     }
 
@@ -153,14 +172,19 @@ impl Evictor {
         if !self.config.storage_limits {
             return Vec::new();
         }
-        let limited: Vec<_> = active.iter().filter(|pod| limits::has_storage_limits(pod)).cloned().collect();
+        let limited: Vec<_> = active
+            .iter()
+            .filter(|pod| limits::has_storage_limits(pod))
+            .cloned()
+            .collect();
         if limited.is_empty() {
             return Vec::new();
         }
         let usages = measure::usages(&self.runtime, &self.dirs, limited).await;
         let over = usages.into_iter().filter_map(|(pod, usage)| {
             let message = limits::exceeded(&pod, &usage?, image_disk)?;
-            self.evict(&pod, message, HARD_EVICTION_GRACE, false).then_some(pod)
+            self.evict(&pod, message, HARD_EVICTION_GRACE, false)
+                .then_some(pod)
         });
         over.collect()
     }
@@ -177,7 +201,11 @@ impl Evictor {
         }
         self.keeper.free_all().await;
         let reading = self.signals.read().await;
-        !self.config.thresholds.iter().any(|threshold| state::is_met(threshold, &reading, true))
+        !self
+            .config
+            .thresholds
+            .iter()
+            .any(|threshold| state::is_met(threshold, &reading, true))
     }
 
     async fn evict_one(
@@ -189,8 +217,16 @@ impl Evictor {
     ) -> Option<Arc<Pod>> {
         let resource = worst.signal.resource();
         let mut pods = measure::usages(&self.runtime, &self.dirs, active).await;
-        rank::rank(&mut pods, resource, disk_scope(worst.signal, reading.image_disk));
-        let grace = if worst.grace.is_zero() { HARD_EVICTION_GRACE } else { self.config.max_pod_grace };
+        rank::rank(
+            &mut pods,
+            resource,
+            disk_scope(worst.signal, reading.image_disk),
+        );
+        let grace = if worst.grace.is_zero() {
+            HARD_EVICTION_GRACE
+        } else {
+            self.config.max_pod_grace
+        };
         let evicted = pods.into_iter().find(|(pod, usage)| {
             let message = messages::eviction(pod, usage.as_ref(), resource, met, reading);
             self.evict(pod, message, grace, true)
@@ -204,11 +240,19 @@ impl Evictor {
             return false;
         }
         tracing::info!(pod = pod.metadata.name, message, "evicted");
-        self.events.pod(pod, EventType::Warning, messages::EVICTED, message.clone());
+        self.events
+            .pod(pod, EventType::Warning, messages::EVICTED, message.clone());
         let disrupted = by_node.then(|| message.clone());
         let why = Waiting::new(messages::EVICTED, message);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.pod_cache.mark_for_termination(uid, Termination { why, grace: Some(grace), disrupted });
+        self.pod_cache.mark_for_termination(
+            uid,
+            Termination {
+                why,
+                grace: Some(grace),
+                disrupted,
+            },
+        );
         // If the channel is full, the pod is synced a little later anyway.
         let _ = self.triggers.try_send(Trigger::of(pod));
         true
@@ -221,7 +265,11 @@ impl Evictor {
             now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_terminal(&now))
         };
         for pod in evicted {
-            let uid = pod.metadata.uid.as_deref().filter(|uid| component::is_component(uid));
+            let uid = pod
+                .metadata
+                .uid
+                .as_deref()
+                .filter(|uid| component::is_component(uid));
             let volumes = uid.map(|uid| self.dirs.volumes(uid));
             let keeps = async || match &volumes {
                 Some(volumes) => tokio::fs::try_exists(volumes).await.unwrap_or(false),
@@ -250,7 +298,13 @@ mod tests {
     #[test]
     fn the_disk_of_a_signal() {
         assert_eq!(disk_scope(Signal::ImageFsAvailable, false), DiskScope::All);
-        assert_eq!(disk_scope(Signal::ImageFsAvailable, true), DiskScope::ImageFs);
-        assert_eq!(disk_scope(Signal::NodeFsInodesFree, true), DiskScope::NodeFs);
+        assert_eq!(
+            disk_scope(Signal::ImageFsAvailable, true),
+            DiskScope::ImageFs
+        );
+        assert_eq!(
+            disk_scope(Signal::NodeFsInodesFree, true),
+            DiskScope::NodeFs
+        );
     }
 }

@@ -17,15 +17,26 @@ use crate::edged::{
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 
 fn limit(container: &Container) -> Option<&Quantity> {
-    let limit = container.resources.as_ref()?.limits.as_ref()?.get(EPHEMERAL_STORAGE)?;
+    let limit = container
+        .resources
+        .as_ref()?
+        .limits
+        .as_ref()?
+        .get(EPHEMERAL_STORAGE)?;
     quantity::positive(limit).map(|_| limit)
 }
 
 /// Returns the containers that run as long as the pod: main containers and sidecars.
 fn long_running(pod: &Pod) -> impl Iterator<Item = &Container> {
-    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let inits = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
     let sidecars = inits.filter(|init| specs::is_sidecar(init));
-    pod.spec.iter().flat_map(|spec| spec.containers.iter()).chain(sidecars)
+    pod.spec
+        .iter()
+        .flat_map(|spec| spec.containers.iter())
+        .chain(sidecars)
 }
 
 /// Returns the size limit of an `emptyDir` volume.
@@ -35,7 +46,9 @@ fn size_limit(volume: &Volume) -> Option<&Quantity> {
 
 /// Reports whether the pod has any limit of local storage, so that its usage has to be measured.
 pub(crate) fn has_storage_limits(pod: &Pod) -> bool {
-    volumes(pod).filter_map(size_limit).any(|size| quantity::positive(size).is_some())
+    volumes(pod)
+        .filter_map(size_limit)
+        .any(|size| quantity::positive(size).is_some())
         || specs::containers_of(pod).any(|one| limit(one).is_some())
 }
 
@@ -44,7 +57,9 @@ pub(crate) fn has_storage_limits(pod: &Pod) -> bool {
 pub(crate) fn exceeded(pod: &Pod, usage: &PodUsage, image_disk: bool) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     for volume in spec.volumes.iter().flatten() {
-        let Some(size) = size_limit(volume) else { continue };
+        let Some(size) = size_limit(volume) else {
+            continue;
+        };
         let used = usage.volumes.get(&volume.name).map(|disk| disk.bytes);
         if matches!((used, quantity::positive(size)), (Some(used), Some(most)) if used > most) {
             return Some(format!(
@@ -53,11 +68,18 @@ pub(crate) fn exceeded(pod: &Pod, usage: &PodUsage, image_disk: bool) -> Option<
             ));
         }
     }
-    let most = admit::limits_of(pod).get(EPHEMERAL_STORAGE).copied().filter(|most| *most > 0);
+    let most = admit::limits_of(pod)
+        .get(EPHEMERAL_STORAGE)
+        .copied()
+        .filter(|most| *most > 0);
     if let Some(most) = most.filter(|most| usage.disk(DiskScope::All).bytes > *most) {
         // a single limit is shown as it was written
         let limits: Vec<_> = specs::containers_of(pod).filter_map(limit).collect();
-        let shown = if let [one] = limits[..] { one.0.clone() } else { quantity::binary(most) };
+        let shown = if let [one] = limits[..] {
+            one.0.clone()
+        } else {
+            quantity::binary(most)
+        };
         return Some(format!(
             "Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
         ));
@@ -65,9 +87,16 @@ pub(crate) fn exceeded(pod: &Pod, usage: &PodUsage, image_disk: bool) -> Option<
     long_running(pod).find_map(|container| {
         let limit = limit(container)?;
         let used = usage.containers.get(&container.name)?;
-        let used = if image_disk { used.logs } else { used.logs.plus(used.layer) };
+        let used = if image_disk {
+            used.logs
+        } else {
+            used.logs.plus(used.layer)
+        };
         (used.bytes > quantity::whole(limit)?).then(|| {
-            format!("Container {} exceeded its local ephemeral storage limit {:?}. ", container.name, limit.0)
+            format!(
+                "Container {} exceeded its local ephemeral storage limit {:?}. ",
+                container.name, limit.0
+            )
         })
     })
 }
@@ -94,10 +123,17 @@ mod tests {
         .unwrap();
         assert!(has_storage_limits(&pod));
         let check = |volume: i64, a: (i64, i64), b: i64, image_disk: bool| {
-            let container =
-                |(layer, logs)| ContainerUsage { memory: 0, layer: disk(layer), logs: disk(logs) };
+            let container = |(layer, logs)| ContainerUsage {
+                memory: 0,
+                layer: disk(layer),
+                logs: disk(logs),
+            };
             let usage = PodUsage {
-                containers: [("a".to_owned(), container(a)), ("b".to_owned(), container((b, 0)))].into(),
+                containers: [
+                    ("a".to_owned(), container(a)),
+                    ("b".to_owned(), container((b, 0))),
+                ]
+                .into(),
                 volumes: [("scratch".to_owned(), disk(volume))].into(),
                 ..PodUsage::default()
             };
@@ -129,13 +165,26 @@ mod tests {
         .unwrap();
         let check = |setup: i64, proxy: i64, main: i64| {
             let used = [("setup", setup), ("proxy", proxy), ("main", main)].map(|(name, mib)| {
-                (name.to_owned(), ContainerUsage { memory: 0, layer: disk(mib << 20), logs: disk(0) })
+                (
+                    name.to_owned(),
+                    ContainerUsage {
+                        memory: 0,
+                        layer: disk(mib << 20),
+                        logs: disk(0),
+                    },
+                )
             });
-            let usage = PodUsage { containers: used.into(), ..PodUsage::default() };
+            let usage = PodUsage {
+                containers: used.into(),
+                ..PodUsage::default()
+            };
             exceeded(&pod, &usage, false).unwrap_or_default()
         };
         assert_eq!(check(0, 2, 3), "");
-        assert_eq!(check(0, 3, 1), "Container proxy exceeded its local ephemeral storage limit \"2Mi\". ");
+        assert_eq!(
+            check(0, 3, 1),
+            "Container proxy exceeded its local ephemeral storage limit \"2Mi\". "
+        );
         assert_eq!(check(1, 2, 1), "", "what has set up has ended");
         assert_eq!(
             check(0, 2, 4),

@@ -42,7 +42,11 @@ pub(crate) struct MachineSignals {
 impl MachineSignals {
     /// Creates the source. `root` is a path on the disk of pods; the runtime reports where images are.
     pub(crate) fn new(runtime: Runtime, root: PathBuf) -> Self {
-        Self { runtime, root, images: Mutex::new(None) }
+        Self {
+            runtime,
+            root,
+            images: Mutex::new(None),
+        }
     }
 
     /// Returns the path of the runtime's images, or of the pods' disk until the runtime reports it.
@@ -87,14 +91,19 @@ pub(super) fn reading(root: &Path, images: &Path) -> Reading {
         (images, Signal::ImageFsAvailable, Signal::ImageFsInodesFree),
     ];
     for (path, room, inodes) in disks {
-        let Some((bytes, nodes)) = disk(path) else { continue };
+        let Some((bytes, nodes)) = disk(path) else {
+            continue;
+        };
         signals.insert(room, bytes);
         // A file system without a fixed number of inodes always has enough.
         if nodes.capacity > 0 {
             signals.insert(inodes, nodes);
         }
     }
-    Reading { signals, image_disk: device(root) != device(images) }
+    Reading {
+        signals,
+        image_disk: device(root) != device(images),
+    }
 }
 
 fn device(path: &Path) -> Option<u64> {
@@ -112,8 +121,14 @@ pub(crate) fn disk(path: &Path) -> Option<(Observation, Observation)> {
     };
     let count = |count| i64::try_from(i128::from(count)).unwrap_or(i64::MAX);
     Some((
-        Observation { available: bytes(disk.blocks_available()), capacity: bytes(disk.blocks()) },
-        Observation { available: count(disk.files_available()), capacity: count(disk.files()) },
+        Observation {
+            available: bytes(disk.blocks_available()),
+            capacity: bytes(disk.blocks()),
+        },
+        Observation {
+            available: count(disk.files_available()),
+            capacity: count(disk.files()),
+        },
     ))
 }
 
@@ -123,7 +138,12 @@ fn read_memory() -> Option<Observation> {
     let group = fs::read_to_string(version_1.join("memory.usage_in_bytes"))
         .and_then(|usage| Ok((usage, fs::read_to_string(version_1.join("memory.stat"))?)))
         .ok();
-    memory(&meminfo, group.as_ref().map(|(usage, stat)| (usage.as_str(), stat.as_str())))
+    memory(
+        &meminfo,
+        group
+            .as_ref()
+            .map(|(usage, stat)| (usage.as_str(), stat.as_str())),
+    )
 }
 
 /// Returns the memory that is not in the working set, which is used memory without inactive files. `group` holds usage and
@@ -132,32 +152,60 @@ fn read_memory() -> Option<Observation> {
 /// Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#eviction-signals>.
 fn memory(meminfo: &str, group: Option<(&str, &str)>) -> Option<Observation> {
     let kib = |key: &str| -> Option<i64> {
-        let rest = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        rest.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()?.checked_mul(1024)
+        let rest = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        rest.trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<i64>()
+            .ok()?
+            .checked_mul(1024)
     };
     let capacity = kib("MemTotal")?;
     let (usage, inactive) = match group {
         Some((usage, stat)) => {
-            let line = stat.lines().find_map(|line| line.strip_prefix("total_inactive_file "));
+            let line = stat
+                .lines()
+                .find_map(|line| line.strip_prefix("total_inactive_file "));
             (usage.trim().parse().ok()?, line?.trim().parse().ok()?)
         }
-        None => (capacity.saturating_sub(kib("MemFree")?), kib("Inactive(file)")?),
+        None => (
+            capacity.saturating_sub(kib("MemFree")?),
+            kib("Inactive(file)")?,
+        ),
     };
     let working_set = i64::saturating_sub(usage, inactive).clamp(0, capacity);
-    Some(Observation { available: capacity - working_set, capacity })
+    Some(Observation {
+        available: capacity - working_set,
+        capacity,
+    })
 }
 
 fn read_pids() -> Option<Observation> {
     let read = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).ok();
-    pids(&read("loadavg")?, &read("sys/kernel/pid_max")?, &read("sys/kernel/threads-max")?)
+    pids(
+        &read("loadavg")?,
+        &read("sys/kernel/pid_max")?,
+        &read("sys/kernel/threads-max")?,
+    )
 }
 
 /// Parses process ids. The fourth word of `loadavg` is `running/all` tasks.
 fn pids(loadavg: &str, pid_max: &str, threads_max: &str) -> Option<Observation> {
-    let tasks: i64 = loadavg.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
+    let tasks: i64 = loadavg
+        .split_whitespace()
+        .nth(3)?
+        .split_once('/')?
+        .1
+        .parse()
+        .ok()?;
     let number = |text: &str| text.trim().parse::<i64>().ok();
     let capacity = number(pid_max)?.min(number(threads_max)?);
-    Some(Observation { available: capacity.saturating_sub(tasks).max(0), capacity })
+    Some(Observation {
+        available: capacity.saturating_sub(tasks).max(0),
+        capacity,
+    })
 }
 
 #[cfg(test)]
@@ -166,12 +214,22 @@ mod tests {
 
     #[test]
     fn available_memory_is_what_is_not_the_working_set() {
-        let meminfo = "MemTotal:  1000 kB\nMemFree:  200 kB\nInactive:  400 kB\nInactive(file):  300 kB\n";
-        let kib = |available: i64| Some(Observation { available: available * 1024, capacity: 1000 * 1024 });
+        let meminfo =
+            "MemTotal:  1000 kB\nMemFree:  200 kB\nInactive:  400 kB\nInactive(file):  300 kB\n";
+        let kib = |available: i64| {
+            Some(Observation {
+                available: available * 1024,
+                capacity: 1000 * 1024,
+            })
+        };
         assert_eq!(memory(meminfo, None), kib(500));
         let stat = "inactive_file 1\ntotal_inactive_file 102400\n";
         assert_eq!(memory(meminfo, Some(("204800\n", stat))), kib(900));
-        assert_eq!(memory(meminfo, Some(("1\n", stat))), kib(1000), "less than nothing is used");
+        assert_eq!(
+            memory(meminfo, Some(("1\n", stat))),
+            kib(1000),
+            "less than nothing is used"
+        );
         assert_eq!(memory(meminfo, Some(("99999999999\n", stat))), kib(0));
         for broken in ["", "MemTotal: x kB", "MemTotal:  1000 kB\n"] {
             assert_eq!(memory(broken, None), None, "{broken}");
@@ -180,9 +238,20 @@ mod tests {
 
     #[test]
     fn pid_capacity_is_the_lower_limit() {
-        let seen = |available, capacity| Some(Observation { available, capacity });
-        assert_eq!(pids("0.1 0.2 0.3 2/150 999", "4194304\n", "1000\n"), seen(850, 1000));
-        assert_eq!(pids("0.1 0.2 0.3 2/150 999", "100\n", "1000\n"), seen(0, 100));
+        let seen = |available, capacity| {
+            Some(Observation {
+                available,
+                capacity,
+            })
+        };
+        assert_eq!(
+            pids("0.1 0.2 0.3 2/150 999", "4194304\n", "1000\n"),
+            seen(850, 1000)
+        );
+        assert_eq!(
+            pids("0.1 0.2 0.3 2/150 999", "100\n", "1000\n"),
+            seen(0, 100)
+        );
         assert_eq!(pids("nonsense", "100", "1000"), None);
     }
 
@@ -191,7 +260,12 @@ mod tests {
         let here = tempfile::tempdir().unwrap();
         let reading = reading(here.path(), here.path());
         let seen: Vec<_> = reading.signals.values().collect();
-        assert!(seen.len() >= 4 && seen.iter().all(|one| (0..=one.capacity).contains(&one.available)));
+        assert!(
+            seen.len() >= 4
+                && seen
+                    .iter()
+                    .all(|one| (0..=one.capacity).contains(&one.available))
+        );
         assert!(!reading.image_disk);
     }
 }

@@ -55,30 +55,55 @@ fn from_runtime(
 ) -> BTreeMap<String, PodUsage> {
     let mut all: BTreeMap<String, PodUsage> = BTreeMap::new();
     let number = |value: &Option<cri::UInt64Value>| {
-        value.as_ref().map_or(0, |value| i64::try_from(value.value).unwrap_or(i64::MAX))
+        value
+            .as_ref()
+            .map_or(0, |value| i64::try_from(value.value).unwrap_or(i64::MAX))
     };
     for stats in containers {
-        let Some(labels) = stats.attributes.as_ref().map(|attributes| &attributes.labels) else { continue };
-        let (Some(uid), Some(name)) = (labels.get(names::POD_UID), labels.get(names::CONTAINER_NAME)) else {
+        let Some(labels) = stats
+            .attributes
+            .as_ref()
+            .map(|attributes| &attributes.labels)
+        else {
+            continue;
+        };
+        let (Some(uid), Some(name)) = (
+            labels.get(names::POD_UID),
+            labels.get(names::CONTAINER_NAME),
+        ) else {
             continue;
         };
         let layer = stats.writable_layer.as_ref();
         let usage = ContainerUsage {
-            memory: stats.memory.as_ref().map_or(0, |memory| number(&memory.working_set_bytes)),
+            memory: stats
+                .memory
+                .as_ref()
+                .map_or(0, |memory| number(&memory.working_set_bytes)),
             layer: StorageUsage {
                 bytes: layer.map_or(0, |layer| number(&layer.used_bytes)),
                 inodes: layer.map_or(0, |layer| number(&layer.inodes_used)),
             },
             logs: StorageUsage::default(),
         };
-        let slot = all.entry(uid.clone()).or_default().containers.entry(name.clone()).or_default();
+        let slot = all
+            .entry(uid.clone())
+            .or_default()
+            .containers
+            .entry(name.clone())
+            .or_default();
         // A restarted container is listed more than once.
         slot.memory = slot.memory.saturating_add(usage.memory);
         slot.layer = slot.layer.plus(usage.layer);
     }
     for stats in sandboxes {
-        let uid = stats.attributes.as_ref().and_then(|attributes| attributes.labels.get(names::POD_UID));
-        let process = stats.linux.as_ref().and_then(|linux| linux.process.as_ref());
+        let uid = stats
+            .attributes
+            .as_ref()
+            .and_then(|attributes| attributes.labels.get(names::POD_UID));
+        let process = stats
+            .linux
+            .as_ref()
+            .and_then(|linux| linux.process.as_ref());
         if let (Some(uid), Some(process)) = (uid, process) {
             all.entry(uid.clone()).or_default().processes = number(&process.process_count);
         }
@@ -90,7 +115,8 @@ fn from_runtime(
 fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: PodUsage) -> PodUsage {
     let text = |field: &Option<String>| field.clone().filter(|text| component::is_component(text));
     let meta = &pod.metadata;
-    let (Some(namespace), Some(name), Some(uid)) = (text(&meta.namespace), text(&meta.name), text(&meta.uid))
+    let (Some(namespace), Some(name), Some(uid)) =
+        (text(&meta.namespace), text(&meta.name), text(&meta.uid))
     else {
         return usage;
     };
@@ -101,8 +127,12 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: PodUsage) -> PodUsage {
         }
     }
     for volume in volume_source::volumes(pod) {
-        let Some(source) = VolumeSource::of(volume) else { continue };
-        let Some(empty_dir) = source.empty_dir() else { continue };
+        let Some(source) = VolumeSource::of(volume) else {
+            continue;
+        };
+        let Some(empty_dir) = source.empty_dir() else {
+            continue;
+        };
         if component::is_component(&volume.name) {
             let used = directory_usage(&dirs.volume(&uid, source.directory(), &volume.name));
             usage.volumes.insert(volume.name.clone(), used);
@@ -118,7 +148,10 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: PodUsage) -> PodUsage {
 fn directory_usage(root: &Path) -> StorageUsage {
     let used = disk_usage::of_directory(root, MAX_FILES).unwrap_or_default();
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    StorageUsage { bytes: number(used.bytes), inodes: number(used.inodes) }
+    StorageUsage {
+        bytes: number(used.bytes),
+        inodes: number(used.inodes),
+    }
 }
 
 #[cfg(test)]
@@ -128,12 +161,21 @@ mod tests {
     #[test]
     fn runtime_stats_are_assigned_to_pods() {
         let labels = |name: &str| {
-            [(names::POD_UID.to_owned(), "u".to_owned()), (names::CONTAINER_NAME.to_owned(), name.to_owned())]
+            [
+                (names::POD_UID.to_owned(), "u".to_owned()),
+                (names::CONTAINER_NAME.to_owned(), name.to_owned()),
+            ]
         };
         let value = |value| Some(cri::UInt64Value { value });
         let stats = |name: &str, memory| cri::ContainerStats {
-            attributes: Some(cri::ContainerAttributes { labels: labels(name).into(), ..Default::default() }),
-            memory: Some(cri::MemoryUsage { working_set_bytes: value(memory), ..Default::default() }),
+            attributes: Some(cri::ContainerAttributes {
+                labels: labels(name).into(),
+                ..Default::default()
+            }),
+            memory: Some(cri::MemoryUsage {
+                working_set_bytes: value(memory),
+                ..Default::default()
+            }),
             writable_layer: Some(cri::FilesystemUsage {
                 used_bytes: value(10),
                 inodes_used: value(1),
@@ -141,11 +183,28 @@ mod tests {
             }),
             ..Default::default()
         };
-        let all = from_runtime(&[stats("a", 5), stats("a", 7), stats("b", u64::MAX), stats("", 0)], &[]);
+        let all = from_runtime(
+            &[
+                stats("a", 5),
+                stats("a", 7),
+                stats("b", u64::MAX),
+                stats("", 0),
+            ],
+            &[],
+        );
         let pod = &all["u"];
         assert_eq!(pod.containers["a"].memory, 12);
-        assert_eq!(pod.containers["a"].layer, StorageUsage { bytes: 20, inodes: 2 });
+        assert_eq!(
+            pod.containers["a"].layer,
+            StorageUsage {
+                bytes: 20,
+                inodes: 2
+            }
+        );
         assert_eq!(pod.memory(), i64::MAX);
-        assert_eq!(from_runtime(&[cri::ContainerStats::default()], &[]), BTreeMap::new());
+        assert_eq!(
+            from_runtime(&[cri::ContainerStats::default()], &[]),
+            BTreeMap::new()
+        );
     }
 }

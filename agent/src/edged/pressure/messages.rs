@@ -20,7 +20,12 @@ const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Reports whether the pod is critical: a static pod, its mirror pod, or one of a system priority.
 pub(crate) fn is_critical(pod: &Pod) -> bool {
-    let annotation = |name: &str| pod.metadata.annotations.as_ref().and_then(|all| all.get(name));
+    let annotation = |name: &str| {
+        pod.metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(name))
+    };
     annotation(CONFIG_SOURCE).is_some_and(|source| source != "api")
         || annotation(CONFIG_MIRROR).is_some()
         || rank::priority(pod) >= SYSTEM_CRITICAL_PRIORITY
@@ -35,15 +40,25 @@ pub(crate) fn eviction(
     reading: &Reading,
 ) -> String {
     let mut text = format!("The node was low on resource: {resource}. ");
-    let cause = met.iter().find(|threshold| threshold.signal.resource() == resource);
-    if let Some((cause, seen)) = cause.and_then(|cause| Some((cause, reading.signals.get(&cause.signal)?))) {
-        let (least, available) =
-            (quantity::binary(cause.value.of(seen.capacity)), quantity::binary(seen.available));
-        text.push_str(&format!("Threshold quantity: {least}, available: {available}. "));
+    let cause = met
+        .iter()
+        .find(|threshold| threshold.signal.resource() == resource);
+    if let Some((cause, seen)) =
+        cause.and_then(|cause| Some((cause, reading.signals.get(&cause.signal)?)))
+    {
+        let (least, available) = (
+            quantity::binary(cause.value.of(seen.capacity)),
+            quantity::binary(seen.available),
+        );
+        text.push_str(&format!(
+            "Threshold quantity: {least}, available: {available}. "
+        ));
     }
     let name = resource.to_string();
     for container in pod.spec.iter().flat_map(|spec| spec.containers.iter()) {
-        let Some(used) = usage.and_then(|usage| usage.containers.get(&container.name)) else { continue };
+        let Some(used) = usage.and_then(|usage| usage.containers.get(&container.name)) else {
+            continue;
+        };
         let used = match resource {
             Resource::Memory => used.memory,
             Resource::Storage => used.layer.plus(used.logs).bytes,
@@ -66,16 +81,24 @@ pub(crate) fn refusal(pod: &Pod, conditions: &BTreeSet<Condition>) -> Option<Str
     if conditions.is_empty() || is_critical(pod) {
         return None;
     }
-    let memory_only = conditions.iter().all(|condition| *condition == Condition::Memory);
+    let memory_only = conditions
+        .iter()
+        .all(|condition| *condition == Condition::Memory);
     if memory_only && (qos(pod) != "BestEffort" || tolerates_memory_pressure(pod)) {
         return None;
     }
-    let names: Vec<_> = conditions.iter().map(|condition| condition.text(true).kind).collect();
+    let names: Vec<_> = conditions
+        .iter()
+        .map(|condition| condition.text(true).kind)
+        .collect();
     Some(format!("The node had condition: [{}]. ", names.join(" ")))
 }
 
 fn tolerates_memory_pressure(pod: &Pod) -> bool {
-    let all = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+    let all = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.tolerations.iter().flatten());
     all.into_iter().any(|toleration| {
         let effect = toleration.effect.as_deref().unwrap_or_default();
         let exists = toleration.operator.as_deref() == Some("Exists");
@@ -111,13 +134,29 @@ mod tests {
             {"name": "small", "resources": {"requests": {"memory": "1Gi"}}}, {"name": "big"}]}}));
         let used = |memory: i64| ContainerUsage {
             memory,
-            layer: StorageUsage { bytes: 4096, inodes: 1 },
+            layer: StorageUsage {
+                bytes: 4096,
+                inodes: 1,
+            },
             ..ContainerUsage::default()
         };
-        let containers = [("small".to_owned(), used(1 << 20)), ("big".to_owned(), used(300 << 20))].into();
-        let usage = PodUsage { containers, ..PodUsage::default() };
-        let observation = Observation { available: 90 << 20, capacity: 1 << 30 };
-        let reading = Reading { signals: [(Signal::MemoryAvailable, observation)].into(), image_disk: false };
+        let containers = [
+            ("small".to_owned(), used(1 << 20)),
+            ("big".to_owned(), used(300 << 20)),
+        ]
+        .into();
+        let usage = PodUsage {
+            containers,
+            ..PodUsage::default()
+        };
+        let observation = Observation {
+            available: 90 << 20,
+            capacity: 1 << 30,
+        };
+        let reading = Reading {
+            signals: [(Signal::MemoryAvailable, observation)].into(),
+            image_disk: false,
+        };
         let met = Threshold {
             signal: Signal::MemoryAvailable,
             value: ThresholdValue::Quantity(100 << 20),
@@ -163,12 +202,17 @@ mod tests {
             ("from the api", from_api, false, false),
         ] {
             let pod = pod(value);
-            let may =
-                |conditions: &[Condition]| refusal(&pod, &conditions.iter().copied().collect()).is_none();
+            let may = |conditions: &[Condition]| {
+                refusal(&pod, &conditions.iter().copied().collect()).is_none()
+            };
             assert!(may(&[]), "{name}");
             assert_eq!(may(&[Condition::Memory]), under_memory, "{name}");
             assert_eq!(may(&[Condition::Disk]), under_disk, "{name}");
-            assert_eq!(may(&[Condition::Memory, Condition::Disk]), under_disk, "{name}");
+            assert_eq!(
+                may(&[Condition::Memory, Condition::Disk]),
+                under_disk,
+                "{name}"
+            );
         }
         let best_effort = pod(json!({}));
         assert_eq!(

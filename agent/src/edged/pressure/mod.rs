@@ -66,8 +66,12 @@ impl Pressure {
 
     /// Sets the conditions and returns those that changed, each with its new value.
     fn set(&self, conditions: &BTreeSet<Condition>) -> Vec<(Condition, bool)> {
-        let changed =
-            self.0.borrow().symmetric_difference(conditions).map(|c| (*c, conditions.contains(c))).collect();
+        let changed = self
+            .0
+            .borrow()
+            .symmetric_difference(conditions)
+            .map(|c| (*c, conditions.contains(c)))
+            .collect();
         self.0.send_if_modified(|known| {
             let differs = known != conditions;
             if differs {

@@ -66,7 +66,9 @@ pub(crate) enum DiskScope {
 impl PodUsage {
     /// Returns the working set of all containers in bytes.
     pub(crate) fn memory(&self) -> i64 {
-        self.containers.values().fold(0, |sum, container| sum.saturating_add(container.memory))
+        self.containers
+            .values()
+            .fold(0, |sum, container| sum.saturating_add(container.memory))
     }
 
     /// Returns the pod's usage of a disk.
@@ -81,7 +83,10 @@ impl PodUsage {
             }
         }
         if scope != DiskScope::ImageFs {
-            let on_disk = self.volumes.iter().filter(|(name, _)| !self.in_memory.contains(name));
+            let on_disk = self
+                .volumes
+                .iter()
+                .filter(|(name, _)| !self.in_memory.contains(name));
             sum = on_disk.fold(sum, |sum, (_, disk)| sum.plus(*disk));
         }
         sum
@@ -99,7 +104,11 @@ impl PodUsage {
 
 /// Sorts pods by eviction order: first those that use more than they request, then those of lower priority, then those that
 /// exceed their requests most.
-pub(crate) fn rank<P: AsRef<Pod>>(pods: &mut [(P, Option<PodUsage>)], resource: Resource, scope: DiskScope) {
+pub(crate) fn rank<P: AsRef<Pod>>(
+    pods: &mut [(P, Option<PodUsage>)],
+    resource: Resource,
+    scope: DiskScope,
+) {
     pods.sort_by_cached_key(|(pod, usage)| {
         let pod = pod.as_ref();
         let request = pod_request(pod, resource);
@@ -107,13 +116,20 @@ pub(crate) fn rank<P: AsRef<Pod>>(pods: &mut [(P, Option<PodUsage>)], resource: 
         let over = used.map(|used| used.saturating_sub(request));
         // Unknown usage counts as exceeding and as the largest.
         let exceeds = resource == Resource::Pids || over.is_none_or(|over| over > 0);
-        (Reverse(exceeds), priority(pod), Reverse(over.unwrap_or(i64::MAX)))
+        (
+            Reverse(exceeds),
+            priority(pod),
+            Reverse(over.unwrap_or(i64::MAX)),
+        )
     });
 }
 
 /// Returns the pod's priority, by default 0.
 pub(crate) fn priority(pod: &Pod) -> i32 {
-    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.priority)
+        .unwrap_or(0)
 }
 
 /// Returns what the pod requests: the sum of its containers, or that of one of its init containers if that is more, and its
@@ -138,7 +154,11 @@ fn pod_request(pod: &Pod, resource: Resource) -> i64 {
             most = most.max(add(started, init));
         }
     }
-    let overhead = spec.overhead.as_ref().and_then(|all| all.get(&name)).and_then(quantity::whole);
+    let overhead = spec
+        .overhead
+        .as_ref()
+        .and_then(|all| all.get(&name))
+        .and_then(quantity::whole);
     most.saturating_add(overhead.unwrap_or(0))
 }
 
@@ -172,8 +192,15 @@ mod tests {
     }
 
     fn uses(memory: i64, layer: i64, logs: i64) -> Option<PodUsage> {
-        let disk = |bytes| StorageUsage { bytes, inodes: bytes / 10 };
-        let container = ContainerUsage { memory, layer: disk(layer), logs: disk(logs) };
+        let disk = |bytes| StorageUsage {
+            bytes,
+            inodes: bytes / 10,
+        };
+        let container = ContainerUsage {
+            memory,
+            layer: disk(layer),
+            logs: disk(logs),
+        };
         Some(PodUsage {
             containers: [("c".into(), container)].into(),
             processes: memory,
@@ -181,9 +208,16 @@ mod tests {
         })
     }
 
-    fn order(mut pods: Vec<(One, Option<PodUsage>)>, resource: Resource, scope: DiskScope) -> String {
+    fn order(
+        mut pods: Vec<(One, Option<PodUsage>)>,
+        resource: Resource,
+        scope: DiskScope,
+    ) -> String {
         rank(&mut pods, resource, scope);
-        pods.iter().filter_map(|(pod, _)| pod.0.metadata.name.clone()).collect::<Vec<_>>().join(" ")
+        pods.iter()
+            .filter_map(|(pod, _)| pod.0.metadata.name.clone())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -207,11 +241,24 @@ mod tests {
 
     #[test]
     fn usage_counts_on_the_disk_under_pressure() {
-        let pods =
-            || vec![(pod("logs", "0", 0), uses(0, 10, 1000)), (pod("layer", "0", 0), uses(0, 900, 20))];
-        assert_eq!(order(pods(), Resource::Storage, DiskScope::All), "logs layer");
-        assert_eq!(order(pods(), Resource::Storage, DiskScope::ImageFs), "layer logs");
-        assert_eq!(order(pods(), Resource::Inodes, DiskScope::NodeFs), "logs layer");
+        let pods = || {
+            vec![
+                (pod("logs", "0", 0), uses(0, 10, 1000)),
+                (pod("layer", "0", 0), uses(0, 900, 20)),
+            ]
+        };
+        assert_eq!(
+            order(pods(), Resource::Storage, DiskScope::All),
+            "logs layer"
+        );
+        assert_eq!(
+            order(pods(), Resource::Storage, DiskScope::ImageFs),
+            "layer logs"
+        );
+        assert_eq!(
+            order(pods(), Resource::Inodes, DiskScope::NodeFs),
+            "logs layer"
+        );
     }
 
     #[test]

@@ -70,9 +70,12 @@ impl Condition {
                 "kubelet has sufficient memory available",
                 "NodeHasSufficientMemory",
             ),
-            (Self::Disk, true) => {
-                ("DiskPressure", "KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure")
-            }
+            (Self::Disk, true) => (
+                "DiskPressure",
+                "KubeletHasDiskPressure",
+                "kubelet has disk pressure",
+                "NodeHasDiskPressure",
+            ),
             (Self::Disk, false) => (
                 "DiskPressure",
                 "KubeletHasNoDiskPressure",
@@ -92,7 +95,12 @@ impl Condition {
                 "NodeHasSufficientPID",
             ),
         };
-        ConditionText { kind, reason, message, event }
+        ConditionText {
+            kind,
+            reason,
+            message,
+            event,
+        }
     }
 }
 

@@ -43,7 +43,10 @@ impl State {
     ) -> EvictionDecision {
         let all = || config.thresholds.iter().enumerate();
         // Times in the future were stored before the clock was set back.
-        self.since.values_mut().chain(self.last_seen.values_mut()).for_each(|at| *at = now.min(*at));
+        self.since
+            .values_mut()
+            .chain(self.last_seen.values_mut())
+            .for_each(|at| *at = now.min(*at));
         let low: BTreeSet<usize> = all()
             .filter(|(index, threshold)| {
                 let with_reclaim = self.unresolved.contains(index);
@@ -58,26 +61,40 @@ impl State {
         }
         let period = config.transition_period;
         self.last_seen.retain(|condition, at| {
-            let holds = all().any(|(index, t)| low.contains(&index) && t.signal.condition() == *condition);
+            let holds =
+                all().any(|(index, t)| low.contains(&index) && t.signal.condition() == *condition);
             holds || timestamps::until(now, *at) < period
         });
         let since = &self.since;
         let is_due = |(index, threshold): &(usize, &Threshold)| {
-            since.get(index).is_some_and(|at| timestamps::until(now, *at) >= threshold.grace)
+            since
+                .get(index)
+                .is_some_and(|at| timestamps::until(now, *at) >= threshold.grace)
         };
         self.unresolved = all().filter(is_due).map(|(index, _)| index).collect();
-        let mut met: Vec<Threshold> = all().filter(is_due).map(|(_, threshold)| *threshold).collect();
+        let mut met: Vec<Threshold> = all()
+            .filter(is_due)
+            .map(|(_, threshold)| *threshold)
+            .collect();
         // memory first, as it is the most urgent
         met.sort_by_key(|threshold| threshold.signal != Signal::MemoryAvailable);
-        EvictionDecision { conditions: self.last_seen.keys().copied().collect(), met }
+        EvictionDecision {
+            conditions: self.last_seen.keys().copied().collect(),
+            met,
+        }
     }
 }
 
 /// Reports whether the threshold is met.
 pub(crate) fn is_met(threshold: &Threshold, reading: &Reading, with_reclaim: bool) -> bool {
-    let Some(seen) = reading.signals.get(&threshold.signal) else { return false };
+    let Some(seen) = reading.signals.get(&threshold.signal) else {
+        return false;
+    };
     let least = threshold.value.of(seen.capacity);
-    let more = threshold.reclaim.filter(|_| with_reclaim).map_or(0, |more| more.of(seen.capacity));
+    let more = threshold
+        .reclaim
+        .filter(|_| with_reclaim)
+        .map_or(0, |more| more.of(seen.capacity));
     seen.available < least.saturating_add(more)
 }
 
@@ -98,10 +115,19 @@ mod tests {
     }
 
     fn reading(values: &[(Signal, i64)]) -> Reading {
-        let signals = values
-            .iter()
-            .map(|(signal, available)| (*signal, Observation { available: *available, capacity: 1000 }));
-        Reading { signals: signals.collect(), image_disk: false }
+        let signals = values.iter().map(|(signal, available)| {
+            (
+                *signal,
+                Observation {
+                    available: *available,
+                    capacity: 1000,
+                },
+            )
+        });
+        Reading {
+            signals: signals.collect(),
+            image_disk: false,
+        }
     }
 
     /// Each step: second, memory, disk; what is said and done.
@@ -113,7 +139,10 @@ mod tests {
         };
         let mut state = State::default();
         for (second, memory, disk, wanted) in steps {
-            let reading = reading(&[(Signal::MemoryAvailable, *memory), (Signal::NodeFsAvailable, *disk)]);
+            let reading = reading(&[
+                (Signal::MemoryAvailable, *memory),
+                (Signal::NodeFsAvailable, *disk),
+            ]);
             let verdict = state.update(&config, &reading, Timestamp::from_second(*second).unwrap());
             let conditions = verdict.conditions.iter().map(|c| format!("{c:?}"));
             let met = verdict.met.iter().map(|t| t.signal.name().to_owned());
@@ -194,15 +223,30 @@ mod tests {
             threshold(Signal::NodeFsAvailable, 100, 0, None),
             threshold(Signal::MemoryAvailable, 100, 0, None),
         ];
-        run(hard, 0, &[(0, 1, 1, "Memory Disk memory.available nodefs.available")]);
+        run(
+            hard,
+            0,
+            &[(0, 1, 1, "Memory Disk memory.available nodefs.available")],
+        );
     }
 
     #[test]
     fn unreadable_signal_is_never_met() {
         let t = threshold(Signal::PidAvailable, 100, 0, None);
         assert!(!is_met(&t, &Reading::default(), false));
-        let part = Threshold { value: ThresholdValue::Percentage(0.1), ..t };
-        assert!(is_met(&part, &reading(&[(Signal::PidAvailable, 99)]), false));
-        assert!(!is_met(&part, &reading(&[(Signal::PidAvailable, 100)]), false));
+        let part = Threshold {
+            value: ThresholdValue::Percentage(0.1),
+            ..t
+        };
+        assert!(is_met(
+            &part,
+            &reading(&[(Signal::PidAvailable, 99)]),
+            false
+        ));
+        assert!(!is_met(
+            &part,
+            &reading(&[(Signal::PidAvailable, 100)]),
+            false
+        ));
     }
 }

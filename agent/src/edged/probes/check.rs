@@ -9,7 +9,12 @@ use crate::edged::runtime::Runtime;
 const MAX_OUTPUT: usize = 10 * 1024;
 
 /// Runs the probe of the container `id`, for at most `timeout`.
-pub(super) async fn check(runtime: &Runtime, id: &str, target: &ProbeTarget, timeout: Duration) -> Outcome {
+pub(super) async fn check(
+    runtime: &Runtime,
+    id: &str,
+    target: &ProbeTarget,
+    timeout: Duration,
+) -> Outcome {
     let network = runtime.network();
     let checked = async {
         match target {
@@ -19,7 +24,9 @@ pub(super) async fn check(runtime: &Runtime, id: &str, target: &ProbeTarget, tim
                 Ok(_) => Outcome::Success,
                 Err(why) => Outcome::Failure(why),
             },
-            ProbeTarget::Grpc(address, service) => grpc::probe(network, address, service, timeout).await,
+            ProbeTarget::Grpc(address, service) => {
+                grpc::probe(network, address, service, timeout).await
+            }
         }
     };
     let limit = match target {
@@ -46,13 +53,20 @@ async fn exec(runtime: &Runtime, id: &str, command: &[String], timeout: Duration
         Ok(answer) => Outcome::Failure(output(&answer.stdout, &answer.stderr)),
         Err(error) if error.is_timeout() => {
             let command = command.join(" ");
-            Outcome::Failure(format!("command timed out: {command:?} timed out after {timeout:?}"))
+            Outcome::Failure(format!(
+                "command timed out: {command:?} timed out after {timeout:?}"
+            ))
         }
         Err(error) => Outcome::Error(error.message().to_owned()),
     }
 }
 
 fn output(stdout: &[u8], stderr: &[u8]) -> String {
-    let all: Vec<u8> = stdout.iter().chain(stderr).take(MAX_OUTPUT).copied().collect();
+    let all: Vec<u8> = stdout
+        .iter()
+        .chain(stderr)
+        .take(MAX_OUTPUT)
+        .copied()
+        .collect();
     String::from_utf8_lossy(&all).into_owned()
 }

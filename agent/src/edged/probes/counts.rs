@@ -62,15 +62,25 @@ impl Probes {
     pub(super) fn count(&self, job: &Job, outcome: &Outcome, took: Duration) {
         let mut pods = self.pods.lock();
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
-        let Some(probes) = pods.get_mut(uid) else { return };
+        let Some(probes) = pods.get_mut(uid) else {
+            return;
+        };
         let key = (job.container.clone(), job.kind);
-        probes.counts.entry(key).or_insert_with(|| ProbeCounts::of(job)).count(outcome, took);
+        probes
+            .counts
+            .entry(key)
+            .or_insert_with(|| ProbeCounts::of(job))
+            .count(outcome, took);
     }
 
     /// Returns the counters of all probes, sorted by namespace, pod, container and kind.
     pub(crate) fn counts(&self) -> Vec<ProbeCounts> {
-        let mut all: Vec<_> =
-            self.pods.lock().values().flat_map(|probes| probes.counts.values().cloned()).collect();
+        let mut all: Vec<_> = self
+            .pods
+            .lock()
+            .values()
+            .flat_map(|probes| probes.counts.values().cloned())
+            .collect();
         all.sort_by(|a, b| {
             (&a.namespace, &a.pod, &a.uid, &a.container, a.kind).cmp(&(
                 &b.namespace,

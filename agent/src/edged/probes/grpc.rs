@@ -32,7 +32,9 @@ pub(super) async fn probe(
     timeout: Duration,
 ) -> Outcome {
     let endpoint = match Endpoint::from_shared(format!("http://{address}")) {
-        Ok(endpoint) => endpoint.connect_timeout(timeout).user_agent("kube-probe/1.32"),
+        Ok(endpoint) => endpoint
+            .connect_timeout(timeout)
+            .user_agent("kube-probe/1.32"),
         Err(error) => return Outcome::Error(error.to_string()),
     };
     let (network, to) = (network.clone(), address.clone());
@@ -46,25 +48,37 @@ pub(super) async fn probe(
     };
     let Ok(channel) = channel else {
         let target = address.to_string();
-        return Outcome::Failure(format!("timeout: failed to connect service {target:?} within {timeout:?}"));
+        return Outcome::Failure(format!(
+            "timeout: failed to connect service {target:?} within {timeout:?}"
+        ));
     };
     let mut client = Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
     let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
     let answer = match client.ready().await {
-        Ok(()) => client.unary(Request::new(service.to_owned()), path, HealthCodec).await,
+        Ok(()) => {
+            client
+                .unary(Request::new(service.to_owned()), path, HealthCodec)
+                .await
+        }
         Err(error) => Err(Status::unavailable(error.to_string())),
     };
     match answer.map(tonic::Response::into_inner) {
         Ok(SERVING) => Outcome::Success,
         Ok(other) => {
-            let name = usize::try_from(other).ok().and_then(|at| STATUSES.get(at)).unwrap_or(&"UNKNOWN");
+            let name = usize::try_from(other)
+                .ok()
+                .and_then(|at| STATUSES.get(at))
+                .unwrap_or(&"UNKNOWN");
             Outcome::Failure(format!("service unhealthy (responded with {name:?})"))
         }
         Err(status) if status.code() == Code::Unimplemented => Outcome::Failure(format!(
             "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}",
             status.message()
         )),
-        Err(status) => Outcome::Failure(format!("error: health rpc probe failed: {}", status.message())),
+        Err(status) => Outcome::Failure(format!(
+            "error: health rpc probe failed: {}",
+            status.message()
+        )),
     }
 }
 
@@ -107,7 +121,9 @@ impl Decoder for HealthCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<u64>, Status> {
-        serving_status(from).map(Some).ok_or_else(|| Status::internal("the answer is no HealthCheckResponse"))
+        serving_status(from)
+            .map(Some)
+            .ok_or_else(|| Status::internal("the answer is no HealthCheckResponse"))
     }
 }
 

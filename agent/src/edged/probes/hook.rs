@@ -27,9 +27,16 @@ impl HookAction {
     /// Resolves the hook's action in a pod with this IP address. All fields of the hook are listed here, so that a handler of a
     /// newer API is not forgotten.
     fn of(hook: &LifecycleHandler, container: &Container, pod_ip: &str) -> Result<Self, String> {
-        let LifecycleHandler { exec, http_get, sleep, tcp_socket } = hook;
+        let LifecycleHandler {
+            exec,
+            http_get,
+            sleep,
+            tcp_socket,
+        } = hook;
         Ok(match (sleep, exec, http_get, tcp_socket) {
-            (Some(sleep), ..) => Self::Sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))),
+            (Some(sleep), ..) => Self::Sleep(Duration::from_secs(
+                u64::try_from(sleep.seconds).unwrap_or(0),
+            )),
             (_, Some(exec), ..) => Self::Exec(address::command(exec, container)),
             (.., Some(get), _) => Self::HttpGet(address::page(get, container, pod_ip)?),
             (.., Some(tcp)) => Self::TcpSocket(address::socket(tcp, container, pod_ip)?),
@@ -65,7 +72,9 @@ pub(crate) async fn run(
                 Err(error) => Err(error.message().to_owned()),
             },
             HookAction::HttpGet(page) => http::get(&**runtime.network(), page).await.map(drop),
-            HookAction::TcpSocket(address) => http::connect(&**runtime.network(), address).await.map(drop),
+            HookAction::TcpSocket(address) => {
+                http::connect(&**runtime.network(), address).await.map(drop)
+            }
             HookAction::Sleep(time) => {
                 tokio::time::sleep(*time).await;
                 Ok(())
@@ -85,14 +94,37 @@ mod tests {
     #[test]
     fn a_hook_is_one_of_its_handlers() {
         let container: Container = serde_json::from_value(json!({"name": "web"})).unwrap();
-        let action =
-            |hook: Value| HookAction::of(&serde_json::from_value(hook).unwrap(), &container, "10.0.0.1");
-        let address = Address { host: "10.0.0.1".into(), port: 80 };
-        assert_eq!(action(json!({"sleep": {"seconds": 3}})), Ok(HookAction::Sleep(Duration::from_secs(3))));
-        assert_eq!(action(json!({"sleep": {"seconds": -1}})), Ok(HookAction::Sleep(Duration::ZERO)));
-        assert_eq!(action(json!({"tcpSocket": {"port": 80}})), Ok(HookAction::TcpSocket(address)));
-        assert_eq!(action(json!({"exec": {"command": ["a"]}})), Ok(HookAction::Exec(vec!["a".into()])));
-        assert!(matches!(action(json!({"httpGet": {"port": 80}})), Ok(HookAction::HttpGet(_))));
+        let action = |hook: Value| {
+            HookAction::of(
+                &serde_json::from_value(hook).unwrap(),
+                &container,
+                "10.0.0.1",
+            )
+        };
+        let address = Address {
+            host: "10.0.0.1".into(),
+            port: 80,
+        };
+        assert_eq!(
+            action(json!({"sleep": {"seconds": 3}})),
+            Ok(HookAction::Sleep(Duration::from_secs(3)))
+        );
+        assert_eq!(
+            action(json!({"sleep": {"seconds": -1}})),
+            Ok(HookAction::Sleep(Duration::ZERO))
+        );
+        assert_eq!(
+            action(json!({"tcpSocket": {"port": 80}})),
+            Ok(HookAction::TcpSocket(address))
+        );
+        assert_eq!(
+            action(json!({"exec": {"command": ["a"]}})),
+            Ok(HookAction::Exec(vec!["a".into()]))
+        );
+        assert!(matches!(
+            action(json!({"httpGet": {"port": 80}})),
+            Ok(HookAction::HttpGet(_))
+        ));
         assert_eq!(action(json!({})), Err("the hook has no handler".into()));
     }
 }

@@ -35,7 +35,10 @@ pub(super) async fn probe(network: &dyn PodNetwork, page: &HttpTarget) -> Outcom
         };
         let status = answer.status();
         if !(200..400).contains(&status.as_u16()) {
-            return Outcome::Failure(format!("HTTP probe failed with statuscode: {}", status.as_u16()));
+            return Outcome::Failure(format!(
+                "HTTP probe failed with statuscode: {}",
+                status.as_u16()
+            ));
         }
         match redirect(&page, status, answer.headers().get(header::LOCATION)) {
             Redirect::None => return Outcome::Success,
@@ -45,19 +48,28 @@ pub(super) async fn probe(network: &dyn PodNetwork, page: &HttpTarget) -> Outcom
             Redirect::Follow(to) => page = to,
         }
     }
-    Outcome::Failure(format!("Get {:?}: stopped after {MAX_REDIRECTS} redirects", page.url()))
+    Outcome::Failure(format!(
+        "Get {:?}: stopped after {MAX_REDIRECTS} redirects",
+        page.url()
+    ))
 }
 
 /// Gets the page and returns the response, whatever its status.
-pub(super) async fn get(network: &dyn PodNetwork, page: &HttpTarget) -> Result<Response<Incoming>, String> {
+pub(super) async fn get(
+    network: &dyn PodNetwork,
+    page: &HttpTarget,
+) -> Result<Response<Incoming>, String> {
     let stream = connect(network, &page.address).await?;
     if !page.tls {
         return send_request(stream, page).await;
     }
     let host = page.address.host.clone();
-    let name = ServerName::try_from(host).map_err(|_| format!("{} has no valid name", page.address))?;
-    let stream =
-        pod_tls::connector()?.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
+    let name =
+        ServerName::try_from(host).map_err(|_| format!("{} has no valid name", page.address))?;
+    let stream = pod_tls::connector()?
+        .connect(name, stream)
+        .await
+        .map_err(|error| format!("tls: {error}"))?;
     send_request(stream, page).await
 }
 
@@ -84,8 +96,10 @@ where
     let request = request(page)?;
     let mut connection = http1::Builder::new();
     connection.max_buf_size(MAX_HEAD_BYTES);
-    let (mut sender, connection) =
-        connection.handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = connection
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
     let mut answer = pin!(sender.send_request(request));
     // Cancel-safe: both futures live until the response is here. The connection may end in the same step.
     let answer = tokio::select! {
@@ -97,16 +111,18 @@ where
 }
 
 fn request(page: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
-    let mut request =
-        Request::get(page.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
+    let mut request = Request::get(page.path.as_str())
+        .body(Empty::new())
+        .map_err(|error| error.to_string())?;
     let headers = request.headers_mut();
     headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     for (name, value) in &page.headers {
-        let name =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("bad header name {name:?}"))?;
-        let value = HeaderValue::from_str(value).map_err(|_| format!("bad value of header {name}"))?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("bad header name {name:?}"))?;
+        let value =
+            HeaderValue::from_str(value).map_err(|_| format!("bad value of header {name}"))?;
         // As in the kubelet, an empty value removes a default header.
         if value.is_empty() && (name == header::USER_AGENT || name == header::ACCEPT) {
             headers.remove(name);
@@ -115,7 +131,8 @@ fn request(page: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
         }
     }
     if !headers.contains_key(header::HOST) {
-        let host = HeaderValue::from_str(&page.address.to_string()).map_err(|error| error.to_string())?;
+        let host =
+            HeaderValue::from_str(&page.address.to_string()).map_err(|error| error.to_string())?;
         headers.insert(header::HOST, host);
     }
     Ok(request)
@@ -131,13 +148,27 @@ enum Redirect {
 
 fn redirect(page: &HttpTarget, status: StatusCode, location: Option<&HeaderValue>) -> Redirect {
     let followed = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(location) = location.filter(|_| followed).and_then(|value| value.to_str().ok()) else {
+    let Some(location) = location
+        .filter(|_| followed)
+        .and_then(|value| value.to_str().ok())
+    else {
         return Redirect::None;
     };
-    let Ok(uri) = location.parse::<Uri>() else { return Redirect::Elsewhere(location.to_owned()) };
+    let Ok(uri) = location.parse::<Uri>() else {
+        return Redirect::Elsewhere(location.to_owned());
+    };
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let Some(host) = uri.host() else { return Redirect::Follow(HttpTarget { path, ..page.clone() }) };
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
+    let Some(host) = uri.host() else {
+        return Redirect::Follow(HttpTarget {
+            path,
+            ..page.clone()
+        });
+    };
     let host = host.trim_matches(['[', ']']);
     if host != page.address.host {
         return Redirect::Elsewhere(location.to_owned());
@@ -145,7 +176,10 @@ fn redirect(page: &HttpTarget, status: StatusCode, location: Option<&HeaderValue
     let tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
     Redirect::Follow(HttpTarget {
-        address: Address { host: host.to_owned(), port },
+        address: Address {
+            host: host.to_owned(),
+            port,
+        },
         tls,
         path,
         ..page.clone()
@@ -158,8 +192,16 @@ mod tests {
 
     #[test]
     fn redirects_stay_on_the_host() {
-        let address = Address { host: "10.0.0.1".into(), port: 8080 };
-        let page = HttpTarget { address, tls: false, path: "/".into(), headers: vec![] };
+        let address = Address {
+            host: "10.0.0.1".into(),
+            port: 8080,
+        };
+        let page = HttpTarget {
+            address,
+            tls: false,
+            path: "/".into(),
+            headers: vec![],
+        };
         let led = |code: u16, to: &str| {
             let location = HeaderValue::from_str(to).unwrap();
             match redirect(&page, StatusCode::from_u16(code).unwrap(), Some(&location)) {
@@ -171,6 +213,9 @@ mod tests {
         assert_eq!(led(200, "/a"), "done");
         assert_eq!(led(302, "/a?b"), "http://10.0.0.1:8080/a?b");
         assert_eq!(led(301, "https://10.0.0.1/"), "https://10.0.0.1:443/");
-        assert_eq!(led(307, "http://example.org/"), "not to http://example.org/");
+        assert_eq!(
+            led(307, "http://example.org/"),
+            "not to http://example.org/"
+        );
     }
 }

@@ -118,7 +118,10 @@ impl Drop for Worker {
 impl Probes {
     /// Returns an empty set of probes.
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
-        Arc::new(Self { deps, pods: Mutex::default() })
+        Arc::new(Self {
+            deps,
+            pods: Mutex::default(),
+        })
     }
 
     /// Adds the results of the pod's probes to `observed`.
@@ -127,7 +130,9 @@ impl Probes {
         let probes = pods.get(pod.metadata.uid.as_deref().unwrap_or_default());
         for (container, last) in containers(pod) {
             let mut all = observed.containers.iter_mut();
-            let Some(newest) = all.find(|observed| observed.name == container.name) else { continue };
+            let Some(newest) = all.find(|observed| observed.name == container.name) else {
+                continue;
+            };
             let found = probes.and_then(|probes| probes.results.get(&newest.id));
             newest.health = results::health(container, &newest.id, found, last);
         }
@@ -138,8 +143,12 @@ impl Probes {
         let terminating = pod.metadata.deletion_timestamp.is_some();
         let mut due = BTreeMap::new();
         for (container, _) in containers(pod) {
-            let Some(running) = observed.latest(&container.name) else { continue };
-            let State::Running { started_at } = running.state else { continue };
+            let Some(running) = observed.latest(&container.name) else {
+                continue;
+            };
+            let State::Running { started_at } = running.state else {
+                continue;
+            };
             for (kind, probe) in results::due(container, &running.health, terminating) {
                 due.insert((running.id.clone(), kind), (container, probe, started_at));
             }
@@ -150,7 +159,12 @@ impl Probes {
             return;
         }
         let probes = pods.entry(uid).or_default();
-        probes.results.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
+        probes.results.retain(|id, _| {
+            observed
+                .containers
+                .iter()
+                .any(|container| container.id == *id)
+        });
         probes.workers.retain(|key, _| due.contains_key(key));
         for (key, (container, probe, started_at)) in due {
             let resolved = ProbeTarget::of(probe, container, pod_ip);
@@ -164,7 +178,10 @@ impl Probes {
             }
             // Other probes begin at once after the startup probe has succeeded.
             let after_startup = container.startup_probe.is_some()
-                && probes.results.get(&key.0).is_some_and(|found| found.started);
+                && probes
+                    .results
+                    .get(&key.0)
+                    .is_some_and(|found| found.started);
             let share = if after_startup { 0.0 } else { rand::random() };
             probes.workers.entry(key).or_insert_with_key(|(id, kind)| {
                 let timing = Timing::of(probe);
@@ -179,7 +196,10 @@ impl Probes {
                     wait: timing.first(started_at, Timestamp::now(), share),
                 };
                 let task = self.deps.background.spawn(worker::run(self.clone(), job));
-                Worker { task: task.abort_handle(), target: sender }
+                Worker {
+                    task: task.abort_handle(),
+                    target: sender,
+                }
             });
         }
     }
@@ -188,7 +208,13 @@ impl Probes {
     fn record(&self, uid: &str, id: &str, kind: ProbeKind, success: bool) -> bool {
         let mut pods = self.pods.lock();
         let probes = pods.get_mut(uid);
-        probes.is_some_and(|probes| probes.results.entry(id.to_owned()).or_default().record(kind, success))
+        probes.is_some_and(|probes| {
+            probes
+                .results
+                .entry(id.to_owned())
+                .or_default()
+                .record(kind, success)
+        })
     }
 
     /// Removes the probes of a pod that is gone.
@@ -210,6 +236,9 @@ fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Option<&ContainerS
             let mains = status.container_statuses.iter().flatten();
             mains.chain(status.init_container_statuses.iter().flatten())
         });
-        (container, last.into_iter().find(|last| last.name == container.name))
+        (
+            container,
+            last.into_iter().find(|last| last.name == container.name),
+        )
     })
 }

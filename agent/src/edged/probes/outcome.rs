@@ -44,8 +44,18 @@ mod tests {
             failure(),
             "a command, whose runtime answers late"
         );
-        assert!(matches!(failure().unless_stalled(second, minutes), Outcome::Error(_)));
-        assert_eq!(Outcome::Success.unless_stalled(second, minutes), Outcome::Success);
-        assert_eq!(failure().unless_stalled(minutes, minutes), failure(), "a slow probe");
+        assert!(matches!(
+            failure().unless_stalled(second, minutes),
+            Outcome::Error(_)
+        ));
+        assert_eq!(
+            Outcome::Success.unless_stalled(second, minutes),
+            Outcome::Success
+        );
+        assert_eq!(
+            failure().unless_stalled(minutes, minutes),
+            failure(),
+            "a slow probe"
+        );
     }
 }

@@ -40,7 +40,10 @@ pub(super) fn health(
     last: Option<&ContainerStatus>,
 ) -> Health {
     let same = |last: &&ContainerStatus| {
-        last.container_id.as_deref().and_then(|full| full.split_once("://")).is_some_and(|(_, own)| own == id)
+        last.container_id
+            .as_deref()
+            .and_then(|full| full.split_once("://"))
+            .is_some_and(|(_, own)| own == id)
     };
     let last = last.filter(same);
     let started = container.startup_probe.is_none()
@@ -48,8 +51,15 @@ pub(super) fn health(
         || last.is_some_and(|last| last.started == Some(true));
     let failure = found.and_then(|found| found.failure);
     let ready = container.readiness_probe.is_none()
-        || found.and_then(|found| found.ready).unwrap_or_else(|| last.is_some_and(|last| last.ready));
-    Health { starting: false, started, ready: started && ready, failure }
+        || found
+            .and_then(|found| found.ready)
+            .unwrap_or_else(|| last.is_some_and(|last| last.ready));
+    Health {
+        starting: false,
+        started,
+        ready: started && ready,
+        failure,
+    }
 }
 
 /// Returns the probes that have to run now.
@@ -60,13 +70,26 @@ pub(super) fn due<'a>(
 ) -> impl Iterator<Item = (ProbeKind, &'a Probe)> {
     // A container that is ending does not fail because of that, and one that has to be restarted need not be probed again.
     let may_fail = !terminating && health.failure.is_none();
-    let startup = container.startup_probe.as_ref().filter(|_| may_fail && !health.started);
-    let liveness = container.liveness_probe.as_ref().filter(|_| may_fail && health.started);
-    let readiness = container.readiness_probe.as_ref().filter(|_| health.started);
-    let all =
-        [(ProbeKind::Startup, startup), (ProbeKind::Liveness, liveness), (ProbeKind::Readiness, readiness)];
+    let startup = container
+        .startup_probe
+        .as_ref()
+        .filter(|_| may_fail && !health.started);
+    let liveness = container
+        .liveness_probe
+        .as_ref()
+        .filter(|_| may_fail && health.started);
+    let readiness = container
+        .readiness_probe
+        .as_ref()
+        .filter(|_| health.started);
+    let all = [
+        (ProbeKind::Startup, startup),
+        (ProbeKind::Liveness, liveness),
+        (ProbeKind::Readiness, readiness),
+    ];
     let starting = health.starting;
-    all.into_iter().filter_map(move |(kind, probe)| Some((kind, probe.filter(|_| !starting)?)))
+    all.into_iter()
+        .filter_map(move |(kind, probe)| Some((kind, probe.filter(|_| !starting)?)))
 }
 
 #[cfg(test)]
@@ -83,7 +106,11 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    fn state(container: &Container, found: Option<ProbeResults>, last: Option<(&str, bool)>) -> (bool, bool) {
+    fn state(
+        container: &Container,
+        found: Option<ProbeResults>,
+        last: Option<(&str, bool)>,
+    ) -> (bool, bool) {
         let last = last.map(|(id, good)| ContainerStatus {
             container_id: Some(format!("containerd://{id}")),
             started: Some(good),
@@ -100,26 +127,47 @@ mod tests {
         assert_eq!(state(&none, None, None), (true, true));
         assert_eq!(state(&all, None, None), (false, false));
         assert_eq!(state(&all, None, Some(("a", true))), (true, true));
-        assert_eq!(state(&all, None, Some(("b", true))), (false, false), "another container");
+        assert_eq!(
+            state(&all, None, Some(("b", true))),
+            (false, false),
+            "another container"
+        );
         let mut found = ProbeResults::default();
         assert!(found.record(ProbeKind::Startup, true) && !found.record(ProbeKind::Startup, true));
         assert_eq!(state(&all, Some(found), None), (true, false));
         found.record(ProbeKind::Readiness, true);
         assert_eq!(state(&all, Some(found), None), (true, true));
         found.record(ProbeKind::Readiness, false);
-        assert_eq!(state(&all, Some(found), Some(("a", true))), (true, false), "newer than the last status");
+        assert_eq!(
+            state(&all, Some(found), Some(("a", true))),
+            (true, false),
+            "newer than the last status"
+        );
     }
 
     #[test]
     fn probes_run_when_their_results_matter() {
         let all = container(&["startup", "readiness", "liveness"]);
         let due = |started, starting, failure, terminating| {
-            let health = Health { starting, started, ready: false, failure };
-            due(&all, &health, terminating).map(|(kind, _)| kind).collect::<Vec<_>>()
+            let health = Health {
+                starting,
+                started,
+                ready: false,
+                failure,
+            };
+            due(&all, &health, terminating)
+                .map(|(kind, _)| kind)
+                .collect::<Vec<_>>()
         };
         assert_eq!(due(false, false, None, false), [ProbeKind::Startup]);
-        assert_eq!(due(true, false, None, false), [ProbeKind::Liveness, ProbeKind::Readiness]);
-        assert_eq!(due(true, false, Some(HealthFailure::Liveness), false), [ProbeKind::Readiness]);
+        assert_eq!(
+            due(true, false, None, false),
+            [ProbeKind::Liveness, ProbeKind::Readiness]
+        );
+        assert_eq!(
+            due(true, false, Some(HealthFailure::Liveness), false),
+            [ProbeKind::Readiness]
+        );
         assert_eq!(due(true, false, None, true), [ProbeKind::Readiness]);
         assert_eq!(due(false, false, None, true), []);
         assert_eq!(due(true, true, None, false), []);

@@ -38,7 +38,8 @@ impl ProbeTarget {
         } = probe;
         Ok(match (grpc, exec, http_get, tcp_socket) {
             (Some(grpc), ..) => {
-                let address = address::address(None, pod_ip, &IntOrString::Int(grpc.port), container)?;
+                let address =
+                    address::address(None, pod_ip, &IntOrString::Int(grpc.port), container)?;
                 Self::Grpc(address, grpc.service.clone().unwrap_or_default())
             }
             (_, Some(exec), ..) => Self::Exec(address::command(exec, container)),
@@ -70,13 +71,34 @@ mod tests {
             Ok(ProbeTarget::HttpGet(page)) => page.url(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(url(json!({"port": "http", "path": "a?b=c"}), "10.0.0.1"), "http://10.0.0.1:8080/a?b=c");
-        assert_eq!(url(json!({"port": 443, "scheme": "HTTPS"}), "fd00::1"), "https://[fd00::1]:443/");
-        assert_eq!(url(json!({"port": "81", "host": "localhost"}), ""), "http://localhost:81/");
+        assert_eq!(
+            url(json!({"port": "http", "path": "a?b=c"}), "10.0.0.1"),
+            "http://10.0.0.1:8080/a?b=c"
+        );
+        assert_eq!(
+            url(json!({"port": 443, "scheme": "HTTPS"}), "fd00::1"),
+            "https://[fd00::1]:443/"
+        );
+        assert_eq!(
+            url(json!({"port": "81", "host": "localhost"}), ""),
+            "http://localhost:81/"
+        );
         let exec = target(json!({"exec": {"command": ["echo", "$(A)$(B)"]}}), "");
-        assert_eq!(exec, Ok(ProbeTarget::Exec(vec!["echo".into(), "x$(B)".into()])));
+        assert_eq!(
+            exec,
+            Ok(ProbeTarget::Exec(vec!["echo".into(), "x$(B)".into()]))
+        );
         let grpc = target(json!({"grpc": {"port": 9, "service": "s"}}), "10.0.0.1");
-        assert_eq!(grpc, Ok(ProbeTarget::Grpc(Address { host: "10.0.0.1".into(), port: 9 }, "s".into())));
+        assert_eq!(
+            grpc,
+            Ok(ProbeTarget::Grpc(
+                Address {
+                    host: "10.0.0.1".into(),
+                    port: 9
+                },
+                "s".into()
+            ))
+        );
     }
 
     #[test]

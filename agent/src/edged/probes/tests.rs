@@ -46,22 +46,42 @@ async fn server(answer: &'static str) -> (Address, tokio::sync::mpsc::Receiver<S
             }
         }
     });
-    (Address { host: "127.0.0.1".into(), port }, questions)
+    (
+        Address {
+            host: "127.0.0.1".into(),
+            port,
+        },
+        questions,
+    )
 }
 
 /// An address at which nobody listens.
 async fn nobody() -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    Address { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
+    Address {
+        host: "127.0.0.1".into(),
+        port: listener.local_addr().unwrap().port(),
+    }
 }
 
 fn page(address: &Address, tls: bool, headers: &[(&str, &str)]) -> ProbeTarget {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    ProbeTarget::HttpGet(HttpTarget { address: address.clone(), tls, path: "/ok?a=b".into(), headers })
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    ProbeTarget::HttpGet(HttpTarget {
+        address: address.clone(),
+        tls,
+        path: "/ok?a=b".into(),
+        headers,
+    })
 }
 
 async fn outcome(target: ProbeTarget, timeout: Duration) -> Outcome {
-    let runtime = Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None);
+    let runtime = Runtime::new(
+        Endpoint::from_static("http://127.0.0.1:1").connect_lazy(),
+        None,
+    );
     check(&runtime, "c", &target, timeout).await
 }
 
@@ -80,10 +100,20 @@ fn failure(outcome: Outcome) -> String {
 async fn a_page_is_asked_for_as_the_kubelet_does() {
     let (address, mut questions) = server("HTTP/1.1 204 No Content\r\n\r\n").await;
     let headers = [("Host", "shop.example"), ("X-Probe", "1"), ("Accept", "")];
-    assert_eq!(outcome(page(&address, false, &headers), LONG).await, Outcome::Success);
+    assert_eq!(
+        outcome(page(&address, false, &headers), LONG).await,
+        Outcome::Success
+    );
     let question = questions.recv().await.unwrap().to_lowercase();
-    assert!(question.starts_with("get /ok?a=b http/1.1\r\n"), "{question}");
-    for line in ["user-agent: kube-probe/", "host: shop.example\r\n", "x-probe: 1\r\n"] {
+    assert!(
+        question.starts_with("get /ok?a=b http/1.1\r\n"),
+        "{question}"
+    );
+    for line in [
+        "user-agent: kube-probe/",
+        "host: shop.example\r\n",
+        "x-probe: 1\r\n",
+    ] {
         assert!(question.contains(line), "{line} in {question}");
     }
     assert!(!question.contains("accept"), "{question}");
@@ -120,11 +150,20 @@ async fn probe_timeout_is_a_failure() {
 async fn closed_port_fails_the_probe() {
     let address = nobody().await;
     let text = failure(outcome(ProbeTarget::TcpSocket(address.clone()), LONG).await);
-    assert_eq!(text, format!("dial tcp {address}: connect: connection refused"));
+    assert_eq!(
+        text,
+        format!("dial tcp {address}: connect: connection refused")
+    );
     let text = failure(outcome(ProbeTarget::Grpc(address, "s".into()), LONG).await);
-    assert!(text.starts_with("timeout: failed to connect service"), "{text}");
+    assert!(
+        text.starts_with("timeout: failed to connect service"),
+        "{text}"
+    );
     let (open, _open) = server("x").await;
-    assert_eq!(outcome(ProbeTarget::TcpSocket(open), LONG).await, Outcome::Success);
+    assert_eq!(
+        outcome(ProbeTarget::TcpSocket(open), LONG).await,
+        Outcome::Success
+    );
 }
 
 #[tokio::test]
@@ -139,37 +178,53 @@ async fn health_server(message: &'static [u8], status: &'static str) -> Address 
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let service =
-                hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| async move {
+            let service = hyper::service::service_fn(
+                move |request: http::Request<hyper::body::Incoming>| async move {
                     assert_eq!(request.uri().path(), "/grpc.health.v1.Health/Check");
                     let asked = request.into_body().collect().await.unwrap().to_bytes();
                     assert_eq!(&asked[..], b"\0\0\0\0\x03\x0a\x01s");
                     let mut frame = vec![0, 0, 0, 0, u8::try_from(message.len()).unwrap()];
                     frame.extend(message);
                     let trailers = [("grpc-status".parse().unwrap(), status.parse().unwrap())];
-                    let frames =
-                        [Frame::data(Bytes::from(frame)), Frame::trailers(trailers.into_iter().collect())];
-                    let body = StreamBody::new(futures::stream::iter(frames.map(Ok::<_, Infallible>)));
-                    http::Response::builder().header("content-type", "application/grpc").body(body)
-                });
-            let connection =
-                http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service);
+                    let frames = [
+                        Frame::data(Bytes::from(frame)),
+                        Frame::trailers(trailers.into_iter().collect()),
+                    ];
+                    let body =
+                        StreamBody::new(futures::stream::iter(frames.map(Ok::<_, Infallible>)));
+                    http::Response::builder()
+                        .header("content-type", "application/grpc")
+                        .body(body)
+                },
+            );
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(stream), service);
             tokio::spawn(connection);
         }
     });
-    Address { host: "127.0.0.1".into(), port }
+    Address {
+        host: "127.0.0.1".into(),
+        port,
+    }
 }
 
 #[tokio::test]
 async fn a_grpc_service_is_healthy_when_it_serves() {
     let ask = async |message, status| {
-        outcome(ProbeTarget::Grpc(health_server(message, status).await, "s".into()), LONG).await
+        outcome(
+            ProbeTarget::Grpc(health_server(message, status).await, "s".into()),
+            LONG,
+        )
+        .await
     };
     assert_eq!(ask(&[0x08, 1], "0").await, Outcome::Success);
     let text = failure(ask(&[0x08, 2], "0").await);
     assert_eq!(text, "service unhealthy (responded with \"NOT_SERVING\")");
     let text = failure(ask(&[], "12").await);
-    assert!(text.starts_with("error: this server does not implement the grpc health protocol"), "{text}");
+    assert!(
+        text.starts_with("error: this server does not implement the grpc health protocol"),
+        "{text}"
+    );
     failure(ask(&[0xff], "0").await);
 }
 
@@ -186,16 +241,27 @@ impl Followed {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [container]}});
         let (triggers, _triggered) = mpsc::channel(8);
         let probes = Probes::new(Deps {
-            runtime: Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None),
+            runtime: Runtime::new(
+                Endpoint::from_static("http://127.0.0.1:1").connect_lazy(),
+                None,
+            ),
             events: Recorder::disabled(),
             triggers,
             background: Background::new(Default::default()),
         });
         let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
-        let running =
-            Container { id: "1".into(), state: State::Running { started_at }, ..Container::test("c") };
+        let running = Container {
+            id: "1".into(),
+            state: State::Running { started_at },
+            ..Container::test("c")
+        };
         let observed = ObservedPod::new(vec![], vec![running]);
-        Self { probes, pod: std::sync::Arc::new(serde_json::from_value(pod).unwrap()), observed, _triggered }
+        Self {
+            probes,
+            pod: std::sync::Arc::new(serde_json::from_value(pod).unwrap()),
+            observed,
+            _triggered,
+        }
     }
 
     fn follow(&mut self, pod_ip: &str) {
@@ -215,7 +281,9 @@ async fn what_waits_for_the_startup_probe_begins_right_after_it() {
     followed.follow("127.0.0.1");
     assert!(followed.probes.record("u", "1", ProbeKind::Startup, true));
     followed.follow("127.0.0.1");
-    within("a question, and not after an hour", asked.recv()).await.unwrap();
+    within("a question, and not after an hour", asked.recv())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -226,6 +294,11 @@ async fn probes_follow_the_pods_address() {
     // it has none yet
     followed.follow("");
     followed.follow("127.0.0.1");
-    let question = within("a question at the new address", asked.recv()).await.unwrap();
-    assert!(question.contains(&format!("127.0.0.1:{}", address.port)), "{question}");
+    let question = within("a question at the new address", asked.recv())
+        .await
+        .unwrap();
+    assert!(
+        question.contains(&format!("127.0.0.1:{}", address.port)),
+        "{question}"
+    );
 }

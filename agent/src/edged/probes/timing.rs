@@ -63,14 +63,26 @@ pub(super) struct ResultStreak {
 impl ResultStreak {
     /// Returns a streak without results.
     pub(super) fn new(timing: Timing) -> Self {
-        Self { timing, last: None, length: 0 }
+        Self {
+            timing,
+            last: None,
+            length: 0,
+        }
     }
 
     /// Adds a result, and returns it if the threshold of equal results in a row is reached.
     pub(super) fn add(&mut self, success: bool) -> Option<bool> {
-        self.length = if self.last == Some(success) { self.length.saturating_add(1) } else { 1 };
+        self.length = if self.last == Some(success) {
+            self.length.saturating_add(1)
+        } else {
+            1
+        };
         self.last = Some(success);
-        let threshold = if success { self.timing.success_threshold } else { self.timing.failure_threshold };
+        let threshold = if success {
+            self.timing.success_threshold
+        } else {
+            self.timing.failure_threshold
+        };
         (self.length >= threshold).then_some(success)
     }
 }
@@ -92,7 +104,8 @@ mod tests {
     #[test]
     fn what_is_missing_or_senseless_has_the_apis_default() {
         let timing = timing(0, 0);
-        let seconds = [timing.initial_delay, timing.period, timing.timeout].map(|field| field.as_secs());
+        let seconds =
+            [timing.initial_delay, timing.period, timing.timeout].map(|field| field.as_secs());
         assert_eq!(seconds, [5, 10, 1]);
         assert_eq!((timing.success_threshold, timing.failure_threshold), (1, 3));
     }
@@ -100,12 +113,16 @@ mod tests {
     #[test]
     fn result_counts_after_its_threshold_in_a_row() {
         let mut streak = ResultStreak::new(timing(2, 3));
-        let verdicts: Vec<Option<bool>> =
-            [true, true, false, false, true, false, false, false, false, true, true]
-                .map(|result| streak.add(result))
-                .into();
+        let verdicts: Vec<Option<bool>> = [
+            true, true, false, false, true, false, false, false, false, true, true,
+        ]
+        .map(|result| streak.add(result))
+        .into();
         let (yes, no) = (Some(true), Some(false));
-        assert_eq!(verdicts, [None, yes, None, None, None, None, None, no, no, None, yes]);
+        assert_eq!(
+            verdicts,
+            [None, yes, None, None, None, None, None, no, no, None, yes]
+        );
     }
 
     #[test]
@@ -116,6 +133,10 @@ mod tests {
         assert_eq!(first(0), Duration::from_secs(5));
         assert_eq!(first(7), Duration::ZERO);
         assert_eq!(first(1000), Duration::from_secs(5));
-        assert_eq!(first(-1000), Duration::from_secs(5), "the clock was set back");
+        assert_eq!(
+            first(-1000),
+            Duration::from_secs(5),
+            "the clock was set back"
+        );
     }
 }

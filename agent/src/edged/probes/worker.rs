@@ -56,7 +56,9 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
             Outcome::Failure(_) => false,
             Outcome::Error(_) => continue,
         };
-        let Some(result) = streak.add(success) else { continue };
+        let Some(result) = streak.add(success) else {
+            continue;
+        };
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
         if probes.record(uid, &job.id, job.kind, result) {
             let _ = probes.deps.triggers.send(Trigger::of(&job.pod)).await;
@@ -88,9 +90,18 @@ fn record_event(probes: &Probes, job: &Job, outcome: &Outcome) {
     let kind = job.kind;
     let (reason, message) = match outcome {
         Outcome::Success => return,
-        Outcome::Warning(text) => (reason::PROBE_WARNING, format!("{kind} probe warning: {text}")),
+        Outcome::Warning(text) => (
+            reason::PROBE_WARNING,
+            format!("{kind} probe warning: {text}"),
+        ),
         Outcome::Failure(text) => (reason::UNHEALTHY, format!("{kind} probe failed: {text}")),
         Outcome::Error(text) => (reason::UNHEALTHY, format!("{kind} probe errored: {text}")),
     };
-    probes.deps.events.container(&job.pod, &job.container, EventType::Warning, reason, message);
+    probes.deps.events.container(
+        &job.pod,
+        &job.container,
+        EventType::Warning,
+        reason,
+        message,
+    );
 }

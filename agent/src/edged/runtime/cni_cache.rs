@@ -25,7 +25,8 @@ const MIN_AGE: Duration = Duration::from_secs(10);
 pub(super) async fn removed_broken(sandbox: &str) -> bool {
     let id = sandbox.to_owned();
     let removed =
-        crate::rt::spawn_blocking(move || remove_broken(Path::new(RESULTS_DIR), &id, MIN_AGE)).await;
+        crate::rt::spawn_blocking(move || remove_broken(Path::new(RESULTS_DIR), &id, MIN_AGE))
+            .await;
     match removed {
         Ok(Ok(0)) | Err(_) => false,
         Ok(Ok(_)) => {
@@ -39,7 +40,11 @@ pub(super) async fn removed_broken(sandbox: &str) -> bool {
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => false,
         Ok(Err(error)) => {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(sandbox, error, "failed to remove the broken CNI result in {RESULTS_DIR}");
+            tracing::warn!(
+                sandbox,
+                error,
+                "failed to remove the broken CNI result in {RESULTS_DIR}"
+            );
             false
         }
     }
@@ -53,7 +58,11 @@ fn remove_broken(results: &Path, sandbox: &str, min_age: Duration) -> io::Result
         let entry = entry?;
         if belongs_to(&entry.file_name().to_string_lossy(), sandbox)
             && entry.file_type()?.is_file()
-            && entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age >= min_age)
+            && entry
+                .metadata()?
+                .modified()?
+                .elapsed()
+                .is_ok_and(|age| age >= min_age)
             && is_broken(&entry.path())?
         {
             fs::remove_file(entry.path())?;
@@ -72,7 +81,9 @@ fn belongs_to(name: &str, sandbox: &str) -> bool {
 
 fn is_broken(path: &Path) -> io::Result<bool> {
     let mut text = Vec::new();
-    let length = File::open(path)?.take(MAX_RESULT_BYTES + 1).read_to_end(&mut text)?;
+    let length = File::open(path)?
+        .take(MAX_RESULT_BYTES + 1)
+        .read_to_end(&mut text)?;
     // a larger file was not written by libcni and is left alone
     Ok(length as u64 <= MAX_RESULT_BYTES && serde_json::from_slice::<IgnoredAny>(&text).is_err())
 }

@@ -30,15 +30,23 @@ impl InFlightCalls {
         name: &'static str,
         call: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let call = self.tasks.spawn(crate::rt::in_span(self.cancel.clone().run_until_cancelled_owned(call)));
-        let gone = || CallError { call: name, status: Status::cancelled("the agent ends") };
+        let call = self.tasks.spawn(crate::rt::in_span(
+            self.cancel.clone().run_until_cancelled_owned(call),
+        ));
+        let gone = || CallError {
+            call: name,
+            status: Status::cancelled("the agent ends"),
+        };
         call.await.ok().flatten().unwrap_or_else(|| Err(gone()))
     }
 
     /// Waits for all calls to end, for at most [`FINISH_TIMEOUT`].
     pub(super) async fn finish(&self) {
         self.tasks.close();
-        if tokio::time::timeout(FINISH_TIMEOUT, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(FINISH_TIMEOUT, self.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("container runtime not responding; pending calls cancelled");
         }
     }
@@ -77,9 +85,14 @@ mod tests {
     async fn guard_cancels_calls_in_progress() {
         let calls = InFlightCalls::default();
         let guard = calls.cancel_when_dropped();
-        let mut waiting = Box::pin(calls.run("StartContainer", std::future::pending::<Result<()>>()));
+        let mut waiting =
+            Box::pin(calls.run("StartContainer", std::future::pending::<Result<()>>()));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(guard);
-        assert!(waiting.await.is_err_and(|error| error.message() == "the agent ends"));
+        assert!(
+            waiting
+                .await
+                .is_err_and(|error| error.message() == "the agent ends")
+        );
     }
 }

@@ -22,7 +22,9 @@ const TASK_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn task_request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.metadata_mut().insert(NAMESPACE, MetadataValue::from_static(CRI));
+    request
+        .metadata_mut()
+        .insert(NAMESPACE, MetadataValue::from_static(CRI));
     request
 }
 
@@ -30,7 +32,9 @@ pub(super) fn task_request<T>(message: T) -> Request<T> {
 fn missing_as_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(answer) => Ok(Some(answer)),
-        Err(error) if matches!(error.status.code(), Code::NotFound | Code::Unimplemented) => Ok(None),
+        Err(error) if matches!(error.status.code(), Code::NotFound | Code::Unimplemented) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -59,25 +63,49 @@ impl Runtime {
     async fn end_task(&self, id: &str) -> Result<bool> {
         let (container_id, exec_id) = (id.to_owned(), String::new());
         let mut tasks = self.tasks.clone();
-        let get = GetRequest { container_id: container_id.clone(), exec_id: exec_id.clone() };
+        let get = GetRequest {
+            container_id: container_id.clone(),
+            exec_id: exec_id.clone(),
+        };
         let Some(task) = missing_as_none(
             with_timeout("Tasks.Get", TASK_CALL_TIMEOUT, tasks.get(task_request(get))).await,
         )?
         else {
             return Ok(false);
         };
-        if task.process.is_none_or(|process| process.status() != TaskStatus::Stopped) {
+        if task
+            .process
+            .is_none_or(|process| process.status() != TaskStatus::Stopped)
+        {
             let signal = Signal::SIGKILL as u32;
-            let kill = KillRequest { container_id: container_id.clone(), exec_id, signal, all: true };
+            let kill = KillRequest {
+                container_id: container_id.clone(),
+                exec_id,
+                signal,
+                all: true,
+            };
             // A task that has ended meanwhile cannot be killed; the wait below returns then.
             if let Err(error) = missing_as_none(
-                with_timeout("Tasks.Kill", TASK_CALL_TIMEOUT, tasks.kill(task_request(kill))).await,
+                with_timeout(
+                    "Tasks.Kill",
+                    TASK_CALL_TIMEOUT,
+                    tasks.kill(task_request(kill)),
+                )
+                .await,
             ) {
                 tracing::debug!(id, error = &error as &dyn std::error::Error, "not killed");
             }
-            let wait = WaitRequest { container_id: container_id.clone(), exec_id: String::new() };
+            let wait = WaitRequest {
+                container_id: container_id.clone(),
+                exec_id: String::new(),
+            };
             missing_as_none(
-                with_timeout("Tasks.Wait", TASK_CALL_TIMEOUT, tasks.wait(task_request(wait))).await,
+                with_timeout(
+                    "Tasks.Wait",
+                    TASK_CALL_TIMEOUT,
+                    tasks.wait(task_request(wait)),
+                )
+                .await,
             )?;
         }
         missing_as_none(
@@ -93,7 +121,9 @@ impl Runtime {
 
     /// Returns the runtime's name, requested until the first success.
     pub(crate) async fn name(&self) -> Result<&str> {
-        let name = self.name.get_or_try_init(|| async { Ok(self.version().await?.runtime_name) });
+        let name = self
+            .name
+            .get_or_try_init(|| async { Ok(self.version().await?.runtime_name) });
         Ok(name.await?)
     }
 }

@@ -25,7 +25,10 @@ pub(crate) struct MeteredChannel {
 impl MeteredChannel {
     /// Records the calls over `channel` in `operations`.
     pub(super) fn new(channel: Channel, operations: Operations) -> Self {
-        Self { channel, operations }
+        Self {
+            channel,
+            operations,
+        }
     }
 }
 
@@ -41,14 +44,18 @@ impl Call {
     /// Reads from the response's head whether the call failed: an error has its code there, a success has its code after the
     /// message.
     fn record_status(&mut self, response: &Response<Body>) {
-        self.failed = response.headers().get("grpc-status").is_some_and(|code| code != "0");
+        self.failed = response
+            .headers()
+            .get("grpc-status")
+            .is_some_and(|code| code != "0");
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
         let name = self.path.path().rsplit('/').next().unwrap_or_default();
-        self.operations.count(name, self.begun.elapsed(), self.failed);
+        self.operations
+            .count(name, self.begun.elapsed(), self.failed);
     }
 }
 

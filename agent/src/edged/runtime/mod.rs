@@ -22,7 +22,10 @@ use tokio_util::sync::DropGuard;
 use tonic::{Code, Status, Streaming, transport::Channel};
 use wire::{
     containerd::{events::events_client::EventsClient, tasks_client::TasksClient},
-    cri::{self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
+    cri::{
+        self, image_service_client::ImageServiceClient,
+        runtime_service_client::RuntimeServiceClient,
+    },
 };
 
 use self::{in_flight::InFlightCalls, metered::MeteredChannel};
@@ -124,7 +127,8 @@ fn with_timeout<'a, T: 'a>(
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(CallError { call, status }),
             Err(_) => {
-                let status = Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
+                let status =
+                    Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
                 Err(CallError { call, status })
             }
         }
@@ -133,8 +137,16 @@ fn with_timeout<'a, T: 'a>(
 
 /// Returns the first warnings of a response, each cut to what an event holds.
 fn warnings(metadata: &tonic::metadata::MetadataMap) -> Vec<String> {
-    let texts = metadata.get_all_bin(cri::WARNING).iter().filter_map(|value| value.to_bytes().ok());
-    let texts = texts.map(|bytes| String::from_utf8_lossy(&bytes).chars().take(MAX_WARNING).collect());
+    let texts = metadata
+        .get_all_bin(cri::WARNING)
+        .iter()
+        .filter_map(|value| value.to_bytes().ok());
+    let texts = texts.map(|bytes| {
+        String::from_utf8_lossy(&bytes)
+            .chars()
+            .take(MAX_WARNING)
+            .collect()
+    });
     texts.take(MAX_WARNINGS).collect()
 }
 
@@ -150,20 +162,27 @@ impl Runtime {
     /// Creates a client over `channel`, which connects when it is first used. Images may have a service of their own.
     pub(crate) fn new(channel: Channel, images: Option<Channel>) -> Self {
         let operations = Operations::default();
-        let images = MeteredChannel::new(images.unwrap_or_else(|| channel.clone()), operations.clone());
+        let images = MeteredChannel::new(
+            images.unwrap_or_else(|| channel.clone()),
+            operations.clone(),
+        );
         let tasks = TasksClient::new(channel.clone());
-        let task_events =
-            EventsClient::new(channel.clone()).max_decoding_message_size(task_events::MAX_EVENT_BYTES);
+        let task_events = EventsClient::new(channel.clone())
+            .max_decoding_message_size(task_events::MAX_EVENT_BYTES);
         let channel = MeteredChannel::new(channel, operations.clone());
         Self {
             operations,
             tasks,
             task_events,
             calls: InFlightCalls::default(),
-            boot_id: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
+            boot_id: std::fs::read_to_string(BOOT_ID)
+                .unwrap_or_default()
+                .trim()
+                .into(),
             network: Arc::new(MachineNetwork),
             name: Arc::default(),
-            runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES),
+            runtime: RuntimeServiceClient::new(channel)
+                .max_decoding_message_size(MAX_RESPONSE_BYTES),
             images: ImageServiceClient::new(images).max_decoding_message_size(MAX_RESPONSE_BYTES),
         }
     }
@@ -203,13 +222,25 @@ impl Runtime {
 
     /// Returns the runtime's name and version.
     pub(crate) async fn version(&self) -> Result<cri::VersionResponse> {
-        let request = cri::VersionRequest { version: "v1".into() };
-        with_timeout("Version", CALL_TIMEOUT, self.runtime.clone().version(request)).await
+        let request = cri::VersionRequest {
+            version: "v1".into(),
+        };
+        with_timeout(
+            "Version",
+            CALL_TIMEOUT,
+            self.runtime.clone().version(request),
+        )
+        .await
     }
 
     /// Returns the runtime's conditions and features.
     pub(crate) async fn status(&self) -> Result<cri::StatusResponse> {
-        with_timeout("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default())).await
+        with_timeout(
+            "Status",
+            CALL_TIMEOUT,
+            self.runtime.clone().status(cri::StatusRequest::default()),
+        )
+        .await
     }
 
     /// Returns the same with the runtime's further information.
@@ -217,7 +248,9 @@ impl Runtime {
         with_timeout(
             "Status",
             CALL_TIMEOUT,
-            self.runtime.clone().status(cri::StatusRequest { verbose: true }),
+            self.runtime
+                .clone()
+                .status(cri::StatusRequest { verbose: true }),
         )
         .await
     }
@@ -225,8 +258,12 @@ impl Runtime {
     /// Returns the cgroup driver, or `None` if the runtime does not report it, as older ones.
     pub(crate) async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>> {
         let request = cri::RuntimeConfigRequest {};
-        let response =
-            with_timeout("RuntimeConfig", CALL_TIMEOUT, self.runtime.clone().runtime_config(request)).await;
+        let response = with_timeout(
+            "RuntimeConfig",
+            CALL_TIMEOUT,
+            self.runtime.clone().runtime_config(request),
+        )
+        .await;
         match response {
             Ok(response) => Ok(response.linux.map(|linux| match linux.cgroup_driver() {
                 cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
@@ -239,17 +276,25 @@ impl Runtime {
 
     /// Reports whether the default handler supports a feature; false if the runtime does not answer.
     pub(crate) async fn supports(&self, feature: RuntimeFeature) -> bool {
-        let response =
-            with_timeout("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default()))
-                .await;
+        let response = with_timeout(
+            "Status",
+            CALL_TIMEOUT,
+            self.runtime.clone().status(cri::StatusRequest::default()),
+        )
+        .await;
         let response = response.unwrap_or_default();
         match feature {
-            RuntimeFeature::StrictGroups => {
-                response.features.is_some_and(|can| can.supplemental_groups_policy)
-            }
+            RuntimeFeature::StrictGroups => response
+                .features
+                .is_some_and(|can| can.supplemental_groups_policy),
             RuntimeFeature::RecursiveReadOnly => {
-                let default = response.runtime_handlers.into_iter().find(|handler| handler.name.is_empty());
-                default.and_then(|handler| handler.features).is_some_and(|can| can.recursive_read_only_mounts)
+                let default = response
+                    .runtime_handlers
+                    .into_iter()
+                    .find(|handler| handler.name.is_empty());
+                default
+                    .and_then(|handler| handler.features)
+                    .is_some_and(|can| can.recursive_read_only_mounts)
             }
         }
     }
@@ -260,9 +305,13 @@ impl Runtime {
         filter: Option<cri::PodSandboxFilter>,
     ) -> Result<Vec<cri::PodSandbox>> {
         let request = cri::ListPodSandboxRequest { filter };
-        Ok(with_timeout("ListPodSandbox", CALL_TIMEOUT, self.runtime.clone().list_pod_sandbox(request))
-            .await?
-            .items)
+        Ok(with_timeout(
+            "ListPodSandbox",
+            CALL_TIMEOUT,
+            self.runtime.clone().list_pod_sandbox(request),
+        )
+        .await?
+        .items)
     }
 
     /// Lists containers, all or those that match the filter.
@@ -271,32 +320,56 @@ impl Runtime {
         filter: Option<cri::ContainerFilter>,
     ) -> Result<Vec<cri::Container>> {
         let request = cri::ListContainersRequest { filter };
-        Ok(with_timeout("ListContainers", CALL_TIMEOUT, self.runtime.clone().list_containers(request))
-            .await?
-            .containers)
+        Ok(with_timeout(
+            "ListContainers",
+            CALL_TIMEOUT,
+            self.runtime.clone().list_containers(request),
+        )
+        .await?
+        .containers)
     }
 
     async fn sandbox_status(&self, id: &str) -> Result<Option<cri::PodSandboxStatus>> {
-        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        let response =
-            with_timeout("PodSandboxStatus", CALL_TIMEOUT, self.runtime.clone().pod_sandbox_status(request))
-                .await;
+        let request = cri::PodSandboxStatusRequest {
+            pod_sandbox_id: id.to_owned(),
+            verbose: false,
+        };
+        let response = with_timeout(
+            "PodSandboxStatus",
+            CALL_TIMEOUT,
+            self.runtime.clone().pod_sandbox_status(request),
+        )
+        .await;
         Ok(ignore_not_found(response)?.status)
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<cri::ContainerStatus>> {
-        let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        let response =
-            with_timeout("ContainerStatus", CALL_TIMEOUT, self.runtime.clone().container_status(request))
-                .await;
+        let request = cri::ContainerStatusRequest {
+            container_id: id.to_owned(),
+            verbose: false,
+        };
+        let response = with_timeout(
+            "ContainerStatus",
+            CALL_TIMEOUT,
+            self.runtime.clone().container_status(request),
+        )
+        .await;
         Ok(ignore_not_found(response)?.status)
     }
 
     /// Creates and starts a sandbox, and returns its id.
-    pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: String) -> Result<String> {
-        let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler };
+    pub(crate) async fn run_sandbox(
+        &self,
+        config: cri::PodSandboxConfig,
+        handler: String,
+    ) -> Result<String> {
+        let request = cri::RunPodSandboxRequest {
+            config: Some(config),
+            runtime_handler: handler,
+        };
         let (name, mut client) = ("RunPodSandbox", self.runtime.clone());
-        let call = async move { with_timeout(name, CALL_TIMEOUT, client.run_pod_sandbox(request)).await };
+        let call =
+            async move { with_timeout(name, CALL_TIMEOUT, client.run_pod_sandbox(request)).await };
         Ok(self.calls.run(name, call).await?.pod_sandbox_id)
     }
 
@@ -309,20 +382,30 @@ impl Runtime {
     }
 
     async fn try_stop_sandbox(&self, id: &str) -> Result<()> {
-        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        let response =
-            with_timeout("StopPodSandbox", CALL_TIMEOUT, self.runtime.clone().stop_pod_sandbox(request))
-                .await;
+        let request = cri::StopPodSandboxRequest {
+            pod_sandbox_id: id.to_owned(),
+        };
+        let response = with_timeout(
+            "StopPodSandbox",
+            CALL_TIMEOUT,
+            self.runtime.clone().stop_pod_sandbox(request),
+        )
+        .await;
         ignore_not_found(response).map(drop)
     }
 
     /// Removes a stopped sandbox and its containers.
     pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
         self.end_lost_task(id).await;
-        let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        let response =
-            with_timeout("RemovePodSandbox", CALL_TIMEOUT, self.runtime.clone().remove_pod_sandbox(request))
-                .await;
+        let request = cri::RemovePodSandboxRequest {
+            pod_sandbox_id: id.to_owned(),
+        };
+        let response = with_timeout(
+            "RemovePodSandbox",
+            CALL_TIMEOUT,
+            self.runtime.clone().remove_pod_sandbox(request),
+        )
+        .await;
         ignore_not_found(response).map(drop)
     }
 
@@ -339,13 +422,16 @@ impl Runtime {
             sandbox_config: Some(sandbox),
         };
         let (name, mut client) = ("CreateContainer", self.runtime.clone());
-        let call = async move { with_timeout(name, CALL_TIMEOUT, client.create_container(request)).await };
+        let call =
+            async move { with_timeout(name, CALL_TIMEOUT, client.create_container(request)).await };
         Ok(self.calls.run(name, call).await?.container_id)
     }
 
     /// Starts a created container. Returns what the runtime warns of ([`cri::WARNING`]).
     pub(crate) async fn start_container(&self, id: &str) -> Result<Vec<String>> {
-        let request = cri::StartContainerRequest { container_id: id.to_owned() };
+        let request = cri::StartContainerRequest {
+            container_id: id.to_owned(),
+        };
         let (name, mut client) = ("StartContainer", self.runtime.clone());
         let call = async move {
             let warned = async {
@@ -360,10 +446,18 @@ impl Runtime {
     /// Asks a container to end, and kills it after `grace`.
     pub(crate) async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-        let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
+        let request = cri::StopContainerRequest {
+            container_id: id.to_owned(),
+            timeout,
+        };
         let limit = grace.saturating_add(CALL_TIMEOUT);
         ignore_not_found(
-            with_timeout("StopContainer", limit, self.runtime.clone().stop_container(request)).await,
+            with_timeout(
+                "StopContainer",
+                limit,
+                self.runtime.clone().stop_container(request),
+            )
+            .await,
         )
         .map(drop)
     }
@@ -376,33 +470,63 @@ impl Runtime {
         limit: Duration,
     ) -> Result<cri::ExecSyncResponse> {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
-        let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
+        let request = cri::ExecSyncRequest {
+            container_id: id.to_owned(),
+            cmd: command.to_vec(),
+            timeout,
+        };
         let deadline = limit.saturating_add(CALL_TIMEOUT);
-        with_timeout("ExecSync", deadline, self.runtime.clone().exec_sync(request)).await
+        with_timeout(
+            "ExecSync",
+            deadline,
+            self.runtime.clone().exec_sync(request),
+        )
+        .await
     }
 
     /// Removes a container that does not run.
     pub(crate) async fn remove_container(&self, id: &str) -> Result<()> {
         self.end_lost_task(id).await;
-        let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        let response =
-            with_timeout("RemoveContainer", CALL_TIMEOUT, self.runtime.clone().remove_container(request))
-                .await;
+        let request = cri::RemoveContainerRequest {
+            container_id: id.to_owned(),
+        };
+        let response = with_timeout(
+            "RemoveContainer",
+            CALL_TIMEOUT,
+            self.runtime.clone().remove_container(request),
+        )
+        .await;
         ignore_not_found(response).map(drop)
     }
 
     /// Subscribes to container events. There is no timeout, as the response may take until the first event.
     pub(crate) async fn events(&self) -> Result<Streaming<cri::ContainerEventResponse>> {
-        let response = self.runtime.clone().get_container_events(cri::GetEventsRequest {}).await;
+        let response = self
+            .runtime
+            .clone()
+            .get_container_events(cri::GetEventsRequest {})
+            .await;
         response
             .map(tonic::Response::into_inner)
-            .map_err(|status| CallError { call: "GetContainerEvents", status })
+            .map_err(|status| CallError {
+                call: "GetContainerEvents",
+                status,
+            })
     }
 
     /// Returns the image if it is on this node. The annotations of the specification are those of the pod, as from kubelet.
     pub(crate) async fn image(&self, image: cri::ImageSpec) -> Result<Option<cri::Image>> {
-        let request = cri::ImageStatusRequest { image: Some(image), verbose: false };
-        Ok(with_timeout("ImageStatus", CALL_TIMEOUT, self.images.clone().image_status(request)).await?.image)
+        let request = cri::ImageStatusRequest {
+            image: Some(image),
+            verbose: false,
+        };
+        Ok(with_timeout(
+            "ImageStatus",
+            CALL_TIMEOUT,
+            self.images.clone().image_status(request),
+        )
+        .await?
+        .image)
     }
 
     /// Pulls an image.
@@ -412,8 +536,21 @@ impl Runtime {
         auth: Option<cri::AuthConfig>,
         sandbox: Option<cri::PodSandboxConfig>,
     ) -> Result<()> {
-        let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
-        let request = cri::PullImageRequest { image, auth, sandbox_config: sandbox };
-        with_timeout("PullImage", PULL_TIMEOUT, self.images.clone().pull_image(request)).await.map(drop)
+        let image = Some(cri::ImageSpec {
+            image: image.to_owned(),
+            ..Default::default()
+        });
+        let request = cri::PullImageRequest {
+            image,
+            auth,
+            sandbox_config: sandbox,
+        };
+        with_timeout(
+            "PullImage",
+            PULL_TIMEOUT,
+            self.images.clone().pull_image(request),
+        )
+        .await
+        .map(drop)
     }
 }

@@ -19,12 +19,27 @@ fn pod_selector(uid: &str) -> BTreeMap<String, String> {
 impl Runtime {
     /// Returns all sandboxes and containers of the pod with this uid.
     pub(crate) async fn observe(&self, uid: &str) -> Result<ObservedPod> {
-        let filter = cri::PodSandboxFilter { label_selector: pod_selector(uid), ..Default::default() };
-        let containers = cri::ContainerFilter { label_selector: pod_selector(uid), ..Default::default() };
-        let (sandboxes, containers) =
-            tokio::try_join!(self.sandboxes(Some(filter)), self.containers(Some(containers)))?;
-        let containers = containers.into_iter().map(|one| (one.id, one.pod_sandbox_id));
-        self.inspect(sandboxes.into_iter().map(observe::sandbox).collect(), true, containers.collect()).await
+        let filter = cri::PodSandboxFilter {
+            label_selector: pod_selector(uid),
+            ..Default::default()
+        };
+        let containers = cri::ContainerFilter {
+            label_selector: pod_selector(uid),
+            ..Default::default()
+        };
+        let (sandboxes, containers) = tokio::try_join!(
+            self.sandboxes(Some(filter)),
+            self.containers(Some(containers))
+        )?;
+        let containers = containers
+            .into_iter()
+            .map(|one| (one.id, one.pod_sandbox_id));
+        self.inspect(
+            sandboxes.into_iter().map(observe::sandbox).collect(),
+            true,
+            containers.collect(),
+        )
+        .await
     }
 
     /// Observes a pod whose last observation was `last` and for which nothing but `created` was created since. This avoids lists,
@@ -34,14 +49,25 @@ impl Runtime {
         last: ObservedPod,
         created: Vec<CreatedItem>,
     ) -> Result<ObservedPod> {
-        let containers = last.containers.into_iter().map(|one| (one.id, one.sandbox_id));
+        let containers = last
+            .containers
+            .into_iter()
+            .map(|one| (one.id, one.sandbox_id));
         let (mut sandboxes, mut containers) = (last.sandboxes, containers.collect::<Vec<_>>());
-        let refresh_sandbox = created.iter().any(|one| matches!(one, CreatedItem::Sandbox { .. }));
+        let refresh_sandbox = created
+            .iter()
+            .any(|one| matches!(one, CreatedItem::Sandbox { .. }));
         for one in created {
             match one {
                 CreatedItem::Sandbox { id, attempt } => {
                     let created_at = Timestamp::now();
-                    sandboxes.push(Sandbox { id, attempt, ready: true, created_at, ips: Vec::new() });
+                    sandboxes.push(Sandbox {
+                        id,
+                        attempt,
+                        ready: true,
+                        created_at,
+                        ips: Vec::new(),
+                    });
                 }
                 CreatedItem::Container { id, sandbox_id } => containers.push((id, sandbox_id)),
             }
@@ -70,8 +96,9 @@ impl Runtime {
             observe::update_sandbox(sandbox, status);
         }
         let containers = statuses.into_iter().zip(containers);
-        let containers = containers
-            .filter_map(|(status, (_, sandbox))| observe::container(status?, sandbox, &self.boot_id));
+        let containers = containers.filter_map(|(status, (_, sandbox))| {
+            observe::container(status?, sandbox, &self.boot_id)
+        });
         Ok(ObservedPod::new(observed.sandboxes, containers.collect()))
     }
 }

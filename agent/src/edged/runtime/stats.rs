@@ -22,23 +22,39 @@ impl Runtime {
     pub(crate) async fn sandbox_stats(&self) -> Result<Vec<cri::PodSandboxStats>> {
         let request = cri::ListPodSandboxStatsRequest::default();
         let mut client = self.runtime.clone();
-        Ok(with_timeout("ListPodSandboxStats", CALL_TIMEOUT, client.list_pod_sandbox_stats(request))
-            .await?
-            .stats)
+        Ok(with_timeout(
+            "ListPodSandboxStats",
+            CALL_TIMEOUT,
+            client.list_pod_sandbox_stats(request),
+        )
+        .await?
+        .stats)
     }
 
     /// Returns the pid of a sandbox's first process, if the runtime reports it.
     pub(crate) async fn sandbox_pid(&self, id: &str) -> Result<Option<u32>> {
-        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
+        let request = cri::PodSandboxStatusRequest {
+            pod_sandbox_id: id.to_owned(),
+            verbose: true,
+        };
         let mut client = self.runtime.clone();
-        let answer =
-            with_timeout("PodSandboxStatus", CALL_TIMEOUT, client.pod_sandbox_status(request)).await?;
+        let answer = with_timeout(
+            "PodSandboxStatus",
+            CALL_TIMEOUT,
+            client.pod_sandbox_status(request),
+        )
+        .await?;
         Ok(sandbox_pid(&answer.info))
     }
 
     /// Returns the file systems of images and of containers' writable layers.
     pub(crate) async fn image_fs(&self) -> Result<cri::ImageFsInfoResponse> {
         let request = cri::ImageFsInfoRequest {};
-        with_timeout("ImageFsInfo", CALL_TIMEOUT, self.images.clone().image_fs_info(request)).await
+        with_timeout(
+            "ImageFsInfo",
+            CALL_TIMEOUT,
+            self.images.clone().image_fs_info(request),
+        )
+        .await
     }
 }

@@ -40,7 +40,10 @@ impl Runtime {
                     return std::future::pending().await;
                 }
                 Err(error) => {
-                    tracing::debug!(error = &error as &dyn std::error::Error, "no events of tasks");
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "no events of tasks"
+                    );
                 }
             }
             tokio::time::sleep(backoff.next(rand::random_range(0.5..1.0))).await;
@@ -58,10 +61,18 @@ impl Runtime {
                 status: tonic::Status::unimplemented("it is not containerd"),
             });
         }
-        let filters = TOPICS.iter().map(|topic| format!("namespace=={CRI},topic==\"{topic}\"")).collect();
-        let answer =
-            self.task_events.clone().subscribe(lost_tasks::task_request(SubscribeRequest { filters })).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| CallError { call: CALL, status })
+        let filters = TOPICS
+            .iter()
+            .map(|topic| format!("namespace=={CRI},topic==\"{topic}\""))
+            .collect();
+        let answer = self
+            .task_events
+            .clone()
+            .subscribe(lost_tasks::task_request(SubscribeRequest { filters }))
+            .await;
+        answer
+            .map(tonic::Response::into_inner)
+            .map_err(|status| CallError { call: CALL, status })
     }
 }
 

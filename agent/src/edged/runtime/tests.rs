@@ -15,7 +15,8 @@ pub(super) fn runtime(name: &str, services: Routes) -> Runtime {
     let connector = service_fn(move |_| {
         let (near, far) = tokio::io::duplex(64 * 1024);
         let service = TowerToHyperService::new(services.clone());
-        let server = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(far), service);
+        let server =
+            http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(far), service);
         tokio::spawn(server);
         std::future::ready(Ok::<_, std::io::Error>(TokioIo::new(near)))
     });

@@ -55,14 +55,25 @@ impl HealthReport {
 /// Returns the page of the check `cloud`, which fails without a connection.
 pub(super) fn of_cloud(is_connected: Option<bool>) -> HealthReport {
     match is_connected {
-        Some(true) => HealthReport { is_healthy: true, text: "ok".to_owned() },
+        Some(true) => HealthReport {
+            is_healthy: true,
+            text: "ok".to_owned(),
+        },
         Some(false) => {
-            let text = format!("[-]{CLOUD} failed: not connected; the log says why\nreadyz check failed\n");
-            HealthReport { is_healthy: false, text }
+            let text = format!(
+                "[-]{CLOUD} failed: not connected; the log says why\nreadyz check failed\n"
+            );
+            HealthReport {
+                is_healthy: false,
+                text,
+            }
         }
         None => {
             let text = format!("[-]{CLOUD} failed: EdgeHub is disabled\nreadyz check failed\n");
-            HealthReport { is_healthy: false, text }
+            HealthReport {
+                is_healthy: false,
+                text,
+            }
         }
     }
 }
@@ -81,11 +92,20 @@ pub(super) async fn check(
     let mut results = Vec::new();
     for name in CHECKS.into_iter().filter(|name| is_selected(name)) {
         let answers = name != "syncloop" || loop_answers(triggers, deadline).await;
-        let fault =
-            (!answers).then(|| "the controller of pods does not answer; the log may say why".to_owned());
-        results.push(Check { name, fault, note: String::new() });
+        let fault = (!answers)
+            .then(|| "the controller of pods does not answer; the log may say why".to_owned());
+        results.push(Check {
+            name,
+            fault,
+            note: String::new(),
+        });
     }
-    results.extend(parts.iter().filter(|vital| is_selected(vital.part)).map(Check::of_part));
+    results.extend(
+        parts
+            .iter()
+            .filter(|vital| is_selected(vital.part))
+            .map(Check::of_part),
+    );
     // the kubelet has no such check, so it is listed only if it fails or was asked for
     if is_selected(STORAGE) {
         let check = Check::of_storage(storage, deadline).await;
@@ -118,7 +138,11 @@ impl Check {
             0 => String::new(),
             times => format!(" (it hung and was started anew: {times})"),
         };
-        Self { name: vital.part, fault: vital.stuck.map(fault), note }
+        Self {
+            name: vital.part,
+            fault: vital.stuck.map(fault),
+            note,
+        }
     }
 
     /// Checks that all stored objects can be read, and that the disk accepts writes.
@@ -135,10 +159,16 @@ impl Check {
             )
         });
         let unwritten = storage.write_error(deadline).await.map(|why| {
-            format!("nothing can be stored, and nothing of the cloud is taken over until it can: {why}")
+            format!(
+                "nothing can be stored, and nothing of the cloud is taken over until it can: {why}"
+            )
         });
         let faults: Vec<String> = unread.into_iter().chain(unwritten).collect();
-        Self { name: STORAGE, fault: (!faults.is_empty()).then(|| faults.join("; ")), note: String::new() }
+        Self {
+            name: STORAGE,
+            fault: (!faults.is_empty()).then(|| faults.join("; ")),
+            note: String::new(),
+        }
     }
 }
 
@@ -151,14 +181,19 @@ async fn loop_answers(triggers: &mpsc::Sender<Trigger>, deadline: Duration) -> b
             true
         }
     };
-    tokio::time::timeout(deadline, answered).await.unwrap_or(false)
+    tokio::time::timeout(deadline, answered)
+        .await
+        .unwrap_or(false)
 }
 
 /// Renders the results in the form of Kubernetes' health pages.
 fn page(results: &[Check], verbose: bool) -> HealthReport {
     let is_healthy = results.iter().all(|check| check.fault.is_none());
     if is_healthy && !verbose {
-        return HealthReport { is_healthy, text: "ok".to_owned() };
+        return HealthReport {
+            is_healthy,
+            text: "ok".to_owned(),
+        };
     }
     let line = |Check { name, fault, note }: &Check| match fault {
         None => format!("[+]{name} ok{note}\n"),
@@ -166,7 +201,10 @@ fn page(results: &[Check], verbose: bool) -> HealthReport {
     };
     let lines: String = results.iter().map(line).collect();
     let end = if is_healthy { "passed" } else { "failed" };
-    HealthReport { is_healthy, text: format!("{lines}healthz check {end}\n") }
+    HealthReport {
+        is_healthy,
+        text: format!("{lines}healthz check {end}\n"),
+    }
 }
 
 #[cfg(test)]
@@ -192,29 +230,76 @@ mod tests {
     async fn responsive_loop_is_healthy() {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
-            let health = check(one, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
-            assert_eq!(health, HealthReport { is_healthy: true, text: "ok".into() }, "{one:?}");
+            let health = check(one, false, &triggers, &[], &Storage::default(), SHORT)
+                .await
+                .unwrap();
+            assert_eq!(
+                health,
+                HealthReport {
+                    is_healthy: true,
+                    text: "ok".into()
+                },
+                "{one:?}"
+            );
         }
-        assert_eq!(check(Some("other"), false, &triggers, &[], &Storage::default(), SHORT).await, None);
-        let verbose = check(None, true, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
-        assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
+        assert_eq!(
+            check(
+                Some("other"),
+                false,
+                &triggers,
+                &[],
+                &Storage::default(),
+                SHORT
+            )
+            .await,
+            None
+        );
+        let verbose = check(None, true, &triggers, &[], &Storage::default(), SHORT)
+            .await
+            .unwrap();
+        assert_eq!(
+            verbose.text,
+            "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n"
+        );
     }
 
     #[test]
     fn a_node_without_the_cloud_is_ready_and_says_so() {
-        let report = |text: &str, is_healthy| HealthReport { is_healthy, text: text.to_owned() };
-        let (ok, all) = (report("ok", true), report("[+]ping ok\nhealthz check passed\n", true));
+        let report = |text: &str, is_healthy| HealthReport {
+            is_healthy,
+            text: text.to_owned(),
+        };
+        let (ok, all) = (
+            report("ok", true),
+            report("[+]ping ok\nhealthz check passed\n", true),
+        );
         let bad = report("[-]log failed: x\nhealthz check failed\n", false);
         for (report, is_connected, expected) in [
             (&ok, Some(true), "ok"),
-            (&ok, Some(false), "[-]cloud not connected (informational)\nreadyz check passed\n"),
+            (
+                &ok,
+                Some(false),
+                "[-]cloud not connected (informational)\nreadyz check passed\n",
+            ),
             (&ok, None, "ok"),
-            (&all, Some(true), "[+]ping ok\n[+]cloud ok\nreadyz check passed\n"),
-            (&all, Some(false), "[+]ping ok\n[-]cloud not connected (informational)\nreadyz check passed\n"),
+            (
+                &all,
+                Some(true),
+                "[+]ping ok\n[+]cloud ok\nreadyz check passed\n",
+            ),
+            (
+                &all,
+                Some(false),
+                "[+]ping ok\n[-]cloud not connected (informational)\nreadyz check passed\n",
+            ),
             (&bad, Some(false), "[-]log failed: x\nreadyz check failed\n"),
         ] {
             let ready = report.clone().into_readiness(is_connected);
-            assert_eq!((ready.is_healthy, &*ready.text), (report.is_healthy, expected), "{is_connected:?}");
+            assert_eq!(
+                (ready.is_healthy, &*ready.text),
+                (report.is_healthy, expected),
+                "{is_connected:?}"
+            );
         }
         assert!(
             of_cloud(Some(true)).is_healthy
@@ -227,29 +312,64 @@ mod tests {
     async fn a_loop_that_hangs_fails_and_nothing_else_does() {
         let (triggers, _received) = mpsc::channel(1);
         for fills_the_queue in 0..2 {
-            let health =
-                check(Some("syncloop"), false, &triggers, &[], &Storage::default(), Duration::from_millis(1))
-                    .await
-                    .unwrap();
+            let health = check(
+                Some("syncloop"),
+                false,
+                &triggers,
+                &[],
+                &Storage::default(),
+                Duration::from_millis(1),
+            )
+            .await
+            .unwrap();
             assert!(
                 !health.is_healthy && health.text.contains("[-]syncloop failed"),
                 "{fills_the_queue}: {health:?}"
             );
         }
         assert!(
-            check(Some("ping"), false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().is_healthy
+            check(
+                Some("ping"),
+                false,
+                &triggers,
+                &[],
+                &Storage::default(),
+                SHORT
+            )
+            .await
+            .unwrap()
+            .is_healthy
         );
-        let all =
-            check(None, false, &triggers, &[], &Storage::default(), Duration::from_millis(1)).await.unwrap();
-        assert!(!all.is_healthy && all.text.ends_with("healthz check failed\n"), "{all:?}");
-        assert!(all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"), "{all:?}");
+        let all = check(
+            None,
+            false,
+            &triggers,
+            &[],
+            &Storage::default(),
+            Duration::from_millis(1),
+        )
+        .await
+        .unwrap();
+        assert!(
+            !all.is_healthy && all.text.ends_with("healthz check failed\n"),
+            "{all:?}"
+        );
+        assert!(
+            all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"),
+            "{all:?}"
+        );
     }
 
     #[tokio::test]
     async fn a_loop_that_has_ended_fails_at_once() {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
-        assert!(!check(None, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().is_healthy);
+        assert!(
+            !check(None, false, &triggers, &[], &Storage::default(), SHORT)
+                .await
+                .unwrap()
+                .is_healthy
+        );
     }
 
     #[tokio::test]
@@ -262,21 +382,47 @@ mod tests {
         let key = Key::new(Resource::new("", "pods"), "ns", "web");
         let store = SqliteStore::open(&path).await.unwrap();
         let value = Some(serde_json::json!({"metadata": {}}));
-        let write = kubeapi::store::Write { key: key.clone(), expect: kubeapi::store::Expect::Absent, value };
+        let write = kubeapi::store::Write {
+            key: key.clone(),
+            expect: kubeapi::store::Expect::Absent,
+            value,
+        };
         store.commit(vec![write]).await.unwrap();
         drop(store);
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
         let mut hand = options.connect().await.unwrap();
-        sqlx::raw_sql("UPDATE objects SET value = x'7b'").execute(&mut hand).await.unwrap();
+        sqlx::raw_sql("UPDATE objects SET value = x'7b'")
+            .execute(&mut hand)
+            .await
+            .unwrap();
         let (triggers, store) = (answering(), SqliteStore::open(&path).await.unwrap());
         let storage = Storage::new(store.clone());
-        let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
-        assert!(!told.is_healthy && told.text.contains("[-]storage failed: "), "{told:?}");
+        let told = check(None, false, &triggers, &[], &storage, SHORT)
+            .await
+            .unwrap();
+        assert!(
+            !told.is_healthy && told.text.contains("[-]storage failed: "),
+            "{told:?}"
+        );
         assert!(told.text.contains("pods ns/web"), "{told:?}");
-        assert!(!check(Some("storage"), false, &triggers, &[], &storage, SHORT).await.unwrap().is_healthy);
-        let delete = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value: None };
+        assert!(
+            !check(Some("storage"), false, &triggers, &[], &storage, SHORT)
+                .await
+                .unwrap()
+                .is_healthy
+        );
+        let delete = kubeapi::store::Write {
+            key,
+            expect: kubeapi::store::Expect::Anything,
+            value: None,
+        };
         store.commit(vec![delete]).await.unwrap();
-        assert!(check(None, false, &triggers, &[], &storage, SHORT).await.unwrap().is_healthy);
+        assert!(
+            check(None, false, &triggers, &[], &storage, SHORT)
+                .await
+                .unwrap()
+                .is_healthy
+        );
     }
 
     #[tokio::test]
@@ -287,15 +433,31 @@ mod tests {
 
         let (triggers, disk) = (answering(), FullDisk::new());
         let storage = Storage::new(disk.clone());
-        let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
+        let told = check(None, false, &triggers, &[], &storage, SHORT)
+            .await
+            .unwrap();
         assert!(
-            !told.is_healthy && told.text.contains("[-]storage failed: nothing can be stored"),
+            !told.is_healthy
+                && told
+                    .text
+                    .contains("[-]storage failed: nothing can be stored"),
             "{told:?}"
         );
-        assert!(told.text.contains("free some space on its disk"), "{told:?}");
+        assert!(
+            told.text.contains("free some space on its disk"),
+            "{told:?}"
+        );
         disk.is_full.store(false, Ordering::Relaxed);
-        let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
-        assert_eq!(told, HealthReport { is_healthy: true, text: "ok".into() });
+        let told = check(None, false, &triggers, &[], &storage, SHORT)
+            .await
+            .unwrap();
+        assert_eq!(
+            told,
+            HealthReport {
+                is_healthy: true,
+                text: "ok".into()
+            }
+        );
     }
 
     #[tokio::test]
@@ -303,10 +465,20 @@ mod tests {
         let triggers = answering();
         let stuck = Some(("main", Duration::from_secs(75)));
         let parts = [
-            PartHealth { part: "edgehub", restarts: 2, stuck: None },
-            PartHealth { part: "devicetwin", restarts: 0, stuck },
+            PartHealth {
+                part: "edgehub",
+                restarts: 2,
+                stuck: None,
+            },
+            PartHealth {
+                part: "devicetwin",
+                restarts: 0,
+                stuck,
+            },
         ];
-        let all = check(None, true, &triggers, &parts, &Storage::default(), SHORT).await.unwrap();
+        let all = check(None, true, &triggers, &parts, &Storage::default(), SHORT)
+            .await
+            .unwrap();
         assert!(!all.is_healthy);
         insta::assert_snapshot!(all.text, @r"
         [+]ping ok
@@ -317,16 +489,30 @@ mod tests {
         healthz check failed
         ");
         assert!(
-            check(Some("edgehub"), false, &triggers, &parts, &Storage::default(), SHORT)
-                .await
-                .unwrap()
-                .is_healthy
+            check(
+                Some("edgehub"),
+                false,
+                &triggers,
+                &parts,
+                &Storage::default(),
+                SHORT
+            )
+            .await
+            .unwrap()
+            .is_healthy
         );
         assert!(
-            !check(Some("devicetwin"), false, &triggers, &parts, &Storage::default(), SHORT)
-                .await
-                .unwrap()
-                .is_healthy
+            !check(
+                Some("devicetwin"),
+                false,
+                &triggers,
+                &parts,
+                &Storage::default(),
+                SHORT
+            )
+            .await
+            .unwrap()
+            .is_healthy
         );
     }
 }

@@ -94,11 +94,15 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), serve::BindError> {
     // the host names of a network address are unknown here
-    let hosts = address.ip().is_loopback().then(|| Hosts::new(Vec::new(), Scheme::Http));
+    let hosts = address
+        .ip()
+        .is_loopback()
+        .then(|| Hosts::new(Vec::new(), Scheme::Http));
     let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (pages, hosts) = (pages.clone(), hosts.clone());
         async move {
-            let refused = hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err());
+            let refused =
+                hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err());
             Ok::<_, Infallible>(match refused {
                 Some(HostError { code, why }) => {
                     text(code, format!("{why}; ask for it by a loopback address\n"))
@@ -116,18 +120,29 @@ pub(crate) async fn run(
 impl Pages {
     /// Creates the pages.
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
-        Arc::new(Self { deps, permits: Semaphore::new(MAX_CONCURRENT_RESPONSES) })
+        Arc::new(Self {
+            deps,
+            permits: Semaphore::new(MAX_CONCURRENT_RESPONSES),
+        })
     }
 
     /// Answers a request.
     pub(crate) async fn answer(&self, method: &Method, uri: &Uri) -> Response<Body> {
         if method != Method::GET {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here\n".to_owned());
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+            let mut answer = text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET is possible here\n".to_owned(),
+            );
+            answer
+                .headers_mut()
+                .insert(header::ALLOW, HeaderValue::from_static("GET"));
             return answer;
         }
         let path = uri.path();
-        let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
+        let path = path
+            .strip_suffix('/')
+            .filter(|path| !path.is_empty())
+            .unwrap_or(path);
         // Health is answered even if too many other requests are running.
         if let Some(which) = path.strip_prefix("/healthz") {
             return self.health(which, uri).await;
@@ -136,7 +151,10 @@ impl Pages {
             return self.readiness(which, uri).await;
         }
         let Ok(_permit) = self.permits.try_acquire() else {
-            return text(StatusCode::TOO_MANY_REQUESTS, "too many questions at the same time\n".to_owned());
+            return text(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many questions at the same time\n".to_owned(),
+            );
         };
         match path {
             "/pods" => json(&self.pods()),
@@ -148,7 +166,9 @@ impl Pages {
                 metrics_response(resource::page(usage.as_deref()))
             }
             "/metrics/cadvisor" => match self.deps.stats.summary().await {
-                Ok(summary) => metrics_response(cadvisor::page(&summary, &self.deps.reader.state())),
+                Ok(summary) => {
+                    metrics_response(cadvisor::page(&summary, &self.deps.reader.state()))
+                }
                 Err(error) => stats_error(&error),
             },
             "/metrics/probes" => metrics_response(probes::page(&self.deps.probes.counts())),
@@ -162,10 +182,18 @@ impl Pages {
 
     /// Answers `/readyz`: the checks of `/healthz`, and whether the cloud is connected. An edge node without the cloud is ready.
     async fn readiness(&self, which: &str, uri: &Uri) -> Response<Body> {
-        let is_connected = self.deps.diagnostics.link.as_ref().map(|link| *link.borrow() != Link::Down);
+        let is_connected = self
+            .deps
+            .diagnostics
+            .link
+            .as_ref()
+            .map(|link| *link.borrow() != Link::Down);
         health_response(match which.strip_prefix('/') {
             Some(health::CLOUD) => Some(health::of_cloud(is_connected)),
-            _ => self.report(which, uri).await.map(|report| report.into_readiness(is_connected)),
+            _ => self
+                .report(which, uri)
+                .await
+                .map(|report| report.into_readiness(is_connected)),
         })
     }
 
@@ -177,7 +205,15 @@ impl Pages {
                 let diagnostics = &self.deps.diagnostics;
                 let (parts, storage) = (diagnostics.vitals.read(), &diagnostics.storage);
                 let triggers = &self.deps.triggers;
-                health::check(one, verbose, triggers, &parts, storage, health::TRIGGER_TIMEOUT).await
+                health::check(
+                    one,
+                    verbose,
+                    triggers,
+                    &parts,
+                    storage,
+                    health::TRIGGER_TIMEOUT,
+                )
+                .await
             }
             // another page whose name begins alike
             (false, None) => None,
@@ -190,11 +226,18 @@ impl Pages {
             let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
             key(a).cmp(&key(b))
         });
-        PodList { kind: "PodList", api_version: "v1", metadata: Empty {}, items }
+        PodList {
+            kind: "PodList",
+            api_version: "v1",
+            metadata: Empty {},
+            items,
+        }
     }
 
     async fn summary(&self, uri: &Uri) -> Response<Body> {
-        let summary = if has_parameter(uri, |key, value| (key, value) == ("only_cpu_and_memory", "true")) {
+        let summary = if has_parameter(uri, |key, value| {
+            (key, value) == ("only_cpu_and_memory", "true")
+        }) {
             self.deps.stats.short_summary().await
         } else {
             self.deps.stats.summary().await
@@ -207,7 +250,9 @@ impl Pages {
 
     async fn agent(&self) -> String {
         let deps = &self.deps;
-        let queues = Queue::of("edged/triggers", &deps.triggers.downgrade()).into_iter().collect();
+        let queues = Queue::of("edged/triggers", &deps.triggers.downgrade())
+            .into_iter()
+            .collect();
         let lists = tokio::try_join!(deps.runtime.sandboxes(None), deps.runtime.containers(None));
         agent::page(&agent::AgentFacts {
             node_name: &deps.node_name,
@@ -227,8 +272,14 @@ impl Pages {
 
 fn health_response(report: Option<HealthReport>) -> Response<Body> {
     match report {
-        Some(HealthReport { is_healthy: true, text: page }) => text(StatusCode::OK, page),
-        Some(HealthReport { is_healthy: false, text: page }) => text(StatusCode::INTERNAL_SERVER_ERROR, page),
+        Some(HealthReport {
+            is_healthy: true,
+            text: page,
+        }) => text(StatusCode::OK, page),
+        Some(HealthReport {
+            is_healthy: false,
+            text: page,
+        }) => text(StatusCode::INTERNAL_SERVER_ERROR, page),
         None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }
 }
@@ -249,22 +300,37 @@ struct Empty {}
 /// Reports whether a parameter of the query matches.
 fn has_parameter(uri: &Uri, wanted: impl Fn(&str, &str) -> bool) -> bool {
     let parts = uri.query().unwrap_or_default().split('&');
-    parts.map(|part| part.split_once('=').unwrap_or((part, ""))).any(|(key, value)| wanted(key, value))
+    parts
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .any(|(key, value)| wanted(key, value))
 }
 
 /// Returns the number of this process's open file descriptors, and its limit.
 fn open_files() -> (Option<u64>, Option<u64>) {
-    let open = fs::read_dir("/proc/self/fd").ok().map(|all| all.count() as u64);
+    let open = fs::read_dir("/proc/self/fd")
+        .ok()
+        .map(|all| all.count() as u64);
     let most = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
     (open, most.ok().map(|(soft, _)| soft))
 }
 
-fn answer(code: StatusCode, media_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<Body> {
-    let mut answer = Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed_unsync());
+fn answer(
+    code: StatusCode,
+    media_type: &'static str,
+    body: impl Into<bytes::Bytes>,
+) -> Response<Body> {
+    let mut answer = Response::new(
+        Full::new(body.into())
+            .map_err(|never| match never {})
+            .boxed_unsync(),
+    );
     *answer.status_mut() = code;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     answer
 }
 

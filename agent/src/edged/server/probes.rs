@@ -13,9 +13,11 @@ pub(super) fn page(probes: &[ProbeCounts]) -> String {
     );
     for one in probes {
         let kind = one.kind.to_string();
-        for (result, count) in
-            [("successful", one.successful), ("failed", one.failed), ("unknown", one.unknown)]
-        {
+        for (result, count) in [
+            ("successful", one.successful),
+            ("failed", one.failed),
+            ("unknown", one.unknown),
+        ] {
             if count > 0 {
                 let labels: [Label<'_>; 6] = [
                     ("container", &one.container),
@@ -29,8 +31,10 @@ pub(super) fn page(probes: &[ProbeCounts]) -> String {
             }
         }
     }
-    let mut family =
-        text.histogram("prober_probe_duration_seconds", "Duration in seconds for a probe response.");
+    let mut family = text.histogram(
+        "prober_probe_duration_seconds",
+        "Duration in seconds for a probe response.",
+    );
     for one in probes {
         let kind = one.kind.to_string();
         let labels: [Label<'_>; 4] = [

@@ -44,12 +44,18 @@ fn node(text: &mut Text, usage: &Usage) {
         usage.cpu.as_ref().and_then(cpu),
     );
     write(
-        &mut text.gauge("node_memory_working_set_bytes", "Current working set of the node in bytes"),
+        &mut text.gauge(
+            "node_memory_working_set_bytes",
+            "Current working set of the node in bytes",
+        ),
         &[],
         machine.memory.as_ref().and_then(working_set),
     );
     write(
-        &mut text.gauge("node_swap_usage_bytes", "Current swap usage of the node in bytes"),
+        &mut text.gauge(
+            "node_swap_usage_bytes",
+            "Current swap usage of the node in bytes",
+        ),
         &[],
         machine.swap.as_ref().and_then(swap),
     );
@@ -60,8 +66,11 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
         for pod in pods {
             for container in &pod.containers {
                 let (pod, namespace) = (&pod.pod_ref.name, &pod.pod_ref.namespace);
-                let labels: [Label<'_>; 3] =
-                    [("container", &container.name), ("namespace", namespace), ("pod", pod)];
+                let labels: [Label<'_>; 3] = [
+                    ("container", &container.name),
+                    ("namespace", namespace),
+                    ("pod", pod),
+                ];
                 write(&mut family, &labels, figure(container));
             }
         }
@@ -74,19 +83,31 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
         |container| container.cpu.as_ref().and_then(cpu),
     );
     each(
-        text.gauge("container_memory_working_set_bytes", "Current working set of the container in bytes"),
+        text.gauge(
+            "container_memory_working_set_bytes",
+            "Current working set of the container in bytes",
+        ),
         |container| container.memory.as_ref().and_then(working_set),
     );
     each(
-        text.gauge("container_start_time_seconds", "Start time of the container since unix epoch in seconds"),
+        text.gauge(
+            "container_start_time_seconds",
+            "Start time of the container since unix epoch in seconds",
+        ),
         |container| Some((unix(container.start_time), None)).filter(|(at, _)| *at > 0.0),
     );
     each(
-        text.gauge("container_swap_usage_bytes", "Current amount of the container swap usage in bytes"),
+        text.gauge(
+            "container_swap_usage_bytes",
+            "Current amount of the container swap usage in bytes",
+        ),
         |container| container.swap.as_ref().and_then(swap),
     );
     each(
-        text.gauge("container_swap_limit_bytes", "Current amount of the container swap limit in bytes"),
+        text.gauge(
+            "container_swap_limit_bytes",
+            "Current amount of the container swap limit in bytes",
+        ),
         |container| container.swap.as_ref().and_then(swap_limit),
     );
 }
@@ -94,7 +115,10 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
 fn pods(text: &mut Text, pods: &[PodStats]) {
     let each = |mut family: Family<'_>, figure: fn(&PodStats) -> Measurement| {
         for pod in pods {
-            let labels = [("namespace", pod.pod_ref.namespace.as_str()), ("pod", pod.pod_ref.name.as_str())];
+            let labels = [
+                ("namespace", pod.pod_ref.namespace.as_str()),
+                ("pod", pod.pod_ref.name.as_str()),
+            ];
             write(&mut family, &labels, figure(pod));
         }
     };
@@ -105,12 +129,20 @@ fn pods(text: &mut Text, pods: &[PodStats]) {
         ),
         |pod| pod.cpu.as_ref().and_then(cpu),
     );
-    each(text.gauge("pod_memory_working_set_bytes", "Current working set of the pod in bytes"), |pod| {
-        pod.memory.as_ref().and_then(working_set)
-    });
-    each(text.gauge("pod_swap_usage_bytes", "Current amount of the pod swap usage in bytes"), |pod| {
-        pod.swap.as_ref().and_then(swap)
-    });
+    each(
+        text.gauge(
+            "pod_memory_working_set_bytes",
+            "Current working set of the pod in bytes",
+        ),
+        |pod| pod.memory.as_ref().and_then(working_set),
+    );
+    each(
+        text.gauge(
+            "pod_swap_usage_bytes",
+            "Current amount of the pod swap usage in bytes",
+        ),
+        |pod| pod.swap.as_ref().and_then(swap),
+    );
 }
 
 /// Writes a value if it is known.
@@ -135,6 +167,8 @@ fn swap(swap: &SwapStats) -> Measurement {
 }
 
 fn swap_limit(swap: &SwapStats) -> Measurement {
-    let limit = swap.swap_available_bytes?.checked_add(swap.swap_usage_bytes.unwrap_or(0))?;
+    let limit = swap
+        .swap_available_bytes?
+        .checked_add(swap.swap_usage_bytes.unwrap_or(0))?;
     Some((number(limit), Some(swap.time)))
 }

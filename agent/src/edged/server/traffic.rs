@@ -6,7 +6,12 @@ use crate::edgehub::{Direction, Flow, Octets};
 
 /// Appends the metrics.
 pub(super) fn append(text: &mut Text, flows: &[Flow], octets: Octets) {
-    let labels = |flow: &Flow| [("direction", direction(flow.direction)), ("kind", flow.kind.as_str())];
+    let labels = |flow: &Flow| {
+        [
+            ("direction", direction(flow.direction)),
+            ("kind", flow.kind.as_str()),
+        ]
+    };
     let mut messages = text.counter(
         "edgehub_messages_total",
         "Messages to the cloud (up) and from it (down), by what they are about.",
@@ -45,7 +50,12 @@ mod tests {
     #[test]
     fn traffic_is_told_by_kind_and_direction() {
         let mut text = Text::default();
-        let flow = Flow { kind: Kind::Lease, direction: Direction::Up, messages: 3, bytes: 1500 };
+        let flow = Flow {
+            kind: Kind::Lease,
+            direction: Direction::Up,
+            messages: 3,
+            bytes: 1500,
+        };
         append(&mut text, &[flow], Octets { up: 2000, down: 70 });
         let text = text.into_string();
         for line in [
@@ -54,7 +64,10 @@ mod tests {
             "edgehub_socket_bytes_total{direction=\"up\"} 2000",
             "edgehub_socket_bytes_total{direction=\"down\"} 70",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in\n{text}"
+            );
         }
     }
 }

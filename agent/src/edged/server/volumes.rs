@@ -13,14 +13,36 @@ type FsValue = fn(&FsStats) -> Option<u64>;
 
 /// The kubelet's metrics: name, help text and value.
 const METRICS: [(&str, &str, FsValue); 6] = [
-    ("kubelet_volume_stats_available_bytes", "Number of available bytes in the volume", |fs| {
-        fs.available_bytes
-    }),
-    ("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", |fs| fs.capacity_bytes),
-    ("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", |fs| fs.inodes),
-    ("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", |fs| fs.inodes_free),
-    ("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", |fs| fs.inodes_used),
-    ("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", |fs| fs.used_bytes),
+    (
+        "kubelet_volume_stats_available_bytes",
+        "Number of available bytes in the volume",
+        |fs| fs.available_bytes,
+    ),
+    (
+        "kubelet_volume_stats_capacity_bytes",
+        "Capacity in bytes of the volume",
+        |fs| fs.capacity_bytes,
+    ),
+    (
+        "kubelet_volume_stats_inodes",
+        "Maximum number of inodes in the volume",
+        |fs| fs.inodes,
+    ),
+    (
+        "kubelet_volume_stats_inodes_free",
+        "Number of free inodes in the volume",
+        |fs| fs.inodes_free,
+    ),
+    (
+        "kubelet_volume_stats_inodes_used",
+        "Number of used inodes in the volume",
+        |fs| fs.inodes_used,
+    ),
+    (
+        "kubelet_volume_stats_used_bytes",
+        "Number of used bytes in the volume",
+        |fs| fs.used_bytes,
+    ),
 ];
 
 /// Appends the metrics. A claim that several pods use is reported once.
@@ -34,7 +56,10 @@ pub(super) fn append(text: &mut Text, volumes: &[VolumeStats]) {
         let mut family = text.gauge(name, help);
         for ((namespace, claim), fs) in &claims {
             if let Some(value) = figure(fs) {
-                family.sample(&[("namespace", namespace), ("persistentvolumeclaim", claim)], number(value));
+                family.sample(
+                    &[("namespace", namespace), ("persistentvolumeclaim", claim)],
+                    number(value),
+                );
             }
         }
     }
@@ -58,10 +83,20 @@ mod tests {
             inodes: Some(4),
             inodes_used: Some(5),
         };
-        let claim = Some(ClaimReference { name: "data".into(), namespace: "shop".into() });
-        let volume = |pvc_ref| VolumeStats { fs: fs.clone(), name: "v".into(), pvc_ref };
+        let claim = Some(ClaimReference {
+            name: "data".into(),
+            namespace: "shop".into(),
+        });
+        let volume = |pvc_ref| VolumeStats {
+            fs: fs.clone(),
+            name: "v".into(),
+            pvc_ref,
+        };
         let mut text = Text::default();
-        append(&mut text, &[volume(claim.clone()), volume(None), volume(claim)]);
+        append(
+            &mut text,
+            &[volume(claim.clone()), volume(None), volume(claim)],
+        );
         insta::assert_snapshot!(text.into_string());
     }
 }

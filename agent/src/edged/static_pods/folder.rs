@@ -34,16 +34,19 @@ pub(super) struct Files {
 pub(super) fn read(path: &Path, node: &str) -> io::Result<Files> {
     let mut files = Files::default();
     for path in manifest_paths(path)? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
         match read_file(&path, name, node) {
             Ok(pod) => match file_of_same_name(&files, &pod) {
                 None => {
                     files.pods.insert(name.to_owned(), pod);
                 }
                 Some(other) => {
-                    files
-                        .invalid
-                        .insert(name.to_owned(), format!("{other} has a pod of the same name already"));
+                    files.invalid.insert(
+                        name.to_owned(),
+                        format!("{other} has a pod of the same name already"),
+                    );
                 }
             },
             Err(why) => {
@@ -65,7 +68,9 @@ fn manifest_paths(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let extension = path.extension().and_then(|extension| extension.to_str());
         let is_manifest = matches!(extension, Some("yaml" | "yml" | "json"));
         if !hidden && is_manifest && fs::metadata(&path).is_ok_and(|file| file.is_file()) {
@@ -79,17 +84,23 @@ fn manifest_paths(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn read_file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
+    let read =
+        fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
         Ok(size) if size as u64 > MAX_BYTES => Err(format!("it has more than {MAX_BYTES} bytes")),
-        Ok(_) => manifest::pod(&text, name, node, jiff::Timestamp::now()).map_err(|error| error.to_string()),
+        Ok(_) => manifest::pod(&text, name, node, jiff::Timestamp::now())
+            .map_err(|error| error.to_string()),
         Err(error) => Err(format!("it cannot be read: {error}")),
     }
 }
 
 fn file_of_same_name<'a>(files: &'a Files, pod: &Pod) -> Option<&'a String> {
     let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-    files.pods.iter().find(|(_, other)| key(other) == key(pod)).map(|(file, _)| file)
+    files
+        .pods
+        .iter()
+        .find(|(_, other)| key(other) == key(pod))
+        .map(|(file, _)| file)
 }
 
 /// Reports one change in the folder. A change that it misses is found by the next sync.
@@ -111,7 +122,9 @@ impl FolderWatch {
             | AddWatchFlags::IN_MOVE_SELF;
         inotify.add_watch(path, what)?;
         // the descriptor is only waited for, as a pipe would be
-        Ok(Self(pipe::Receiver::from_owned_fd_unchecked(inotify.into())?))
+        Ok(Self(pipe::Receiver::from_owned_fd_unchecked(
+            inotify.into(),
+        )?))
     }
 
     /// Waits for a change, including the removal of the folder.

@@ -35,7 +35,13 @@ pub(super) enum Error {
 /// Returns the static pod of the manifest `text` in `file` on `node`. `seen` is the current time.
 pub(super) fn pod(text: &str, file: &str, node: &str, seen: jiff::Timestamp) -> Result<Pod, Error> {
     let written = yaml::parse(text)?;
-    let field = |name: &str| written.get(name).and_then(Value::as_str).unwrap_or("nothing").to_owned();
+    let field = |name: &str| {
+        written
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or("nothing")
+            .to_owned()
+    };
     if (field("apiVersion").as_str(), field("kind").as_str()) != ("v1", "Pod") {
         let kind = format!("{} of version {}", field("kind"), field("apiVersion"));
         return Err(Error::Kind(excerpt(&kind)));
@@ -44,9 +50,15 @@ pub(super) fn pod(text: &str, file: &str, node: &str, seen: jiff::Timestamp) -> 
     let mut pod: Pod = serde_json::from_value(written).map_err(refused)?;
     let meta = std::mem::take(&mut pod.metadata);
     pod.status = None;
-    pod.metadata.name = meta.name.filter(|name| !name.is_empty()).map(|name| format!("{name}-{node}"));
-    pod.metadata.namespace =
-        Some(meta.namespace.filter(|name| !name.is_empty()).unwrap_or_else(|| "default".into()));
+    pod.metadata.name = meta
+        .name
+        .filter(|name| !name.is_empty())
+        .map(|name| format!("{name}-{node}"));
+    pod.metadata.namespace = Some(
+        meta.namespace
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "default".into()),
+    );
     pod.metadata.labels = meta.labels;
     pod.metadata.annotations = meta.annotations;
     let uid = content_uid(&pod, file, node).map_err(refused)?;
@@ -62,7 +74,8 @@ pub(super) fn pod(text: &str, file: &str, node: &str, seen: jiff::Timestamp) -> 
     ];
     annotations.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     bind_to_node(pod.spec.get_or_insert_default(), node);
-    let pod = kubeapi::complete_pod(serde_json::to_value(&pod).map_err(refused)?).map_err(Error::Invalid)?;
+    let pod = kubeapi::complete_pod(serde_json::to_value(&pod).map_err(refused)?)
+        .map_err(Error::Invalid)?;
     let mut pod: Pod = serde_json::from_value(pod).map_err(refused)?;
     pod.metadata.uid = Some(uid);
     Ok(pod)
@@ -85,10 +98,22 @@ fn bind_to_node(spec: &mut PodSpec, node: &str) {
 /// Returns the uid, 32 hexadecimal digits: a hash of the content, the file name and the node's name.
 fn content_uid(pod: &Pod, file: &str, node: &str) -> Result<String, serde_json::Error> {
     let mut context = Context::new(&SHA256);
-    for part in [node.as_bytes(), b"\0", file.as_bytes(), b"\0", &serde_json::to_vec(pod)?] {
+    for part in [
+        node.as_bytes(),
+        b"\0",
+        file.as_bytes(),
+        b"\0",
+        &serde_json::to_vec(pod)?,
+    ] {
         context.update(part);
     }
-    Ok(context.finish().as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+    Ok(context
+        .finish()
+        .as_ref()
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 #[cfg(test)]

@@ -93,13 +93,23 @@ async fn changed(watch: Option<&FolderWatch>) {
 }
 
 /// Reads the files and brings the stored pods in line with them.
-async fn sync(deps: &Deps, path: &Path, reported: &mut BTreeMap<String, String>) -> Result<(), String> {
+async fn sync(
+    deps: &Deps,
+    path: &Path,
+    reported: &mut BTreeMap<String, String>,
+) -> Result<(), String> {
     let (folder, node) = (path.to_owned(), deps.node_name.clone());
     let read = crate::rt::spawn_blocking(move || folder::read(&folder, &node)).await;
-    let mut files = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let mut files = read
+        .map_err(|error| error.to_string())?
+        .map_err(|error| error.to_string())?;
     let all = Api::<Pod>::all(deps.client.clone());
     let own = ListParams::default().fields(&format!("spec.nodeName={}", deps.node_name));
-    let stored = all.list(&own).await.map_err(|error| api_message(&error))?.items;
+    let stored = all
+        .list(&own)
+        .await
+        .map_err(|error| api_message(&error))?
+        .items;
     let mut conflicting = Vec::new();
     for change in changes(&files, &stored) {
         match change {
@@ -109,7 +119,10 @@ async fn sync(deps: &Deps, path: &Path, reported: &mut BTreeMap<String, String>)
         }
     }
     for file in conflicting {
-        files.invalid.insert(file, "the node has a pod of its name already, which is not from a file".into());
+        files.invalid.insert(
+            file,
+            "the node has a pod of its name already, which is not from a file".into(),
+        );
     }
     report(deps, path, &files, reported);
     Ok(())
@@ -128,16 +141,33 @@ async fn create(deps: &Deps, pod: &Pod) -> Result<(), String> {
 }
 
 async fn delete(deps: &Deps, pod: &Pod) -> Result<(), String> {
-    let (namespace, name) = (pod.metadata.namespace.as_deref(), pod.metadata.name.as_deref());
+    let (namespace, name) = (
+        pod.metadata.namespace.as_deref(),
+        pod.metadata.name.as_deref(),
+    );
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     let params = DeleteParams {
         // a grace period of 0 would remove the pod before its containers have ended
-        grace_period_seconds: Some(u32::try_from(convert::grace_seconds(pod)).unwrap_or(u32::MAX).max(1)),
-        preconditions: Some(Preconditions { uid: pod.metadata.uid.clone(), resource_version: None }),
+        grace_period_seconds: Some(
+            u32::try_from(convert::grace_seconds(pod))
+                .unwrap_or(u32::MAX)
+                .max(1),
+        ),
+        preconditions: Some(Preconditions {
+            uid: pod.metadata.uid.clone(),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
-    match Api::<Pod>::namespaced(deps.client.clone(), namespace).delete(name, &params).await {
-        Ok(_) => tracing::info!(namespace, name, "a static pod ends: its file is gone or another"),
+    match Api::<Pod>::namespaced(deps.client.clone(), namespace)
+        .delete(name, &params)
+        .await
+    {
+        Ok(_) => tracing::info!(
+            namespace,
+            name,
+            "a static pod ends: its file is gone or another"
+        ),
         Err(kube::Error::Api(answer)) if answer.code == 404 || answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),
     }
@@ -146,10 +176,19 @@ async fn delete(deps: &Deps, pod: &Pod) -> Result<(), String> {
 
 /// Records each invalid file once per reason.
 fn report(deps: &Deps, path: &Path, files: &Files, reported: &mut BTreeMap<String, String>) {
-    for (file, why) in files.invalid.iter().filter(|(file, why)| reported.get(*file) != Some(why)) {
+    for (file, why) in files
+        .invalid
+        .iter()
+        .filter(|(file, why)| reported.get(*file) != Some(why))
+    {
         tracing::warn!(folder = %path.display(), file, why, "static pod manifest invalid; ignored");
         let text = format!("Static pod manifest {file} is not taken: {why}");
-        deps.events.node(&deps.node_name, EventType::Warning, reason::INVALID_STATIC_POD, text);
+        deps.events.node(
+            &deps.node_name,
+            EventType::Warning,
+            reason::INVALID_STATIC_POD,
+            text,
+        );
     }
     reported.clone_from(&files.invalid);
 }

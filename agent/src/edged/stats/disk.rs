@@ -38,8 +38,12 @@ impl PodDisk {
     pub(super) fn read(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Self {
         let mut found = Self::default();
         for volume in volume_source::volumes(pod) {
-            let Some(source) = VolumeSource::of(volume) else { continue };
-            let Ok(path) = volumes::volume_path(dirs, pod, volume) else { continue };
+            let Some(source) = VolumeSource::of(volume) else {
+                continue;
+            };
+            let Ok(path) = volumes::volume_path(dirs, pod, volume) else {
+                continue;
+            };
             let fs = match source {
                 // It is a part of the node's file system.
                 VolumeSource::HostPath(_) => None,
@@ -60,7 +64,11 @@ impl PodDisk {
                 name: claim.claim_name.clone(),
                 namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             });
-            found.volumes.push(VolumeStats { fs, name: volume.name.clone(), pvc_ref });
+            found.volumes.push(VolumeStats {
+                fs,
+                name: volume.name.clone(),
+                pvc_ref,
+            });
         }
         found.logs = logs(dirs, pod, now).unwrap_or_default();
         found
@@ -68,22 +76,40 @@ impl PodDisk {
 }
 
 fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsStats>> {
-    let identity = [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid];
+    let identity = [
+        &pod.metadata.namespace,
+        &pod.metadata.name,
+        &pod.metadata.uid,
+    ];
     let [namespace, name, uid] = identity.map(|text| text.as_deref().unwrap_or_default());
-    if ![namespace, name, uid].into_iter().all(component::is_component) {
+    if ![namespace, name, uid]
+        .into_iter()
+        .all(component::is_component)
+    {
         return None;
     }
     let path = dirs.pod_logs(namespace, name, uid);
     let containers = fs::read_dir(&path).ok()?.flatten();
-    let one = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, used(&entry.path(), now)?));
+    let one = |entry: fs::DirEntry| {
+        Some((
+            entry.file_name().into_string().ok()?,
+            used(&entry.path(), now)?,
+        ))
+    };
     Some(containers.filter_map(one).collect())
 }
 
 /// Returns the usage of a directory and the state of its file system.
 fn used(path: &Path, now: Timestamp) -> Option<FsStats> {
     let disk = machine::disk(path, now)?;
-    let used = disk_usage::of_directory(path, MAX_FILES).ok().filter(|used| used.is_complete)?;
-    Some(FsStats { used_bytes: Some(used.bytes), inodes_used: Some(used.inodes), ..disk })
+    let used = disk_usage::of_directory(path, MAX_FILES)
+        .ok()
+        .filter(|used| used.is_complete)?;
+    Some(FsStats {
+        used_bytes: Some(used.bytes),
+        inodes_used: Some(used.inodes),
+        ..disk
+    })
 }
 
 #[cfg(test)]
@@ -119,11 +145,19 @@ mod tests {
         fs::create_dir_all(&logs).unwrap();
         fs::write(logs.join("0.log"), vec![1; 9_000]).unwrap();
         let found = PodDisk::read(&dirs, &pod, Timestamp::UNIX_EPOCH);
-        let names: Vec<_> = found.volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let names: Vec<_> = found
+            .volumes
+            .iter()
+            .map(|volume| volume.name.as_str())
+            .collect();
         assert_eq!(names, ["disk", "memory"], "the host's own is not the pod's");
         let used = found.volumes[0].fs.used_bytes.unwrap();
         assert!(used >= 50_000 && found.volumes[0].fs.capacity_bytes.unwrap() > used);
-        assert_eq!(found.ephemeral, (used, 2), "what is in memory is not on the disk");
+        assert_eq!(
+            found.ephemeral,
+            (used, 2),
+            "what is in memory is not on the disk"
+        );
         assert!(found.logs["web"].used_bytes.unwrap() >= 9_000);
     }
 }

@@ -40,10 +40,14 @@ impl Machine {
     /// Reads the machine's usage.
     pub(crate) fn read() -> Self {
         let stat = read_text("/proc/stat");
-        let (meminfo, vmstat, own) =
-            (read_text("/proc/meminfo"), read_text("/proc/vmstat"), read_text("/proc/self/status"));
+        let (meminfo, vmstat, own) = (
+            read_text("/proc/meminfo"),
+            read_text("/proc/vmstat"),
+            read_text("/proc/self/status"),
+        );
         let at = Timestamp::now();
-        let started = procfs::started(&stat).and_then(|seconds| Timestamp::from_second(seconds).ok());
+        let started =
+            procfs::started(&stat).and_then(|seconds| Timestamp::from_second(seconds).ok());
         Self {
             at,
             started: started.unwrap_or_default(),
@@ -75,9 +79,16 @@ fn memory(meminfo: &str, vmstat: &str, time: Timestamp) -> Option<MemoryStats> {
 }
 
 fn swap(meminfo: &str, time: Timestamp) -> Option<SwapStats> {
-    let (total, free) = (procfs::bytes(meminfo, "SwapTotal")?, procfs::bytes(meminfo, "SwapFree")?);
+    let (total, free) = (
+        procfs::bytes(meminfo, "SwapTotal")?,
+        procfs::bytes(meminfo, "SwapFree")?,
+    );
     let swap_usage_bytes = Some(total.saturating_sub(free));
-    Some(SwapStats { time, swap_available_bytes: Some(free), swap_usage_bytes })
+    Some(SwapStats {
+        time,
+        swap_available_bytes: Some(free),
+        swap_usage_bytes,
+    })
 }
 
 /// Reads a network from its `net/dev` and `net/route` below `/proc`.
@@ -85,14 +96,24 @@ pub(super) fn network(dev: &str, route: &str, time: Timestamp) -> Option<Network
     let interfaces = procfs::interfaces(&read_text(dev));
     let routes = read_text(route);
     let main = procfs::default_interface(&routes);
-    let main = interfaces.iter().find(|interface| Some(interface.name.as_str()) == main).cloned();
-    (!interfaces.is_empty()).then(|| NetworkStats { time, main: main.unwrap_or_default(), interfaces })
+    let main = interfaces
+        .iter()
+        .find(|interface| Some(interface.name.as_str()) == main)
+        .cloned();
+    (!interfaces.is_empty()).then(|| NetworkStats {
+        time,
+        main: main.unwrap_or_default(),
+        interfaces,
+    })
 }
 
 /// Returns the limit of process ids and the number of threads, which count towards it.
 pub(super) fn rlimit(time: Timestamp) -> RlimitStats {
     let number = |path| read_text(path).trim().parse::<u64>().ok();
-    let limits = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
+    let limits = [
+        number("/proc/sys/kernel/pid_max"),
+        number("/proc/sys/kernel/threads-max"),
+    ];
     RlimitStats {
         time,
         max_pid: limits.into_iter().flatten().min(),
@@ -104,9 +125,15 @@ pub(super) fn rlimit(time: Timestamp) -> RlimitStats {
 pub(super) fn disk(path: &Path, time: Timestamp) -> Option<FsStats> {
     let disk = nix::sys::statvfs::statvfs(path).ok()?;
     // these types differ between platforms
-    #[allow(clippy::useless_conversion, reason = "needed where they are 32 bits long")]
+    #[allow(
+        clippy::useless_conversion,
+        reason = "needed where they are 32 bits long"
+    )]
     let bytes = |blocks| u64::from(blocks).checked_mul(u64::from(disk.fragment_size()));
-    #[allow(clippy::useless_conversion, reason = "needed where they are 32 bits long")]
+    #[allow(
+        clippy::useless_conversion,
+        reason = "needed where they are 32 bits long"
+    )]
     let (inodes, inodes_free) = (u64::from(disk.files()), u64::from(disk.files_free()));
     Some(FsStats {
         time,
@@ -123,11 +150,20 @@ pub(super) fn disk(path: &Path, time: Timestamp) -> Option<FsStats> {
 pub(super) fn whole_disk(path: &Path, time: Timestamp) -> Option<FsStats> {
     let disk = disk(path, time)?;
     let free = nix::sys::statvfs::statvfs(path).ok()?;
-    #[allow(clippy::useless_conversion, reason = "needed where they are 32 bits long")]
+    #[allow(
+        clippy::useless_conversion,
+        reason = "needed where they are 32 bits long"
+    )]
     let free = u64::from(free.blocks_free()).checked_mul(u64::from(free.fragment_size()));
     Some(FsStats {
-        used_bytes: disk.capacity_bytes.zip(free).map(|(all, free)| all.saturating_sub(free)),
-        inodes_used: disk.inodes.zip(disk.inodes_free).map(|(all, free)| all.saturating_sub(free)),
+        used_bytes: disk
+            .capacity_bytes
+            .zip(free)
+            .map(|(all, free)| all.saturating_sub(free)),
+        inodes_used: disk
+            .inodes
+            .zip(disk.inodes_free)
+            .map(|(all, free)| all.saturating_sub(free)),
         ..disk
     })
 }
@@ -135,6 +171,7 @@ pub(super) fn whole_disk(path: &Path, time: Timestamp) -> Option<FsStats> {
 /// Reads a file; the text is empty if that fails.
 pub(super) fn read_text(path: &str) -> String {
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+    let read =
+        fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
     read.map(|_| text).unwrap_or_default()
 }

@@ -118,7 +118,8 @@ impl Stats {
     pub(crate) async fn summary(&self) -> Result<Summary, Error> {
         let usage = self.with_rates().await?;
         let mut summary = self.short(&usage);
-        let extended = tokio::time::timeout(RUNTIME_TIMEOUT, self.extend(&mut summary, usage.machine.at));
+        let extended =
+            tokio::time::timeout(RUNTIME_TIMEOUT, self.extend(&mut summary, usage.machine.at));
         extended.await.map_err(|_| Error::Timeout)?;
         Ok(summary)
     }
@@ -126,7 +127,11 @@ impl Stats {
     /// Returns usage with rates, except for containers that have just started.
     async fn with_rates(&self) -> Result<Arc<Usage>, Error> {
         let usage = self.usage().await?;
-        if usage.cpu.as_ref().is_none_or(|cpu| cpu.usage_nano_cores.is_some()) {
+        if usage
+            .cpu
+            .as_ref()
+            .is_none_or(|cpu| cpu.usage_nano_cores.is_some())
+        {
             return Ok(usage);
         }
         tokio::time::sleep(SAMPLE_INTERVAL).await;
@@ -140,8 +145,9 @@ impl Stats {
         {
             return Ok(usage.clone());
         }
-        let lists =
-            tokio::time::timeout(RUNTIME_TIMEOUT, self.lists()).await.map_err(|_| Error::Timeout)??;
+        let lists = tokio::time::timeout(RUNTIME_TIMEOUT, self.lists())
+            .await
+            .map_err(|_| Error::Timeout)??;
         let usage = Arc::new(compute_usage(lists, Machine::read(), &mut state.rates));
         state.last = Some((Instant::now(), usage.clone()));
         Ok(usage)
@@ -153,11 +159,20 @@ impl Stats {
             self.runtime.containers(None),
             self.runtime.container_stats()
         )?;
-        Ok(RuntimeLists { sandboxes, containers, stats })
+        Ok(RuntimeLists {
+            sandboxes,
+            containers,
+            stats,
+        })
     }
 
     fn short(&self, usage: &Usage) -> Summary {
-        let Machine { started, memory, swap, .. } = usage.machine.clone();
+        let Machine {
+            started,
+            memory,
+            swap,
+            ..
+        } = usage.machine.clone();
         let node = NodeStats {
             node_name: self.node_name.clone(),
             system_containers: node::system_containers(usage),
@@ -170,7 +185,10 @@ impl Stats {
             rlimit: None,
             swap,
         };
-        Summary { node, pods: usage.pods.clone() }
+        Summary {
+            node,
+            pods: usage.pods.clone(),
+        }
     }
 }
 
@@ -182,13 +200,26 @@ fn compute_usage(lists: RuntimeLists, machine: Machine, rates: &mut Rates) -> Us
         for container in &mut pod.containers {
             if let Some(cpu) = &mut container.cpu {
                 let at = i64::try_from(cpu.time.as_nanosecond()).unwrap_or(now);
-                cpu.usage_nano_cores =
-                    cpu.usage_core_nano_seconds.and_then(|sum| rates.sample(&container.id, at, sum));
+                cpu.usage_nano_cores = cpu
+                    .usage_core_nano_seconds
+                    .and_then(|sum| rates.sample(&container.id, at, sum));
             }
         }
-        pod.cpu = pods::cpu(pod.containers.iter().filter_map(|container| container.cpu.as_ref()));
-        pod.memory = pods::memory(pod.containers.iter().filter_map(|container| container.memory.as_ref()));
-        pod.swap = pods::swap(pod.containers.iter().filter_map(|container| container.swap.as_ref()));
+        pod.cpu = pods::cpu(
+            pod.containers
+                .iter()
+                .filter_map(|container| container.cpu.as_ref()),
+        );
+        pod.memory = pods::memory(
+            pod.containers
+                .iter()
+                .filter_map(|container| container.memory.as_ref()),
+        );
+        pod.swap = pods::swap(
+            pod.containers
+                .iter()
+                .filter_map(|container| container.swap.as_ref()),
+        );
     }
     // container ids contain no slash
     let mut cpu = |name, nanos: Option<u64>| {
@@ -201,5 +232,10 @@ fn compute_usage(lists: RuntimeLists, machine: Machine, rates: &mut Rates) -> Us
     let node = cpu("/", machine.cpu_nanos);
     let agent_cpu = cpu("/kubelet", machine.agent.map(|agent| agent.cpu_nanos));
     rates.forget_before(now.saturating_sub(rates::MAX_INTERVAL_NANOS));
-    Usage { machine, cpu: node, agent_cpu, pods }
+    Usage {
+        machine,
+        cpu: node,
+        agent_cpu,
+        pods,
+    }
 }

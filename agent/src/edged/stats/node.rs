@@ -16,15 +16,19 @@ use super::{
     disk::PodDisk,
     machine, pods,
     summary::{
-        ContainerStats, FsStats, MemoryStats, PodStats, ProcessStats, RuntimeStats, Summary, VolumeStats,
+        ContainerStats, FsStats, MemoryStats, PodStats, ProcessStats, RuntimeStats, Summary,
+        VolumeStats,
     },
 };
 
 impl Stats {
     /// Adds values that take longer to measure. As in the kubelet, values that the runtime does not report are omitted.
     pub(super) async fn extend(&self, summary: &mut Summary, now: Timestamp) {
-        let (mut sandboxes, image_fs, disks) =
-            tokio::join!(self.sandbox_stats(&summary.pods, now), self.runtime.image_fs(), self.disks(now));
+        let (mut sandboxes, image_fs, disks) = tokio::join!(
+            self.sandbox_stats(&summary.pods, now),
+            self.runtime.image_fs(),
+            self.disks(now)
+        );
         let root = machine::disk(&self.dirs.root, now);
         let node = &mut summary.node;
         node.network = machine::network("/proc/net/dev", "/proc/net/route", now);
@@ -35,7 +39,9 @@ impl Stats {
         for pod in &mut summary.pods {
             if let Some(sandbox) = sandboxes.remove(&pod.id) {
                 pod.network = sandbox.network;
-                pod.processes = sandbox.processes.map(|count| ProcessStats { count: Some(count) });
+                pod.processes = sandbox
+                    .processes
+                    .map(|count| ProcessStats { count: Some(count) });
             }
             for container in &mut pod.containers {
                 let layer = container.layer.as_ref();
@@ -49,9 +55,13 @@ impl Stats {
 
     /// Returns the usage of all pods' volumes that can be measured.
     pub(crate) async fn volumes(&self) -> Vec<VolumeStats> {
-        let disks =
-            tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now())).await.unwrap_or_default();
-        disks.values().flat_map(|disk| disk.volumes.clone()).collect()
+        let disks = tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now()))
+            .await
+            .unwrap_or_default();
+        disks
+            .values()
+            .flat_map(|disk| disk.volumes.clone())
+            .collect()
     }
 
     /// Returns the disk usage of pods, at most [`DISK_CACHE_PERIOD`] old.
@@ -60,15 +70,25 @@ impl Stats {
         let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap_or_default();
         let mut disks = self.disks.lock().await;
         disks.retain(|_, (at, _)| at.elapsed() < DISK_CACHE_PERIOD);
-        let due: Vec<_> = pods.into_iter().filter(|pod| !disks.contains_key(&uid(pod))).collect();
+        let due: Vec<_> = pods
+            .into_iter()
+            .filter(|pod| !disks.contains_key(&uid(pod)))
+            .collect();
         let dirs = self.dirs.clone();
         let counted = crate::rt::spawn_blocking(move || {
-            let read =
-                |pod: &Arc<Pod>| (uid(pod), (Instant::now(), Arc::new(PodDisk::read(&dirs, pod, now))));
+            let read = |pod: &Arc<Pod>| {
+                (
+                    uid(pod),
+                    (Instant::now(), Arc::new(PodDisk::read(&dirs, pod, now))),
+                )
+            };
             due.iter().map(read).collect::<Vec<_>>()
         });
         disks.extend(counted.await.unwrap_or_default());
-        disks.iter().map(|(uid, (_, disk))| (uid.clone(), disk.clone())).collect()
+        disks
+            .iter()
+            .map(|(uid, (_, disk))| (uid.clone(), disk.clone()))
+            .collect()
     }
 }
 
@@ -82,8 +102,11 @@ fn add_disk(pod: &mut PodStats, disk: &PodDisk, root: Option<&FsStats>) {
         }
     }
     pod.volumes.clone_from(&disk.volumes);
-    pod.ephemeral_storage =
-        root.map(|root| FsStats { used_bytes: Some(bytes), inodes_used: Some(inodes), ..root.clone() });
+    pod.ephemeral_storage = root.map(|root| FsStats {
+        used_bytes: Some(bytes),
+        inodes_used: Some(inodes),
+        ..root.clone()
+    });
 }
 
 /// Converts the runtime's file system usage; `mounted` caches the file systems.
@@ -95,9 +118,10 @@ fn filesystem(
     let mountpoint = &usage.fs_id.as_ref()?.mountpoint;
     let disk = match mounted.get(mountpoint) {
         Some(disk) => disk.clone(),
-        None => {
-            mounted.entry(mountpoint.clone()).or_insert(machine::disk(Path::new(mountpoint), now)).clone()
-        }
+        None => mounted
+            .entry(mountpoint.clone())
+            .or_insert(machine::disk(Path::new(mountpoint), now))
+            .clone(),
     };
     let unknown = FsStats {
         time: now,
@@ -121,7 +145,10 @@ fn runtime(info: &cri::ImageFsInfoResponse, now: Timestamp) -> RuntimeStats {
     let mut first = |all: &[cri::FilesystemUsage]| filesystem(all.first()?, now, &mut mounted);
     let image_fs = first(&info.image_filesystems);
     let container_fs = first(&info.container_filesystems).or_else(|| image_fs.clone());
-    RuntimeStats { image_fs, container_fs }
+    RuntimeStats {
+        image_fs,
+        container_fs,
+    }
 }
 
 /// Returns the system containers: this agent, as `kubelet`, and all pods.
@@ -149,19 +176,36 @@ pub(super) fn system_containers(usage: &Usage) -> Vec<ContainerStats> {
             page_faults: agent.minor_faults.checked_add(agent.major_faults),
             major_page_faults: Some(agent.major_faults),
         };
-        part("kubelet", machine.agent_started(), usage.agent_cpu.clone(), Some(memory))
+        part(
+            "kubelet",
+            machine.agent_started(),
+            usage.agent_cpu.clone(),
+            Some(memory),
+        )
     });
     let cpu = pods::cpu(usage.pods.iter().filter_map(|pod| pod.cpu.as_ref()));
     let memory = pods::memory(usage.pods.iter().filter_map(|pod| pod.memory.as_ref()));
-    let pods =
-        part("pods", machine.started, cpu, memory.map(|all| MemoryStats { available_bytes: None, ..all }));
+    let pods = part(
+        "pods",
+        machine.started,
+        cpu,
+        memory.map(|all| MemoryStats {
+            available_bytes: None,
+            ..all
+        }),
+    );
     agent.into_iter().chain([pods]).collect()
 }
 
 impl machine::Machine {
     /// Returns when this process was started.
     pub(crate) fn agent_started(&self) -> Timestamp {
-        let after = self.agent.and_then(|agent| i64::try_from(agent.started_nanos).ok()).unwrap_or(0);
-        self.started.checked_add(SignedDuration::from_nanos(after)).unwrap_or(self.started)
+        let after = self
+            .agent
+            .and_then(|agent| i64::try_from(agent.started_nanos).ok())
+            .unwrap_or(0);
+        self.started
+            .checked_add(SignedDuration::from_nanos(after))
+            .unwrap_or(self.started)
     }
 }

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use wire::cri;
 
 use super::summary::{
-    ContainerStats, CpuStats, InterfaceStats, MemoryStats, NetworkStats, PodReference, PodStats, SwapStats,
+    ContainerStats, CpuStats, InterfaceStats, MemoryStats, NetworkStats, PodReference, PodStats,
+    SwapStats,
 };
 use crate::edged::{names, timestamps};
 
@@ -27,31 +28,41 @@ pub(super) struct RuntimeLists {
 pub(super) fn from_lists(lists: RuntimeLists) -> Vec<PodStats> {
     let running = |sandbox: &cri::PodSandbox| sandbox.state() == cri::PodSandboxState::SandboxReady;
     let of_pod = |sandbox: &cri::PodSandbox| reference(&sandbox.labels);
-    let sandboxes = newest(lists.sandboxes, of_pod, |sandbox| (running(sandbox), sandbox.created_at));
+    let sandboxes = newest(lists.sandboxes, of_pod, |sandbox| {
+        (running(sandbox), sandbox.created_at)
+    });
     let mut pods: HashMap<String, PodStats> = sandboxes
         .into_iter()
         .map(|(pod_ref, sandbox)| (sandbox.id.clone(), pod(pod_ref, &sandbox)))
         .collect();
-    let running = |container: &cri::Container| container.state() == cri::ContainerState::ContainerRunning;
+    let running =
+        |container: &cri::Container| container.state() == cri::ContainerState::ContainerRunning;
     let key = |container: &cri::Container| {
         let name = container.labels.get(names::CONTAINER_NAME)?;
         Some((container.pod_sandbox_id.clone(), name.clone()))
     };
-    let containers = newest(lists.containers, key, |container| (running(container), container.created_at));
+    let containers = newest(lists.containers, key, |container| {
+        (running(container), container.created_at)
+    });
     let mut stats: HashMap<String, cri::ContainerStats> = lists
         .stats
         .into_iter()
         .filter_map(|stats| Some((stats.attributes.as_ref()?.id.clone(), stats)))
         .collect();
     for ((sandbox, name), about) in containers {
-        let (Some(pod), Some(stats)) = (pods.get_mut(&sandbox), stats.remove(&about.id)) else { continue };
+        let (Some(pod), Some(stats)) = (pods.get_mut(&sandbox), stats.remove(&about.id)) else {
+            continue;
+        };
         if stats.cpu.is_none() && stats.memory.is_none() {
             // the container has ended
             continue;
         }
         pod.containers.push(container(name, about, stats));
     }
-    let mut pods: Vec<PodStats> = pods.into_values().filter(|pod| !pod.containers.is_empty()).collect();
+    let mut pods: Vec<PodStats> = pods
+        .into_values()
+        .filter(|pod| !pod.containers.is_empty())
+        .collect();
     pods.sort_by(|a, b| {
         (&a.pod_ref.namespace, &a.pod_ref.name, &a.pod_ref.uid).cmp(&(
             &b.pod_ref.namespace,
@@ -162,7 +173,9 @@ pub(super) fn cpu<'a>(all: impl Iterator<Item = &'a CpuStats> + Clone) -> Option
 }
 
 /// Returns the sum of memory usage. Available memory is known only if all have limits.
-pub(super) fn memory<'a>(all: impl Iterator<Item = &'a MemoryStats> + Clone) -> Option<MemoryStats> {
+pub(super) fn memory<'a>(
+    all: impl Iterator<Item = &'a MemoryStats> + Clone,
+) -> Option<MemoryStats> {
     let limited = all.clone().all(|memory| memory.available_bytes.is_some());
     Some(MemoryStats {
         time: all.clone().map(|memory| memory.time).max()?,
@@ -194,6 +207,12 @@ pub(super) fn network(usage: &cri::NetworkUsage) -> Option<NetworkStats> {
         tx_errors: value(interface.tx_errors.as_ref()),
     };
     let main = one(usage.default_interface.as_ref()?);
-    let interfaces = std::iter::once(main.clone()).chain(usage.interfaces.iter().map(one)).collect();
-    Some(NetworkStats { time: timestamps::from_nanos(usage.timestamp).unwrap_or_default(), main, interfaces })
+    let interfaces = std::iter::once(main.clone())
+        .chain(usage.interfaces.iter().map(one))
+        .collect();
+    Some(NetworkStats {
+        time: timestamps::from_nanos(usage.timestamp).unwrap_or_default(),
+        main,
+        interfaces,
+    })
 }

@@ -16,9 +16,15 @@ const LOCAL_PREFIXES: [&str; 4] = ["lo", "veth", "docker", "nerdctl"];
 /// disks.
 pub(super) fn cpu_nanos(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> = line
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
     // user nice system idle iowait irq softirq steal; what guests use is in user already
-    let ticks = [0, 1, 2, 5, 6, 7].into_iter().filter_map(|field| fields.get(field)).sum::<u64>();
+    let ticks = [0, 1, 2, 5, 6, 7]
+        .into_iter()
+        .filter_map(|field| fields.get(field))
+        .sum::<u64>();
     ticks.checked_mul(TICK_NANOS).filter(|_| fields.len() > 3)
 }
 
@@ -31,18 +37,34 @@ pub fn idle(before: u64, now: u64, during: Duration, processors: usize) -> f64 {
 
 /// Returns when the machine was started in Unix seconds, from `/proc/stat`.
 pub(super) fn started(stat: &str) -> Option<i64> {
-    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// Returns a value of `/proc/meminfo` or `/proc/self/status` in bytes.
 pub(super) fn bytes(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
 }
 
 /// Returns a value of `/proc/vmstat`.
 pub(super) fn value(vmstat: &str, name: &str) -> Option<u64> {
-    vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.trim().parse().ok()
+    vmstat
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// Returns all interfaces to other machines, from `/proc/net/dev`.
@@ -50,7 +72,10 @@ pub(super) fn interfaces(dev: &str) -> Vec<InterfaceStats> {
     let read = |line: &str| {
         let (name, figures) = line.split_once(':')?;
         let name = name.trim();
-        let figures: Vec<u64> = figures.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let figures: Vec<u64> = figures
+            .split_whitespace()
+            .map_while(|field| field.parse().ok())
+            .collect();
         (!LOCAL_PREFIXES.iter().any(|inside| name.starts_with(inside))).then(|| InterfaceStats {
             name: name.to_owned(),
             rx_bytes: figures.first().copied(),
@@ -73,7 +98,13 @@ pub(super) fn default_interface(route: &str) -> Option<&str> {
 
 /// Returns the number of threads, from `/proc/loadavg`.
 pub(super) fn threads(loadavg: &str) -> Option<u64> {
-    loadavg.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
+    loadavg
+        .split_whitespace()
+        .nth(3)?
+        .split_once('/')?
+        .1
+        .parse()
+        .ok()
 }
 
 /// Usage of a process, from its `stat`.
@@ -114,9 +145,13 @@ mod tests {
     #[test]
     fn the_machine_is_read() {
         let stat = "cpu  10 20 30 400 50 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 1 0\nbtime 1700000000\n";
-        assert_eq!(cpu_nanos(stat), Some((10 + 20 + 30 + 6 + 7 + 8) * TICK_NANOS));
+        assert_eq!(
+            cpu_nanos(stat),
+            Some((10 + 20 + 30 + 6 + 7 + 8) * TICK_NANOS)
+        );
         assert_eq!(started(stat), Some(1_700_000_000));
-        let meminfo = "MemTotal:       16384 kB\nInactive(file):    12 kB\nHugePages_Total:       3\n";
+        let meminfo =
+            "MemTotal:       16384 kB\nInactive(file):    12 kB\nHugePages_Total:       3\n";
         assert_eq!(bytes(meminfo, "MemTotal"), Some(16384 * 1024));
         assert_eq!(bytes(meminfo, "Inactive(file)"), Some(12 * 1024));
         assert_eq!(value("pgfault 12\npgfault_x 13\n", "pgfault"), Some(12));
@@ -153,12 +188,25 @@ mod tests {
         let process = process(stat).unwrap();
         assert_eq!(process.cpu_nanos, 340 * TICK_NANOS);
         assert_eq!((process.minor_faults, process.major_faults), (11, 22));
-        assert_eq!((process.started_nanos, process.virtual_bytes), (5000 * TICK_NANOS, 4096));
+        assert_eq!(
+            (process.started_nanos, process.virtual_bytes),
+            (5000 * TICK_NANOS, 4096)
+        );
     }
 
     #[test]
     fn invalid_files_yield_none() {
-        for text in ["", "cpu \n", "cpu x y\n", "(", ") 1 2", "MemTotal: much", ":", "eth0", "\0\0"] {
+        for text in [
+            "",
+            "cpu \n",
+            "cpu x y\n",
+            "(",
+            ") 1 2",
+            "MemTotal: much",
+            ":",
+            "eth0",
+            "\0\0",
+        ] {
             assert_eq!(cpu_nanos(text), None, "{text:?}");
             assert_eq!(started(text), None, "{text:?}");
             assert_eq!(bytes(text, "MemTotal"), None, "{text:?}");

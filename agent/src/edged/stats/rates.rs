@@ -24,7 +24,14 @@ impl Rates {
     /// Adds a sample taken at `at` (Unix nanoseconds), and returns the counter's growth per second once it is known.
     pub(super) fn sample(&mut self, name: &str, at: i64, sum: u64) -> Option<u64> {
         let Some(last) = self.0.get_mut(name) else {
-            self.0.insert(name.to_owned(), Sample { at, sum, rate: None });
+            self.0.insert(
+                name.to_owned(),
+                Sample {
+                    at,
+                    sum,
+                    rate: None,
+                },
+            );
             return None;
         };
         let elapsed = at.saturating_sub(last.at);
@@ -32,7 +39,9 @@ impl Rates {
             return last.rate;
         }
         // After a clock was set back or a counter restarted, this is a first sample.
-        let grown = sum.checked_sub(last.sum).filter(|_| (0..=MAX_INTERVAL_NANOS).contains(&elapsed));
+        let grown = sum
+            .checked_sub(last.sum)
+            .filter(|_| (0..=MAX_INTERVAL_NANOS).contains(&elapsed));
         let rate = grown.and_then(|grown| {
             let in_a_second = u128::from(grown) * 1_000_000_000 / u128::try_from(elapsed).ok()?;
             u64::try_from(in_a_second).ok()
@@ -58,9 +67,17 @@ mod tests {
         let mut rates = Rates::default();
         assert_eq!(rates.sample("a", SECOND, 100), None, "one sample");
         assert_eq!(rates.sample("a", 3 * SECOND, 300), Some(100));
-        assert_eq!(rates.sample("a", 3 * SECOND + 5, 900), Some(100), "too soon: the last one counts");
+        assert_eq!(
+            rates.sample("a", 3 * SECOND + 5, 900),
+            Some(100),
+            "too soon: the last one counts"
+        );
         assert_eq!(rates.sample("b", 3 * SECOND, 1), None, "another sum");
-        assert_eq!(rates.sample("a", 4 * SECOND, 300), Some(0), "nothing was used");
+        assert_eq!(
+            rates.sample("a", 4 * SECOND, 300),
+            Some(0),
+            "nothing was used"
+        );
     }
 
     #[test]
@@ -68,7 +85,11 @@ mod tests {
         for (at, sum, why) in [
             (20 * SECOND, 1, "the sum was smaller"),
             (SECOND, 2_000, "the clock was set back"),
-            (10 * SECOND + MAX_INTERVAL_NANOS + 1, 2_000, "a long time ago"),
+            (
+                10 * SECOND + MAX_INTERVAL_NANOS + 1,
+                2_000,
+                "a long time ago",
+            ),
         ] {
             let mut rates = Rates::default();
             rates.sample("a", 10 * SECOND, 1_000);

@@ -50,7 +50,10 @@ impl Stats {
         now: Timestamp,
     ) -> HashMap<String, SandboxStats> {
         let mut cache = self.sandboxes.lock().await;
-        if cache.refused.is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY) {
+        if cache
+            .refused
+            .is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY)
+        {
             match self.runtime.sandbox_stats().await {
                 Ok(all) => return all.into_iter().filter_map(from_runtime).collect(),
                 Err(error) => {
@@ -62,12 +65,17 @@ impl Stats {
                 }
             }
         }
-        cache.pids.retain(|id, _| pods.iter().any(|pod| pod.id == *id));
+        cache
+            .pids
+            .retain(|id, _| pods.iter().any(|pod| pod.id == *id));
         let new = pods.iter().filter(|pod| !cache.pids.contains_key(&pod.id));
-        let requests =
-            join_all(new.map(async |pod| (pod.id.clone(), self.runtime.sandbox_pid(&pod.id).await)));
+        let requests = join_all(
+            new.map(async |pod| (pod.id.clone(), self.runtime.sandbox_pid(&pod.id).await)),
+        );
         let pids = requests.await.into_iter();
-        cache.pids.extend(pids.filter_map(|(id, pid)| Some((id, pid.ok().flatten()?))));
+        cache
+            .pids
+            .extend(pids.filter_map(|(id, pid)| Some((id, pid.ok().flatten()?))));
         let seen = pods.iter().filter_map(|pod| {
             let pid = cache.pids.get(&pod.id)?;
             let containers = pod.containers.iter().map(|container| container.id.as_str());
@@ -81,7 +89,9 @@ impl Stats {
 fn from_runtime(stats: cri::PodSandboxStats) -> Option<(String, SandboxStats)> {
     let linux = stats.linux?;
     let network = linux.network.as_ref().and_then(pods::network);
-    let processes = linux.process.and_then(|all| pods::value(all.process_count.as_ref()));
+    let processes = linux
+        .process
+        .and_then(|all| pods::value(all.process_count.as_ref()));
     Some((stats.attributes?.id, SandboxStats { network, processes }))
 }
 
@@ -106,7 +116,10 @@ fn from_kernel<'a>(
     SandboxStats {
         network: network
             .and_then(|_| machine::network(&of_process("net/dev"), &of_process("net/route"), now)),
-        processes: std::iter::once(id).chain(containers).filter_map(count).reduce(u64::saturating_add),
+        processes: std::iter::once(id)
+            .chain(containers)
+            .filter_map(count)
+            .reduce(u64::saturating_add),
     }
 }
 
@@ -119,16 +132,29 @@ fn pids_file(groups: &str, root: &Path) -> Option<PathBuf> {
     });
     let (controllers, group) = lines
         .clone()
-        .find(|(controllers, _)| controllers.split(',').any(|controller| controller == "pids"))
+        .find(|(controllers, _)| {
+            controllers
+                .split(',')
+                .any(|controller| controller == "pids")
+        })
         .or_else(|| lines.find(|(controllers, _)| controllers.is_empty()))?;
-    let root = if controllers.is_empty() { root.to_owned() } else { root.join(controllers) };
-    Some(root.join(group.trim_start_matches('/')).join("pids.current"))
+    let root = if controllers.is_empty() {
+        root.to_owned()
+    } else {
+        root.join(controllers)
+    };
+    Some(
+        root.join(group.trim_start_matches('/'))
+            .join("pids.current"),
+    )
 }
 
 /// Returns the pid from a sandbox's verbose status.
 pub(crate) fn sandbox_pid(info: &BTreeMap<String, String>) -> Option<u32> {
     let info: serde_json::Value = serde_json::from_str(info.get("info")?).ok()?;
-    u32::try_from(info.get("pid")?.as_u64()?).ok().filter(|pid| *pid > 0)
+    u32::try_from(info.get("pid")?.as_u64()?)
+        .ok()
+        .filter(|pid| *pid > 0)
 }
 
 #[cfg(test)]
@@ -139,22 +165,42 @@ mod tests {
     fn both_versions_of_control_groups_are_found() {
         let root = Path::new("/cg");
         for (groups, file) in [
-            ("9:name=systemd:/\n8:pids:/k8s.io/abc\n0::/\n", Some("/cg/pids/k8s.io/abc/pids.current")),
-            ("0::/kubepods.slice/cri-abc.scope\n", Some("/cg/kubepods.slice/cri-abc.scope/pids.current")),
+            (
+                "9:name=systemd:/\n8:pids:/k8s.io/abc\n0::/\n",
+                Some("/cg/pids/k8s.io/abc/pids.current"),
+            ),
+            (
+                "0::/kubepods.slice/cri-abc.scope\n",
+                Some("/cg/kubepods.slice/cri-abc.scope/pids.current"),
+            ),
             ("4:memory:/x\n", None),
             ("nonsense", None),
             ("", None),
         ] {
-            assert_eq!(pids_file(groups, root).as_deref(), file.map(Path::new), "{groups}");
+            assert_eq!(
+                pids_file(groups, root).as_deref(),
+                file.map(Path::new),
+                "{groups}"
+            );
         }
     }
 
     #[test]
     fn a_pid_is_read_from_what_runtimes_tell() {
         let info = |text: &str| [("info".to_owned(), text.to_owned())].into();
-        assert_eq!(sandbox_pid(&info(r#"{"pid": 4711, "processStatus": "running"}"#)), Some(4711));
-        for text in ["", "{}", "[]", r#"{"pid": 0}"#, r#"{"pid": -1}"#, r#"{"pid": 1e30}"#, r#"{"pid": "1"}"#]
-        {
+        assert_eq!(
+            sandbox_pid(&info(r#"{"pid": 4711, "processStatus": "running"}"#)),
+            Some(4711)
+        );
+        for text in [
+            "",
+            "{}",
+            "[]",
+            r#"{"pid": 0}"#,
+            r#"{"pid": -1}"#,
+            r#"{"pid": 1e30}"#,
+            r#"{"pid": "1"}"#,
+        ] {
             assert_eq!(sandbox_pid(&info(text)), None, "{text}");
         }
         assert_eq!(sandbox_pid(&BTreeMap::new()), None);

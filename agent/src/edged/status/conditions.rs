@@ -6,8 +6,13 @@ use super::{PodStatusInputs, containers::ContainerStatuses, phase};
 use crate::edged::{specs, timestamps};
 
 /// The conditions that the kubelet owns, in its order.
-const KUBELET_CONDITIONS: [&str; 5] =
-    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+const KUBELET_CONDITIONS: [&str; 5] = [
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+];
 
 /// The value of a condition: true with a reason, or false with reason and message.
 struct ConditionValue(Result<&'static str, (&'static str, String)>);
@@ -68,7 +73,10 @@ pub(super) fn all(
 /// Source: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions>.
 fn add_disruption_target(all: &mut Vec<PodCondition>, message: &str, inputs: &PodStatusInputs<'_>) {
     let kind = "DisruptionTarget";
-    if all.iter().any(|condition| condition.type_ == kind && condition.status == "True") {
+    if all
+        .iter()
+        .any(|condition| condition.type_ == kind && condition.status == "True")
+    {
         return;
     }
     all.retain(|condition| condition.type_ != kind);
@@ -90,7 +98,11 @@ fn has_sandbox(inputs: &PodStatusInputs<'_>) -> ConditionValue {
     }
 }
 
-fn initialised(inputs: &PodStatusInputs<'_>, phase: &str, statuses: &ContainerStatuses) -> ConditionValue {
+fn initialised(
+    inputs: &PodStatusInputs<'_>,
+    phase: &str,
+    statuses: &ContainerStatuses,
+) -> ConditionValue {
     if phase == "Succeeded" {
         return ConditionValue(Ok("PodCompleted"));
     }
@@ -115,10 +127,18 @@ fn containers_ready(
         "Failed" => return ConditionValue::not("PodFailed", String::new()),
         _ => {}
     }
-    let inits = inputs.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let inits = inputs
+        .pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
     let sidecars = inits.zip(statuses.inits.iter().flatten());
-    let sidecars = sidecars.filter(|(spec, _)| specs::is_sidecar(spec)).map(|(_, status)| status);
-    let unready = sidecars.chain(&statuses.mains).filter(|status| !status.ready);
+    let sidecars = sidecars
+        .filter(|(spec, _)| specs::is_sidecar(spec))
+        .map(|(_, status)| status);
+    let unready = sidecars
+        .chain(&statuses.mains)
+        .filter(|status| !status.ready);
     let unready: Vec<&str> = unready.map(|status| status.name.as_str()).collect();
     if unready.is_empty() {
         return ConditionValue::TRUE;
@@ -139,19 +159,27 @@ fn ready(
     if containers.0.is_err() {
         return containers;
     }
-    let gates = inputs.pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let gates = inputs
+        .pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.readiness_gates.iter().flatten());
     let unmet: Vec<String> = gates
         .filter_map(|gate| {
             let kind = &gate.condition_type;
-            let condition = old.conditions.iter().flatten().find(|condition| condition.type_ == *kind);
+            let condition = old
+                .conditions
+                .iter()
+                .flatten()
+                .find(|condition| condition.type_ == *kind);
             match condition.map(|condition| condition.status.as_str()) {
                 Some("True") => None,
-                Some(other) => {
-                    Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {other}"))
-                }
-                None => {
-                    Some(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist."))
-                }
+                Some(other) => Some(format!(
+                    "the status of pod readiness gate \"{kind}\" is not \"True\", but {other}"
+                )),
+                None => Some(format!(
+                    "corresponding condition of pod readiness gate \"{kind}\" does not exist."
+                )),
             }
         })
         .collect();

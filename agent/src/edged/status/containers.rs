@@ -26,30 +26,53 @@ pub(super) struct ContainerStatuses {
 /// Computes the statuses of all containers.
 pub(super) fn all(inputs: &PodStatusInputs<'_>, old: &PodStatus) -> ContainerStatuses {
     let spec = inputs.pod.spec.as_ref();
-    let inits = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    let statuses = |old: Option<&Vec<ContainerStatus>>, specs: &[Spec], default: &str, init: bool| {
-        specs
-            .iter()
-            .map(|spec| {
-                let last = old.and_then(|all| all.iter().find(|status| status.name == spec.name));
-                container_status(inputs, spec, last, default, init && !specs::is_sidecar(spec))
-            })
-            .collect::<Vec<_>>()
-    };
+    let inits = spec
+        .and_then(|spec| spec.init_containers.as_deref())
+        .unwrap_or_default();
+    let statuses =
+        |old: Option<&Vec<ContainerStatus>>, specs: &[Spec], default: &str, init: bool| {
+            specs
+                .iter()
+                .map(|spec| {
+                    let last =
+                        old.and_then(|all| all.iter().find(|status| status.name == spec.name));
+                    container_status(
+                        inputs,
+                        spec,
+                        last,
+                        default,
+                        init && !specs::is_sidecar(spec),
+                    )
+                })
+                .collect::<Vec<_>>()
+        };
     // Containers that have not started wait for the sandbox, or for the init containers.
-    let reason = if inits.is_empty() { "ContainerCreating" } else { "PodInitializing" };
+    let reason = if inits.is_empty() {
+        "ContainerCreating"
+    } else {
+        "PodInitializing"
+    };
     let old_inits = old.init_container_statuses.as_ref();
-    let mains = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    let ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    let mains = spec
+        .map(|spec| spec.containers.as_slice())
+        .unwrap_or_default();
+    let ephemeral = spec
+        .iter()
+        .flat_map(|spec| spec.ephemeral_containers.iter().flatten());
     let ephemeral: Vec<Spec> = ephemeral.filter_map(as_container).collect();
     ContainerStatuses {
         inits: (!inits.is_empty()).then(|| statuses(old_inits, inits, reason, true)),
         mains: statuses(old.container_statuses.as_ref(), mains, reason, false),
         ephemeral: (!ephemeral.is_empty()).then(|| {
-            let mut all =
-                statuses(old.ephemeral_container_statuses.as_ref(), &ephemeral, "ContainerCreating", false);
+            let mut all = statuses(
+                old.ephemeral_container_statuses.as_ref(),
+                &ephemeral,
+                "ContainerCreating",
+                false,
+            );
             // Ephemeral containers are never ready.
-            all.iter_mut().for_each(|status| (status.ready, status.started) = (false, None));
+            all.iter_mut()
+                .for_each(|status| (status.ready, status.started) = (false, None));
             all
         }),
     }
@@ -64,7 +87,9 @@ fn container_status(
 ) -> ContainerStatus {
     let mut all = inputs.observed.containers_named(&spec.name);
     let waiting = inputs.waiting.get(&spec.name);
-    let Some(newest) = all.next() else { return missing_container_status(inputs, spec, old, default) };
+    let Some(newest) = all.next() else {
+        return missing_container_status(inputs, spec, old, default);
+    };
     let mut status = ContainerStatus {
         name: spec.name.clone(),
         image: image(spec, newest),
@@ -90,8 +115,13 @@ fn container_status(
             status.last_state = before.map(terminated_state);
         }
         (State::Running { started_at }, _) => {
-            let running = ContainerStateRunning { started_at: Some(timestamps::to_api(*started_at)) };
-            status.state = Some(ContainerState { running: Some(running), ..Default::default() });
+            let running = ContainerStateRunning {
+                started_at: Some(timestamps::to_api(*started_at)),
+            };
+            status.state = Some(ContainerState {
+                running: Some(running),
+                ..Default::default()
+            });
             status.last_state = before.map(terminated_state);
             status.ready = !runs_to_its_end && newest.health.ready;
             status.started = Some(newest.health.started);
@@ -116,13 +146,22 @@ fn container_status(
 
 /// Returns the reason that delays the whole pod, for a container without a reason of its own.
 fn held_up(inputs: &PodStatusInputs<'_>, default: &str) -> Option<Waiting> {
-    inputs.held_up.map(|held_up| Waiting::new(default, &held_up.message))
+    inputs
+        .held_up
+        .map(|held_up| Waiting::new(default, &held_up.message))
 }
 
 /// Reports whether the container has ended and is not restarted.
-fn is_final(inputs: &PodStatusInputs<'_>, spec: &Spec, newest: &Container, runs_to_its_end: bool) -> bool {
+fn is_final(
+    inputs: &PodStatusInputs<'_>,
+    spec: &Spec,
+    newest: &Container,
+    runs_to_its_end: bool,
+) -> bool {
     let policy = RestartPolicy::of_container(spec, RestartPolicy::of(inputs.pod));
-    newest.exit_code().is_some_and(|code| !policy.restarts(code) || (code == 0 && runs_to_its_end))
+    newest
+        .exit_code()
+        .is_some_and(|code| !policy.restarts(code) || (code == 0 && runs_to_its_end))
 }
 
 /// Returns the readable name of the container's image.
@@ -135,7 +174,10 @@ fn image(spec: &Spec, newest: &Container) -> String {
 
 /// Returns the statuses of volume mounts.
 fn mounts(spec: &Spec, newest: &Container) -> Option<Vec<VolumeMountStatus>> {
-    let mounts = spec.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
+    let mounts = spec
+        .volume_mounts
+        .as_ref()
+        .filter(|mounts| !mounts.is_empty())?;
     let status = |mount: &VolumeMount| {
         let read_only = mount.read_only == Some(true);
         let recursive = newest.recursive_read_only.contains(&mount.mount_path);
@@ -143,7 +185,8 @@ fn mounts(spec: &Spec, newest: &Container) -> Option<Vec<VolumeMountStatus>> {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),
             read_only: read_only.then_some(true),
-            recursive_read_only: read_only.then(|| if recursive { "Enabled" } else { "Disabled" }.to_owned()),
+            recursive_read_only: read_only
+                .then(|| if recursive { "Enabled" } else { "Disabled" }.to_owned()),
         }
     };
     Some(mounts.iter().map(status).collect())
@@ -159,7 +202,8 @@ fn missing_container_status(
     let is_over = inputs.ended || specs::is_terminal(inputs.pod);
     let held_up = held_up(inputs, default);
     let waiting = inputs.waiting.get(&spec.name).or(held_up.as_ref());
-    let (reason, message) = waiting.map_or((default, ""), |w| (w.reason.as_str(), w.message.as_str()));
+    let (reason, message) =
+        waiting.map_or((default, ""), |w| (w.reason.as_str(), w.message.as_str()));
     let new = ContainerStatus {
         name: spec.name.clone(),
         image: spec.image.clone().unwrap_or_default(),
@@ -170,25 +214,42 @@ fn missing_container_status(
     let Some(old) = old else { return new };
     let state = old.state.clone().unwrap_or_default();
     let (last_state, restart_count) = (old.last_state.clone(), old.restart_count);
-    let counted = ContainerStatus { last_state, restart_count, ..new };
+    let counted = ContainerStatus {
+        last_state,
+        restart_count,
+        ..new
+    };
     if state.terminated.is_some() {
         if is_over || waiting.is_none() {
             return old.clone();
         }
         let (container_id, image_id) = (old.container_id.clone(), old.image_id.clone());
-        return ContainerStatus { last_state: Some(state), container_id, image_id, ..counted };
+        return ContainerStatus {
+            last_state: Some(state),
+            container_id,
+            image_id,
+            ..counted
+        };
     }
     if state.running.is_none() {
         return counted;
     }
     if is_over
-        || !RestartPolicy::of_container(spec, RestartPolicy::of(inputs.pod)).restarts(SIGKILL_EXIT_CODE)
+        || !RestartPolicy::of_container(spec, RestartPolicy::of(inputs.pod))
+            .restarts(SIGKILL_EXIT_CODE)
     {
-        return ContainerStatus { state: Some(terminated_state(vanished_state(is_over))), ..counted };
+        return ContainerStatus {
+            state: Some(terminated_state(vanished_state(is_over))),
+            ..counted
+        };
     }
     let next = i32::from(inputs.pod.metadata.deletion_timestamp.is_none());
     let restart_count = restart_count.saturating_add(next);
-    ContainerStatus { last_state: Some(terminated_state(vanished_state(is_over))), restart_count, ..counted }
+    ContainerStatus {
+        last_state: Some(terminated_state(vanished_state(is_over))),
+        restart_count,
+        ..counted
+    }
 }
 
 /// Returns the final state of a container that was running and is gone, in the kubelet's words.
@@ -212,22 +273,46 @@ fn waiting_state(reason: &str, message: &str) -> ContainerState {
         reason: Some(reason.to_owned()),
         message: (!message.is_empty()).then(|| message.to_owned()),
     };
-    ContainerState { waiting: Some(waiting), ..Default::default() }
+    ContainerState {
+        waiting: Some(waiting),
+        ..Default::default()
+    }
 }
 
 fn terminated_state(terminated: ContainerStateTerminated) -> ContainerState {
-    ContainerState { terminated: Some(terminated), ..Default::default() }
+    ContainerState {
+        terminated: Some(terminated),
+        ..Default::default()
+    }
 }
 
-fn terminated(inputs: &PodStatusInputs<'_>, container: &Container) -> Option<ContainerStateTerminated> {
-    let State::Exited { started_at, finished_at, exit_code, reason, message } = &container.state else {
+fn terminated(
+    inputs: &PodStatusInputs<'_>,
+    container: &Container,
+) -> Option<ContainerStateTerminated> {
+    let State::Exited {
+        started_at,
+        finished_at,
+        exit_code,
+        reason,
+        message,
+    } = &container.state
+    else {
         return None;
     };
-    let usual = if *exit_code == 0 { "Completed" } else { "Error" };
+    let usual = if *exit_code == 0 {
+        "Completed"
+    } else {
+        "Error"
+    };
     Some(ContainerStateTerminated {
         container_id: Some(container_id(inputs, container)),
         exit_code: *exit_code,
-        reason: Some(if reason.is_empty() { usual.to_owned() } else { reason.clone() }),
+        reason: Some(if reason.is_empty() {
+            usual.to_owned()
+        } else {
+            reason.clone()
+        }),
         message: (!message.is_empty()).then(|| message.clone()),
         started_at: started_at.map(timestamps::to_api),
         finished_at: Some(timestamps::to_api(*finished_at)),

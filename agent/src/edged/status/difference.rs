@@ -4,18 +4,28 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Returns the patch from `old` to `new`, `None` if they are equal.
-pub(crate) fn difference<T: Serialize>(old: &T, new: &T) -> Result<Option<Value>, serde_json::Error> {
-    Ok(between(&serde_json::to_value(old)?, &serde_json::to_value(new)?))
+pub(crate) fn difference<T: Serialize>(
+    old: &T,
+    new: &T,
+) -> Result<Option<Value>, serde_json::Error> {
+    Ok(between(
+        &serde_json::to_value(old)?,
+        &serde_json::to_value(new)?,
+    ))
 }
 
 fn between(old: &Value, new: &Value) -> Option<Value> {
     if old == new {
         return None;
     }
-    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Some(new.clone()) };
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return Some(new.clone());
+    };
     let mut patch = Map::new();
     for (key, value) in new {
-        let changed = old.get(key).map_or_else(|| Some(value.clone()), |old| between(old, value));
+        let changed = old
+            .get(key)
+            .map_or_else(|| Some(value.clone()), |old| between(old, value));
         patch.extend(changed.map(|changed| (key.clone(), changed)));
     }
     for key in old.keys().filter(|key| !new.contains_key(*key)) {

@@ -27,7 +27,10 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Creates a reason with a message.
     pub(crate) fn new(reason: &str, message: impl Into<String>) -> Self {
-        Self { reason: reason.to_owned(), message: message.into() }
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
     }
 }
 
@@ -58,7 +61,11 @@ pub(crate) struct PodStatusInputs<'a> {
 
 impl PodStatusInputs<'_> {
     fn is_host_network(&self) -> bool {
-        self.pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
+        self.pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.host_network)
+            .unwrap_or(false)
     }
 
     /// Returns the pod's IP addresses.
@@ -75,7 +82,10 @@ impl PodStatusInputs<'_> {
 pub(crate) fn of(inputs: &PodStatusInputs<'_>) -> PodStatus {
     let old = inputs.pod.status.clone().unwrap_or_default();
     if was_never_started(inputs, &old) {
-        return PodStatus { observed_generation: inputs.pod.metadata.generation, ..old };
+        return PodStatus {
+            observed_generation: inputs.pod.metadata.generation,
+            ..old
+        };
     }
     let containers = containers::all(inputs, &old);
     let phase = phase::of(inputs, &old, &containers);
@@ -88,8 +98,14 @@ pub(crate) fn of(inputs: &PodStatusInputs<'_>) -> PodStatus {
         ephemeral_container_statuses: containers.ephemeral,
         phase: Some(phase.to_owned()),
         observed_generation: inputs.pod.metadata.generation,
-        qos_class: old.qos_class.clone().or_else(|| Some(qos(inputs.pod).to_owned())),
-        start_time: old.start_time.clone().or_else(|| Some(timestamps::to_api(inputs.now))),
+        qos_class: old
+            .qos_class
+            .clone()
+            .or_else(|| Some(qos(inputs.pod).to_owned())),
+        start_time: old
+            .start_time
+            .clone()
+            .or_else(|| Some(timestamps::to_api(inputs.now))),
         message: None,
         reason: None,
         ..old.clone()
@@ -97,15 +113,23 @@ pub(crate) fn of(inputs: &PodStatusInputs<'_>) -> PodStatus {
     if is_over && old.phase.as_deref() == Some(phase) {
         (status.reason, status.message) = (old.reason, old.message);
     } else if let Some(failed) = inputs.failed.filter(|_| is_over) {
-        (status.reason, status.message) = (Some(failed.reason.clone()), Some(failed.message.clone()));
+        (status.reason, status.message) =
+            (Some(failed.reason.clone()), Some(failed.message.clone()));
     }
     status.host_ip = inputs.host_ips.first().cloned();
-    status.host_ips = Some(inputs.host_ips.iter().map(|ip| HostIP { ip: ip.clone() }).collect());
+    status.host_ips = Some(
+        inputs
+            .host_ips
+            .iter()
+            .map(|ip| HostIP { ip: ip.clone() })
+            .collect(),
+    );
     let ips = inputs.pod_ips();
     // A pod that has ended keeps its addresses, so that its logs can be matched with others'.
     if !ips.is_empty() || !(is_over || inputs.ended) {
         status.pod_ip = ips.first().cloned();
-        status.pod_ips = (!ips.is_empty()).then(|| ips.iter().map(|ip| PodIP { ip: ip.clone() }).collect());
+        status.pod_ips =
+            (!ips.is_empty()).then(|| ips.iter().map(|ip| PodIP { ip: ip.clone() }).collect());
     }
     status
 }
@@ -113,7 +137,8 @@ pub(crate) fn of(inputs: &PodStatusInputs<'_>) -> PodStatus {
 /// Reports whether the pod ended before anything of it was created, as a rejected pod does. Its containers then get no status,
 /// also after a restart of the agent: they would appear to wait forever.
 fn was_never_started(inputs: &PodStatusInputs<'_>, old: &PodStatus) -> bool {
-    let nothing_is_here = inputs.observed.sandboxes.is_empty() && inputs.observed.containers.is_empty();
+    let nothing_is_here =
+        inputs.observed.sandboxes.is_empty() && inputs.observed.containers.is_empty();
     specs::is_terminal(inputs.pod) && old.container_statuses.is_none() && nothing_is_here
 }
 

@@ -26,10 +26,18 @@ pub(super) fn of(
         (Some("Succeeded"), _) => "Succeeded",
         (Some("Failed"), _) => "Failed",
         (last, "Succeeded" | "Failed")
-            if inputs.observed.containers.iter().any(|container| container.is_alive()) =>
+            if inputs
+                .observed
+                .containers
+                .iter()
+                .any(|container| container.is_alive()) =>
         {
             // A sidecar has not ended yet.
-            if last == Some("Pending") { "Pending" } else { "Running" }
+            if last == Some("Pending") {
+                "Pending"
+            } else {
+                "Running"
+            }
         }
         (_, phase) => phase,
     }
@@ -39,24 +47,42 @@ pub(super) fn of(
 fn phase_of_containers(inputs: &PodStatusInputs<'_>, statuses: &ContainerStatuses) -> &'static str {
     let policy = RestartPolicy::of(inputs.pod);
     let mains: Vec<RunState> = statuses.mains.iter().map(run_state).collect();
-    let stopped_well = mains.iter().all(|state_of_main| *state_of_main == RunState::Stopped(0));
-    if inputs.failed.is_some() && !inputs.observed.containers.iter().any(|container| container.is_alive()) {
+    let stopped_well = mains
+        .iter()
+        .all(|state_of_main| *state_of_main == RunState::Stopped(0));
+    if inputs.failed.is_some()
+        && !inputs
+            .observed
+            .containers
+            .iter()
+            .any(|container| container.is_alive())
+    {
         return "Failed";
     }
     if inputs.ended {
-        return if stopped_well && !mains.is_empty() { "Succeeded" } else { "Failed" };
+        return if stopped_well && !mains.is_empty() {
+            "Succeeded"
+        } else {
+            "Failed"
+        };
     }
     match init_progress(inputs, statuses, policy) {
         InitProgress::Done => {}
         InitProgress::Failed => return "Failed",
         InitProgress::Pending => return "Pending",
     }
-    let specs = inputs.pod.spec.iter().flat_map(|spec| spec.containers.iter());
-    let continues = specs.zip(&mains).any(|(spec, state_of_main)| match state_of_main {
-        RunState::Running => true,
-        RunState::Stopped(code) => RestartPolicy::of_container(spec, policy).restarts(*code),
-        RunState::Waiting => false,
-    });
+    let specs = inputs
+        .pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.containers.iter());
+    let continues = specs
+        .zip(&mains)
+        .any(|(spec, state_of_main)| match state_of_main {
+            RunState::Running => true,
+            RunState::Stopped(code) => RestartPolicy::of_container(spec, policy).restarts(*code),
+            RunState::Waiting => false,
+        });
     if mains.contains(&RunState::Waiting) || mains.is_empty() {
         "Pending"
     } else if continues {
@@ -74,9 +100,12 @@ fn run_state(status: &ContainerStatus) -> RunState {
     if state.is_some_and(|state| state.running.is_some()) {
         return RunState::Running;
     }
-    let ended =
-        state.and_then(|s| s.terminated.as_ref()).or_else(|| last.and_then(|l| l.terminated.as_ref()));
-    ended.map_or(RunState::Waiting, |ended| RunState::Stopped(ended.exit_code))
+    let ended = state
+        .and_then(|s| s.terminated.as_ref())
+        .or_else(|| last.and_then(|l| l.terminated.as_ref()));
+    ended.map_or(RunState::Waiting, |ended| {
+        RunState::Stopped(ended.exit_code)
+    })
 }
 
 /// Progress of the init containers.
@@ -96,12 +125,18 @@ fn init_progress(
     if statuses.mains.iter().any(begun) {
         return InitProgress::Done;
     }
-    let specs = inputs.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let specs = inputs
+        .pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
     let mut result = InitProgress::Done;
     for (spec, status) in specs.zip(statuses.inits.iter().flatten()) {
         match run_state(status) {
             _ if is_done(spec, status) => {}
-            RunState::Stopped(code) if !RestartPolicy::of_container(spec, policy).restarts(code) => {
+            RunState::Stopped(code)
+                if !RestartPolicy::of_container(spec, policy).restarts(code) =>
+            {
                 return InitProgress::Failed;
             }
             _ => result = InitProgress::Pending,
@@ -111,13 +146,26 @@ fn init_progress(
 }
 
 /// Returns the names of the init containers that are not done.
-pub(super) fn uninitialised(inputs: &PodStatusInputs<'_>, statuses: &ContainerStatuses) -> Vec<String> {
-    if matches!(init_progress(inputs, statuses, RestartPolicy::of(inputs.pod)), InitProgress::Done) {
+pub(super) fn uninitialised(
+    inputs: &PodStatusInputs<'_>,
+    statuses: &ContainerStatuses,
+) -> Vec<String> {
+    if matches!(
+        init_progress(inputs, statuses, RestartPolicy::of(inputs.pod)),
+        InitProgress::Done
+    ) {
         return Vec::new();
     }
-    let specs = inputs.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let specs = inputs
+        .pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
     let pairs = specs.zip(statuses.inits.iter().flatten());
-    pairs.filter(|(spec, status)| !is_done(spec, status)).map(|(spec, _)| spec.name.clone()).collect()
+    pairs
+        .filter(|(spec, status)| !is_done(spec, status))
+        .map(|(spec, _)| spec.name.clone())
+        .collect()
 }
 
 /// Reports whether this init container lets the next one start.

@@ -51,8 +51,13 @@ fn exited(exit_code: i32) -> State {
 }
 
 fn observed(containers: Vec<Container>) -> ObservedPod {
-    let sandbox =
-        Sandbox { id: "s".into(), attempt: 0, ready: true, created_at: at(0), ips: vec!["10.1.0.2".into()] };
+    let sandbox = Sandbox {
+        id: "s".into(),
+        attempt: 0,
+        ready: true,
+        created_at: at(0),
+        ips: vec!["10.1.0.2".into()],
+    };
     ObservedPod::new(vec![sandbox], containers)
 }
 
@@ -124,18 +129,31 @@ fn a_running_pod() {
 #[test]
 fn a_pod_in_a_crash_loop_keeps_its_phase_and_its_count() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 3, exited(1))]);
-    case.waiting
-        .push(("web", Waiting::new("CrashLoopBackOff", "back-off 20s restarting failed container=web")));
+    case.waiting.push((
+        "web",
+        Waiting::new(
+            "CrashLoopBackOff",
+            "back-off 20s restarting failed container=web",
+        ),
+    ));
     insta::assert_json_snapshot!(case.json());
 }
 
 #[test]
 fn a_start_that_failed_is_a_wait_only_when_there_will_be_another() {
-    for (policy, state) in [("Never", "terminated"), ("OnFailure", "waiting"), ("Always", "waiting")] {
+    for (policy, state) in [
+        ("Never", "terminated"),
+        ("OnFailure", "waiting"),
+        ("Always", "waiting"),
+    ] {
         let mut case = Case::new(policy, vec![init_done(), container("web", 0, exited(128))]);
-        case.waiting.push(("web", Waiting::new("RunContainerError", "no such file")));
+        case.waiting
+            .push(("web", Waiting::new("RunContainerError", "no such file")));
         let status = case.json();
-        assert!(status["containerStatuses"][0]["state"][state].is_object(), "{policy}: {status}");
+        assert!(
+            status["containerStatuses"][0]["state"][state].is_object(),
+            "{policy}: {status}"
+        );
     }
 }
 
@@ -143,7 +161,10 @@ fn a_start_that_failed_is_a_wait_only_when_there_will_be_another() {
 fn a_pod_whose_volume_is_missing() {
     let mut case = Case::new("Always", vec![]);
     case.observed = ObservedPod::default();
-    case.held_up = Some(Waiting::new("ContainerCreating", "MountVolume.SetUp failed for volume \"v\""));
+    case.held_up = Some(Waiting::new(
+        "ContainerCreating",
+        "MountVolume.SetUp failed for volume \"v\"",
+    ));
     insta::assert_json_snapshot!(case.json());
 }
 
@@ -151,10 +172,17 @@ fn a_pod_whose_volume_is_missing() {
 fn a_restarted_container_shows_how_the_one_before_it_ended() {
     let case = Case::new(
         "Always",
-        vec![init_done(), container("web", 1, running()), container("web", 0, exited(137))],
+        vec![
+            init_done(),
+            container("web", 1, running()),
+            container("web", 0, exited(137)),
+        ],
     );
     let status = case.json();
-    assert_eq!(status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 137);
+    assert_eq!(
+        status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"],
+        137
+    );
     assert_eq!(status["containerStatuses"][0]["restartCount"], 1);
     assert_eq!(status["containerStatuses"][0]["ready"], true);
 }
@@ -172,22 +200,40 @@ fn phases_follow_the_restart_policy() {
         let case = Case::new(restart, vec![init_done(), container("web", 0, web)]);
         assert_eq!(case.phase(), wanted, "{restart}");
     }
-    assert_eq!(Case::new("Never", vec![container("init", 0, exited(1))]).phase(), "Failed");
-    assert_eq!(Case::new("OnFailure", vec![container("init", 0, exited(1))]).phase(), "Pending");
-    assert_eq!(Case::new("Always", vec![container("init", 0, running())]).phase(), "Pending");
+    assert_eq!(
+        Case::new("Never", vec![container("init", 0, exited(1))]).phase(),
+        "Failed"
+    );
+    assert_eq!(
+        Case::new("OnFailure", vec![container("init", 0, exited(1))]).phase(),
+        "Pending"
+    );
+    assert_eq!(
+        Case::new("Always", vec![container("init", 0, running())]).phase(),
+        "Pending"
+    );
 }
 
 #[test]
 fn a_deleted_pod_ends_as_succeeded_or_failed() {
     for (code, wanted) in [(0, "Succeeded"), (137, "Failed")] {
-        let mut case = Case::new("Always", vec![init_done(), container("web", 0, exited(code))]);
+        let mut case = Case::new(
+            "Always",
+            vec![init_done(), container("web", 0, exited(code))],
+        );
         case.ended = true;
         assert_eq!(case.phase(), wanted);
         case.pod.status = Some(case.status());
         case.observed = ObservedPod::default();
         let after = case.json();
-        assert_eq!(after["containerStatuses"][0]["state"]["terminated"]["exitCode"], code);
-        assert_eq!(after["podIP"], "10.1.0.2", "a pod that is over keeps its address");
+        assert_eq!(
+            after["containerStatuses"][0]["state"]["terminated"]["exitCode"],
+            code
+        );
+        assert_eq!(
+            after["podIP"], "10.1.0.2",
+            "a pod that is over keeps its address"
+        );
     }
 }
 
@@ -201,11 +247,18 @@ fn transitions_are_timed_once_and_foreign_conditions_are_left_alone() {
     .unwrap();
     let first = case.status();
     assert_eq!(first.qos_class.as_deref(), Some("Burstable"));
-    assert_eq!(first.conditions.as_ref().unwrap()[0].type_, "example.com/gate");
+    assert_eq!(
+        first.conditions.as_ref().unwrap()[0].type_,
+        "example.com/gate"
+    );
     case.pod.status = Some(first.clone());
     case.now = 500;
     let second = case.status();
-    assert_eq!(difference(&first, &second).unwrap(), None, "nothing happened, so there is nothing to report");
+    assert_eq!(
+        difference(&first, &second).unwrap(),
+        None,
+        "nothing happened, so there is nothing to report"
+    );
     case.observed = observed(vec![init_done(), container("web", 0, exited(1))]);
     let third = serde_json::to_value(case.status()).unwrap();
     let since = |kind: &str| {
@@ -219,9 +272,15 @@ fn transitions_are_timed_once_and_foreign_conditions_are_left_alone() {
 fn readiness_gates_hold_the_pod_back() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 0, running())]);
     let spec = case.pod.spec.as_mut().unwrap();
-    spec.readiness_gates = serde_json::from_value(json!([{"conditionType": "example.com/gate"}])).unwrap();
+    spec.readiness_gates =
+        serde_json::from_value(json!([{"conditionType": "example.com/gate"}])).unwrap();
     let status = case.status();
-    let ready = status.conditions.unwrap().into_iter().find(|c| c.type_ == "Ready").unwrap();
+    let ready = status
+        .conditions
+        .unwrap()
+        .into_iter()
+        .find(|c| c.type_ == "Ready")
+        .unwrap();
     assert_eq!(ready.reason.as_deref(), Some("ReadinessGatesNotReady"));
 }
 
@@ -239,30 +298,59 @@ fn running_status_follows_probes_and_hooks() {
         web.health = health;
         let status = Case::new("Always", vec![container("init", 0, exited(0)), web]).status();
         let web = status.container_statuses.unwrap().remove(0);
-        let waits = web.state.unwrap().waiting.and_then(|waiting| waiting.reason);
+        let waits = web
+            .state
+            .unwrap()
+            .waiting
+            .and_then(|waiting| waiting.reason);
         (status.phase.unwrap(), web.started, web.ready, waits)
     };
     let running = "Running".to_owned();
-    assert_eq!(status_with(Health::default()), (running.clone(), Some(true), true, None));
-    let unready = Health { ready: false, ..Health::default() };
-    assert_eq!(status_with(unready.clone()), (running.clone(), Some(true), false, None));
-    let unstarted = Health { started: false, ..unready };
+    assert_eq!(
+        status_with(Health::default()),
+        (running.clone(), Some(true), true, None)
+    );
+    let unready = Health {
+        ready: false,
+        ..Health::default()
+    };
+    assert_eq!(
+        status_with(unready.clone()),
+        (running.clone(), Some(true), false, None)
+    );
+    let unstarted = Health {
+        started: false,
+        ..unready
+    };
     assert_eq!(status_with(unstarted), (running, Some(false), false, None));
-    let starting = Health { starting: true, ..Health::default() };
+    let starting = Health {
+        starting: true,
+        ..Health::default()
+    };
     let waits = Some("PodInitializing".to_owned());
-    assert_eq!(status_with(starting), ("Pending".into(), Some(false), false, waits));
+    assert_eq!(
+        status_with(starting),
+        ("Pending".into(), Some(false), false, waits)
+    );
 }
 
 #[test]
 fn a_pod_whose_time_is_up_fails_when_its_containers_have_ended() {
     let told = |state: State| {
-        let mut case = Case::new("Always", vec![container("init", 0, exited(0)), container("web", 0, state)]);
+        let mut case = Case::new(
+            "Always",
+            vec![container("init", 0, exited(0)), container("web", 0, state)],
+        );
         case.failed = Some(Waiting::new("DeadlineExceeded", "too long"));
         let status = case.status();
         (status.phase.unwrap(), status.reason, status.message)
     };
     assert_eq!(told(running()), ("Running".into(), None, None));
-    let failed = ("Failed".into(), Some("DeadlineExceeded".into()), Some("too long".into()));
+    let failed = (
+        "Failed".into(),
+        Some("DeadlineExceeded".into()),
+        Some("too long".into()),
+    );
     assert_eq!(told(exited(137)), failed);
 }
 
@@ -270,11 +358,25 @@ fn a_pod_whose_time_is_up_fails_when_its_containers_have_ended() {
 fn a_sidecar_initialises_once_it_has_started() {
     let phase = |started: bool| {
         let mut case = Case::new("Always", vec![container("init", 0, running())]);
-        case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].restart_policy =
-            Some("Always".into());
-        case.observed.containers[0].health = Health { started, ready: started, ..Health::default() };
+        case.pod
+            .spec
+            .as_mut()
+            .unwrap()
+            .init_containers
+            .as_mut()
+            .unwrap()[0]
+            .restart_policy = Some("Always".into());
+        case.observed.containers[0].health = Health {
+            started,
+            ready: started,
+            ..Health::default()
+        };
         let conditions = case.status().conditions.unwrap();
-        conditions.into_iter().find(|condition| condition.type_ == "Initialized").unwrap().status
+        conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Initialized")
+            .unwrap()
+            .status
     };
     assert_eq!((phase(false), phase(true)), ("False".into(), "True".into()));
 }
@@ -282,21 +384,43 @@ fn a_sidecar_initialises_once_it_has_started() {
 #[test]
 fn a_pod_is_over_when_its_last_sidecar_has_ended() {
     let phase = |sidecar: State, code: i32| {
-        let mut case =
-            Case::new("Never", vec![container("init", 0, sidecar), container("web", 0, exited(code))]);
-        case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].restart_policy =
-            Some("Always".into());
+        let mut case = Case::new(
+            "Never",
+            vec![
+                container("init", 0, sidecar),
+                container("web", 0, exited(code)),
+            ],
+        );
+        case.pod
+            .spec
+            .as_mut()
+            .unwrap()
+            .init_containers
+            .as_mut()
+            .unwrap()[0]
+            .restart_policy = Some("Always".into());
         case.phase()
     };
-    assert_eq!((phase(running(), 0), phase(running(), 1)), ("Running".into(), "Running".into()));
-    assert_eq!((phase(exited(143), 0), phase(exited(143), 1)), ("Succeeded".into(), "Failed".into()));
+    assert_eq!(
+        (phase(running(), 0), phase(running(), 1)),
+        ("Running".into(), "Running".into())
+    );
+    assert_eq!(
+        (phase(exited(143), 0), phase(exited(143), 1)),
+        ("Succeeded".into(), "Failed".into())
+    );
 }
 
 #[test]
 fn a_containers_own_policy_decides_whether_the_pod_goes_on() {
     let phase = |own: Option<&str>, code: i32| {
-        let mut case =
-            Case::new("Always", vec![container("init", 0, exited(0)), container("web", 0, exited(code))]);
+        let mut case = Case::new(
+            "Always",
+            vec![
+                container("init", 0, exited(0)),
+                container("web", 0, exited(code)),
+            ],
+        );
         case.pod.spec.as_mut().unwrap().containers[0].restart_policy = own.map(str::to_owned);
         case.status().phase.unwrap()
     };
@@ -308,10 +432,16 @@ fn a_containers_own_policy_decides_whether_the_pod_goes_on() {
 
 #[test]
 fn ephemeral_containers_have_a_list_of_their_own() {
-    let mut case =
-        Case::new("Always", vec![container("web", 0, running()), container("debug", 0, running())]);
+    let mut case = Case::new(
+        "Always",
+        vec![
+            container("web", 0, running()),
+            container("debug", 0, running()),
+        ],
+    );
     let ephemeral = json!([{"name": "debug", "image": "busybox"}]);
-    case.pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_value(ephemeral).unwrap();
+    case.pod.spec.as_mut().unwrap().ephemeral_containers =
+        serde_json::from_value(ephemeral).unwrap();
     let status = case.status();
     let debug = status.ephemeral_container_statuses.unwrap().remove(0);
     assert!(debug.state.unwrap().running.is_some() && !debug.ready && debug.started.is_none());
@@ -327,7 +457,8 @@ fn mounts_say_whether_what_is_below_them_can_be_written() {
         {"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b", "readOnly": true},
         {"name": "v", "mountPath": "/c", "readOnly": true},
     ]);
-    case.pod.spec.as_mut().unwrap().containers[0].volume_mounts = serde_json::from_value(mounts).unwrap();
+    case.pod.spec.as_mut().unwrap().containers[0].volume_mounts =
+        serde_json::from_value(mounts).unwrap();
     assert_eq!(
         case.json()["containerStatuses"][0]["volumeMounts"],
         json!([
@@ -341,47 +472,94 @@ fn mounts_say_whether_what_is_below_them_can_be_written() {
 #[test]
 fn ended_container_shows_why_its_restart_waits() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 0, exited(1))]);
-    case.held_up = Some(Waiting::new("ContainerCreating", "/data is not a directory"));
+    case.held_up = Some(Waiting::new(
+        "ContainerCreating",
+        "/data is not a directory",
+    ));
     let web = |case: &Case| case.status().container_statuses.unwrap().remove(0);
     let waits = web(&case).state.unwrap().waiting.unwrap();
     assert_eq!(waits.message.as_deref(), Some("/data is not a directory"));
-    assert_eq!(web(&case).last_state.unwrap().terminated.unwrap().exit_code, 1);
+    assert_eq!(
+        web(&case).last_state.unwrap().terminated.unwrap().exit_code,
+        1
+    );
     case.observed = observed(vec![init_done(), container("web", 0, running())]);
     assert!(web(&case).ready, "one that runs is not disturbed");
     case.observed = observed(vec![init_done(), container("web", 0, exited(1))]);
-    case.pod.metadata.deletion_timestamp =
-        Some(crate::edged::timestamps::to_api(jiff::Timestamp::UNIX_EPOCH));
-    assert!(web(&case).state.unwrap().terminated.is_some(), "there is no next one");
+    case.pod.metadata.deletion_timestamp = Some(crate::edged::timestamps::to_api(
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
+    assert!(
+        web(&case).state.unwrap().terminated.is_some(),
+        "there is no next one"
+    );
 }
 
 #[test]
 fn opened_readiness_gate_makes_the_pod_ready() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 0, running())]);
     let spec = case.pod.spec.as_mut().unwrap();
-    spec.readiness_gates = serde_json::from_value(json!([{"conditionType": "example.com/gate"}])).unwrap();
+    spec.readiness_gates =
+        serde_json::from_value(json!([{"conditionType": "example.com/gate"}])).unwrap();
     for (gate, ready) in [("False", "False"), ("True", "True")] {
         let conditions = json!({"conditions": [{"type": "example.com/gate", "status": gate}]});
         case.pod.status = serde_json::from_value(conditions).unwrap();
         let conditions = case.status().conditions.unwrap();
-        let status = |kind: &str| conditions.iter().find(|c| c.type_ == kind).unwrap().status.clone();
-        assert_eq!((status("Ready"), status("example.com/gate")), (ready.to_owned(), gate.to_owned()));
+        let status = |kind: &str| {
+            conditions
+                .iter()
+                .find(|c| c.type_ == kind)
+                .unwrap()
+                .status
+                .clone()
+        };
+        assert_eq!(
+            (status("Ready"), status("example.com/gate")),
+            (ready.to_owned(), gate.to_owned())
+        );
     }
 }
 
 #[test]
 fn a_sidecar_that_is_not_ready_holds_the_pod_back() {
     let condition = |ready: bool| {
-        let mut case =
-            Case::new("Always", vec![container("init", 0, running()), container("web", 0, running())]);
-        case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].restart_policy =
-            Some("Always".into());
-        case.observed.containers.iter_mut().find(|one| one.name == "init").unwrap().health.ready = ready;
+        let mut case = Case::new(
+            "Always",
+            vec![
+                container("init", 0, running()),
+                container("web", 0, running()),
+            ],
+        );
+        case.pod
+            .spec
+            .as_mut()
+            .unwrap()
+            .init_containers
+            .as_mut()
+            .unwrap()[0]
+            .restart_policy = Some("Always".into());
+        case.observed
+            .containers
+            .iter_mut()
+            .find(|one| one.name == "init")
+            .unwrap()
+            .health
+            .ready = ready;
         let conditions = case.status().conditions.unwrap();
-        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+        let ready = conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Ready")
+            .unwrap();
         (ready.status, ready.message.unwrap_or_default())
     };
     assert_eq!(condition(true).0, "True");
-    assert_eq!(condition(false), ("False".into(), "containers with unready status: [init]".into()));
+    assert_eq!(
+        condition(false),
+        (
+            "False".into(),
+            "containers with unready status: [init]".into()
+        )
+    );
 }
 
 #[test]
@@ -392,16 +570,34 @@ fn a_container_that_has_vanished_is_told_as_killed_and_counted_once() {
     let after = case.json();
     let web = &after["containerStatuses"][0];
     assert_eq!(web["state"]["waiting"]["reason"], "PodInitializing");
-    assert_eq!(web["lastState"]["terminated"]["reason"], "ContainerStatusUnknown");
-    assert_eq!((&web["lastState"]["terminated"]["exitCode"], &web["restartCount"]), (&json!(137), &json!(3)));
+    assert_eq!(
+        web["lastState"]["terminated"]["reason"],
+        "ContainerStatusUnknown"
+    );
+    assert_eq!(
+        (
+            &web["lastState"]["terminated"]["exitCode"],
+            &web["restartCount"]
+        ),
+        (&json!(137), &json!(3))
+    );
     assert_eq!(after["phase"], "Running", "it has been initialised");
     let init = &after["initContainerStatuses"][0];
-    assert_eq!(init["state"]["terminated"]["exitCode"], 0, "what has ended stays told");
+    assert_eq!(
+        init["state"]["terminated"]["exitCode"], 0,
+        "what has ended stays told"
+    );
     case.pod.status = serde_json::from_value(after.clone()).unwrap();
     assert_eq!(case.json()["containerStatuses"], after["containerStatuses"]);
     // and when there is a pod no more, it is not started again
     case.pod.status = Some(before.status());
     case.ended = true;
     let web = &case.json()["containerStatuses"][0];
-    assert_eq!((&web["state"]["terminated"]["exitCode"], &web["restartCount"]), (&json!(137), &json!(2)));
+    assert_eq!(
+        (
+            &web["state"]["terminated"]["exitCode"],
+            &web["restartCount"]
+        ),
+        (&json!(137), &json!(2))
+    );
 }

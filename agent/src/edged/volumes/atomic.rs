@@ -31,7 +31,10 @@ pub(super) fn write(target_dir: &Path, payload: &Payload, group: Option<u32>) ->
     fs::create_dir_all(target_dir)?;
     let data = target_dir.join(DATA_DIR);
     let old = fs::read_link(&data).ok();
-    if old.as_ref().is_some_and(|old| is_current(&target_dir.join(old), payload)) {
+    if old
+        .as_ref()
+        .is_some_and(|old| is_current(&target_dir.join(old), payload))
+    {
         return link_names(target_dir, payload);
     }
     let name = format!("..{}", uuid::Uuid::new_v4().simple());
@@ -123,14 +126,21 @@ fn count(dir: &Path) -> io::Result<usize> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        sum += if entry.file_type()?.is_dir() { count(&entry.path())? } else { 1 };
+        sum += if entry.file_type()?.is_dir() {
+            count(&entry.path())?
+        } else {
+            1
+        };
     }
     Ok(sum)
 }
 
 /// Creates the visible names, which are links through `..data`, and removes those of files that are gone.
 fn link_names(target_dir: &Path, payload: &Payload) -> Result<(), Error> {
-    let wanted: BTreeSet<&str> = payload.keys().filter_map(|path| path.split('/').next()).collect();
+    let wanted: BTreeSet<&str> = payload
+        .keys()
+        .filter_map(|path| path.split('/').next())
+        .collect();
     for name in &wanted {
         let (link, target) = (target_dir.join(name), PathBuf::from(DATA_DIR).join(name));
         if fs::read_link(&link).is_ok_and(|now| now == target) {
@@ -159,7 +169,10 @@ fn remove_others(target_dir: &Path, current: &str) -> Result<(), Error> {
     })
 }
 
-fn for_each_entry(target_dir: &Path, mut act: impl FnMut(&str) -> io::Result<()>) -> Result<(), Error> {
+fn for_each_entry(
+    target_dir: &Path,
+    mut act: impl FnMut(&str) -> io::Result<()>,
+) -> Result<(), Error> {
     for entry in fs::read_dir(target_dir)? {
         let entry = entry?;
         if let Some(name) = entry.file_name().to_str() {

@@ -13,8 +13,8 @@ use std::{
 
 use fs_err::{self as fs, os::unix::fs::symlink};
 use k8s_openapi::api::core::v1::{
-    HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource,
-    PersistentVolumeSpec, Pod,
+    HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource, PersistentVolumeSpec, Pod,
 };
 
 use super::{
@@ -48,9 +48,20 @@ pub(crate) fn volume_name(claim: &PersistentVolumeClaim) -> Result<&str, ClaimEr
     if claim.metadata.deletion_timestamp.is_some() {
         return Err(ClaimError::Deleted);
     }
-    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
-    let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
-    if phase == Some("Bound") && !name.is_empty() { Ok(name) } else { Err(ClaimError::Unbound) }
+    let phase = claim
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    let name = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_name.as_deref())
+        .unwrap_or_default();
+    if phase == Some("Bound") && !name.is_empty() {
+        Ok(name)
+    } else {
+        Err(ClaimError::Unbound)
+    }
 }
 
 /// Returns the path of the claim's volume on this node.
@@ -60,7 +71,9 @@ pub(crate) fn backing_path(
     node: &Node,
 ) -> Result<BackingPath, ClaimError> {
     let name = volume.metadata.name.clone().unwrap_or_default();
-    let Some(spec) = &volume.spec else { return Err(ClaimError::UnsupportedKind(name)) };
+    let Some(spec) = &volume.spec else {
+        return Err(ClaimError::UnsupportedKind(name));
+    };
     let owner = spec.claim_ref.as_ref().and_then(|claim| claim.uid.as_ref());
     if owner.is_none() || owner != claim.metadata.uid.as_ref() {
         return Err(ClaimError::BoundToOther(name));
@@ -68,24 +81,39 @@ pub(crate) fn backing_path(
     if spec.volume_mode.as_deref() == Some("Block") {
         return Err(ClaimError::Block(name));
     }
-    let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    let required = spec
+        .node_affinity
+        .as_ref()
+        .and_then(|affinity| affinity.required.as_ref());
     if required.is_some_and(|selector| !admit::selector_matches(selector, node)) {
         return Err(ClaimError::NodeAffinity(name));
     }
     let mut backing = source(spec).ok_or(ClaimError::UnsupportedKind(name))?;
     let annotations = volume.metadata.annotations.as_ref();
-    backing.provisioned =
-        annotations.and_then(|all| all.get(PROVISIONED_BY)).is_some_and(|by| by == PROVISIONER);
+    backing.provisioned = annotations
+        .and_then(|all| all.get(PROVISIONED_BY))
+        .is_some_and(|by| by == PROVISIONER);
     Ok(backing)
 }
 
 fn source(spec: &PersistentVolumeSpec) -> Option<BackingPath> {
     if let Some(source) = &spec.host_path {
-        return Some(BackingPath { source: source.clone(), local: false, provisioned: false });
+        return Some(BackingPath {
+            source: source.clone(),
+            local: false,
+            provisioned: false,
+        });
     }
     let local = spec.local.as_ref()?;
-    let source = HostPathVolumeSource { path: local.path.clone(), type_: Some("Directory".to_owned()) };
-    Some(BackingPath { source, local: true, provisioned: false })
+    let source = HostPathVolumeSource {
+        path: local.path.clone(),
+        type_: Some("Directory".to_owned()),
+    };
+    Some(BackingPath {
+        source,
+        local: true,
+        provisioned: false,
+    })
 }
 
 /// Returns the target of the link.
@@ -105,16 +133,29 @@ pub(super) fn set_up(
     }
     let failed = |error: ClaimError| {
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        Error::Claim { claim: format!("{namespace}/{}", source.claim_name), source: error }
+        Error::Claim {
+            claim: format!("{namespace}/{}", source.claim_name),
+            source: error,
+        }
     };
     let claim = claim.cloned();
-    let backing =
-        claim.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
-    host_path::check_with_mode(&backing.source, if backing.provisioned { 0o777 } else { host_path::MODE })?;
-    let path: PathBuf =
-        Path::new(&backing.source.path).components().filter(|part| *part != Component::CurDir).collect();
-    if let Some(group) =
-        fs_group(pod).filter(|_| (backing.local || backing.provisioned) && source.read_only != Some(true))
+    let backing = claim
+        .unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone())))
+        .map_err(failed)?;
+    host_path::check_with_mode(
+        &backing.source,
+        if backing.provisioned {
+            0o777
+        } else {
+            host_path::MODE
+        },
+    )?;
+    let path: PathBuf = Path::new(&backing.source.path)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    if let Some(group) = fs_group(pod)
+        .filter(|_| (backing.local || backing.provisioned) && source.read_only != Some(true))
     {
         ownership::apply(&path, group, FsGroupChangePolicy::of(pod))?;
     }
@@ -144,38 +185,56 @@ mod tests {
         assert_eq!(volume_name(&pending), Err(ClaimError::Unbound));
         let unnamed = claim(|claim| claim["spec"]["volumeName"] = json!(""));
         assert_eq!(volume_name(&unnamed), Err(ClaimError::Unbound));
-        let going = claim(|claim| claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+        let going =
+            claim(|claim| claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
         assert_eq!(volume_name(&going), Err(ClaimError::Deleted));
     }
 
     #[test]
     fn volume_must_be_bound_to_the_claim_on_this_node_and_supported() {
-        let node = json!({"metadata": {"name": "edge-1", "labels": {"kubernetes.io/hostname": "edge-1"}}});
+        let node =
+            json!({"metadata": {"name": "edge-1", "labels": {"kubernetes.io/hostname": "edge-1"}}});
         let node: Node = serde_json::from_value(node).unwrap();
         let on = |host: &str| {
             json!({"required": {"nodeSelectorTerms": [{"matchExpressions":
                 [{"key": "kubernetes.io/hostname", "operator": "In", "values": [host]}]}]}})
         };
-        let local =
-            json!({"local": {"path": "/mnt/disk"}, "nodeAffinity": on("edge-1"), "claimRef": {"uid": "c-1"}});
+        let local = json!({"local": {"path": "/mnt/disk"}, "nodeAffinity": on("edge-1"), "claimRef": {"uid": "c-1"}});
         let with = |change: Value| {
             let mut spec = local.clone();
-            spec.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            spec.as_object_mut()
+                .unwrap()
+                .extend(change.as_object().unwrap().clone());
             let volume = json!({"metadata": {"name": "pv"}, "spec": spec});
-            backing_path(&claim(|_| ()), &serde_json::from_value(volume).unwrap(), &node)
+            backing_path(
+                &claim(|_| ()),
+                &serde_json::from_value(volume).unwrap(),
+                &node,
+            )
         };
         let found = with(json!({})).unwrap();
         assert!(found.local && found.source.path == "/mnt/disk");
-        let host =
-            with(json!({"local": null, "hostPath": {"path": "/data", "type": "DirectoryOrCreate"}})).unwrap();
+        let host = with(
+            json!({"local": null, "hostPath": {"path": "/data", "type": "DirectoryOrCreate"}}),
+        )
+        .unwrap();
         assert!(!host.local && host.source.type_.as_deref() == Some("DirectoryOrCreate"));
         let pv = || "pv".to_owned();
         for (change, error) in [
-            (json!({"claimRef": {"uid": "c-2"}}), ClaimError::BoundToOther(pv())),
+            (
+                json!({"claimRef": {"uid": "c-2"}}),
+                ClaimError::BoundToOther(pv()),
+            ),
             (json!({"claimRef": null}), ClaimError::BoundToOther(pv())),
             (json!({"volumeMode": "Block"}), ClaimError::Block(pv())),
-            (json!({"nodeAffinity": on("edge-2")}), ClaimError::NodeAffinity(pv())),
-            (json!({"local": null, "nfs": {"server": "s", "path": "/"}}), ClaimError::UnsupportedKind(pv())),
+            (
+                json!({"nodeAffinity": on("edge-2")}),
+                ClaimError::NodeAffinity(pv()),
+            ),
+            (
+                json!({"local": null, "nfs": {"server": "s", "path": "/"}}),
+                ClaimError::UnsupportedKind(pv()),
+            ),
         ] {
             assert_eq!(with(change), Err(error));
         }

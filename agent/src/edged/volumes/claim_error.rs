@@ -24,7 +24,9 @@ pub(crate) enum ClaimError {
     #[error("PV {0:?} is bound to another claim")]
     BoundToOther(String),
     /// The volume is a raw block device.
-    #[error("PV {0:?} has volumeMode Block, which is not supported on this node: use volumeMode Filesystem")]
+    #[error(
+        "PV {0:?} has volumeMode Block, which is not supported on this node: use volumeMode Filesystem"
+    )]
     Block(String),
     /// The volume is of a kind that this node cannot mount.
     #[error("PV {0:?} is of a kind that is not supported on this node: use local or hostPath")]

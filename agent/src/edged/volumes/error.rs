@@ -69,7 +69,9 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// An operation on the disk failed.
-    #[error("a file of the pod cannot be used; check that the disk has room and the agent may write there")]
+    #[error(
+        "a file of the pod cannot be used; check that the disk has room and the agent may write there"
+    )]
     Io(#[from] io::Error),
 }
 
@@ -78,7 +80,10 @@ impl Error {
     pub(super) fn at<E: Into<io::Error>>(path: &Path) -> impl Fn(E) -> Self {
         move |error| {
             let error = error.into();
-            Self::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            Self::Io(io::Error::new(
+                error.kind(),
+                format!("{}: {error}", path.display()),
+            ))
         }
     }
 }

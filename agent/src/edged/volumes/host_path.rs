@@ -44,7 +44,11 @@ pub(super) fn check_with_mode(source: &HostPathVolumeSource, mode: u32) -> Resul
         }
     });
     let name = kind.strip_suffix("OrCreate").unwrap_or(kind);
-    if is { Ok(()) } else { Err(Error::HostPathType(path, name.to_lowercase())) }
+    if is {
+        Ok(())
+    } else {
+        Err(Error::HostPathType(path, name.to_lowercase()))
+    }
 }
 
 fn make_dir(path: &Path, mode: u32) -> Result<(), Error> {

@@ -60,7 +60,13 @@ fn size(size_limit: Option<&Quantity>, downward: &Downward<'_>) -> Option<i64> {
 }
 
 fn mount_tmpfs(dir: &Path, options: &str) -> nix::Result<()> {
-    mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options))
+    mount(
+        Some("tmpfs"),
+        dir,
+        Some("tmpfs"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some(options),
+    )
 }
 
 /// Reports whether something is mounted at `dir`.
@@ -94,7 +100,12 @@ mod tests {
             (Some("100"), json!([{}]), 1000, Some(100)),
             (Some("0"), json!([{}]), 1000, Some(1000)),
             (Some("2000"), json!([{}]), 1000, Some(1000)),
-            (None, json!([limited("100"), limited("200")]), 1000, Some(300)),
+            (
+                None,
+                json!([limited("100"), limited("200")]),
+                1000,
+                Some(300),
+            ),
             (None, json!([limited("100"), {}]), 1000, Some(1000)),
             (None, json!([{}]), 0, None),
         ];
@@ -102,11 +113,24 @@ mod tests {
             for container in containers.as_array_mut().unwrap() {
                 container["name"] = json!("c");
             }
-            let pod: Pod = serde_json::from_value(json!({"spec": {"containers": containers}})).unwrap();
+            let pod: Pod =
+                serde_json::from_value(json!({"spec": {"containers": containers}})).unwrap();
             let quantity = size_limit.map(|limit| Quantity(limit.to_owned()));
-            let allocatable = Allocatable { memory, ..Allocatable::default() };
-            let downward = Downward { pod: &pod, host_ips: &[], pod_ips: &[], allocatable };
-            assert_eq!(size(quantity.as_ref(), &downward), wanted, "{size_limit:?} {containers}");
+            let allocatable = Allocatable {
+                memory,
+                ..Allocatable::default()
+            };
+            let downward = Downward {
+                pod: &pod,
+                host_ips: &[],
+                pod_ips: &[],
+                allocatable,
+            };
+            assert_eq!(
+                size(quantity.as_ref(), &downward),
+                wanted,
+                "{size_limit:?} {containers}"
+            );
         }
     }
 }

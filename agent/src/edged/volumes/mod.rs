@@ -67,7 +67,9 @@ pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
 
 fn checked(uid: &str) -> Result<&str, Error> {
     let escape = || Error::PathEscape(uid.chars().take(256).collect());
-    component::is_component(uid).then_some(uid).ok_or_else(escape)
+    component::is_component(uid)
+        .then_some(uid)
+        .ok_or_else(escape)
 }
 
 /// Removes a directory, if it exists.

@@ -29,13 +29,20 @@ pub(crate) struct MountInputs<'a> {
 
 /// Reports whether a mount of the container asks for recursive read-only, which not every runtime supports.
 pub(crate) fn may_be_recursive(container: &Container) -> bool {
-    container.volume_mounts.iter().flatten().any(wants_recursive)
+    container
+        .volume_mounts
+        .iter()
+        .flatten()
+        .any(wants_recursive)
 }
 
 /// Reports whether the mount asks for recursive read-only. `Enabled` has been refused before if the runtime does not support it;
 /// `IfPossible` has not.
 fn wants_recursive(mount: &VolumeMount) -> bool {
-    matches!(mount.recursive_read_only.as_deref(), Some("Enabled" | "IfPossible"))
+    matches!(
+        mount.recursive_read_only.as_deref(),
+        Some("Enabled" | "IfPossible")
+    )
 }
 
 /// Returns the container's mounts.
@@ -52,7 +59,10 @@ pub(crate) fn of_container(
     // A mount of the pod at the same path takes precedence.
     for (path, file) in [
         ("/etc/hosts", &inputs.etc_hosts),
-        (termination_message_path(container), &inputs.termination_message),
+        (
+            termination_message_path(container),
+            &inputs.termination_message,
+        ),
     ] {
         if !all.iter().any(|mount| mount.container_path == path) {
             all.push(cri::Mount {
@@ -80,14 +90,23 @@ fn mount_of_volume(
     let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
     let expanded = mount.sub_path_expr.as_deref().map(|text| {
         // An incomplete path would be another path.
-        environment.expand_all(text).ok_or_else(|| Error::Variable(text.chars().take(256).collect()))
+        environment
+            .expand_all(text)
+            .ok_or_else(|| Error::Variable(text.chars().take(256).collect()))
     });
     let expanded = expanded.transpose()?;
-    let sub = expanded.as_deref().or(mount.sub_path.as_deref()).filter(|sub| !sub.is_empty());
+    let sub = expanded
+        .as_deref()
+        .or(mount.sub_path.as_deref())
+        .filter(|sub| !sub.is_empty());
     let host_path = match sub {
         Some(sub) => {
             let uid = inputs.pod.metadata.uid.as_deref().unwrap_or_default();
-            let bound = inputs.dirs.sub_paths(uid).join(&volume.name).join(&container.name);
+            let bound = inputs
+                .dirs
+                .sub_paths(uid)
+                .join(&volume.name)
+                .join(&container.name);
             let both_ways = mount.mount_propagation.as_deref() == Some("Bidirectional");
             sub_path::bind(&root, sub, &bound.join(index.to_string()), both_ways)?
         }
@@ -98,7 +117,9 @@ fn mount_of_volume(
         container_path: absolute(&mount.mount_path),
         host_path: host_path.to_string_lossy().into_owned(),
         readonly: mount.read_only.unwrap_or(false) || options.read_only,
-        recursive_read_only: inputs.recursive && mount.read_only == Some(true) && wants_recursive(mount),
+        recursive_read_only: inputs.recursive
+            && mount.read_only == Some(true)
+            && wants_recursive(mount),
         selinux_relabel: options.relabel,
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => cri::MountPropagation::PropagationHostToContainer,
@@ -110,5 +131,9 @@ fn mount_of_volume(
 }
 
 fn absolute(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    }
 }

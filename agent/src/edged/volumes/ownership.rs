@@ -21,7 +21,9 @@ use nix::{
 use super::error::Error;
 
 /// Flags to open an entry only to inspect and change it, not to read it.
-const OPEN_FLAGS: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const OPEN_FLAGS: OFlag = OFlag::O_PATH
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
 /// Maximum depth; each level needs an open file.
 const MAX_DEPTH: usize = 128;
 /// Permission bits that are added to files …
@@ -41,7 +43,10 @@ pub(super) enum FsGroupChangePolicy {
 impl FsGroupChangePolicy {
     /// Returns the pod's policy.
     pub(super) fn of(pod: &Pod) -> Self {
-        let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+        let context = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.security_context.as_ref());
         match context.and_then(|context| context.fs_group_change_policy.as_deref()) {
             Some("OnRootMismatch") => Self::OnRootMismatch,
             _ => Self::Always,
@@ -72,7 +77,11 @@ fn apply_below(at: &File, path: &Path, group: u32, depth: usize) -> Result<(), E
     let itself = PathBuf::from(format!("/proc/self/fd/{}", at.as_raw_fd()));
     let bits = if meta.is_dir() { DIR_BITS } else { FILE_BITS };
     // executable files are executable for the group as well
-    let bits = if meta.mode() & 0o111 != 0 { bits | 0o110 } else { bits };
+    let bits = if meta.mode() & 0o111 != 0 {
+        bits | 0o110
+    } else {
+        bits
+    };
     if meta.gid() != group {
         chown(&itself, None, Some(group)).map_err(Error::at(path))?;
     }
@@ -90,7 +99,9 @@ fn apply_below(at: &File, path: &Path, group: u32, depth: usize) -> Result<(), E
     for entry in fs::read_dir(&itself).map_err(Error::at(path))?.flatten() {
         let name = entry.file_name();
         // an entry that is gone needs no group
-        let Ok(next) = openat(at, name.as_os_str(), OPEN_FLAGS, Mode::empty()) else { continue };
+        let Ok(next) = openat(at, name.as_os_str(), OPEN_FLAGS, Mode::empty()) else {
+            continue;
+        };
         apply_below(&File::from(next), &path.join(&name), group, depth + 1)?;
     }
     Ok(())
@@ -124,7 +135,11 @@ mod tests {
         assert_eq!(mode(&outside), (group, 0o600));
         fs::set_permissions(root.join("sub/file"), Permissions::from_mode(0o600)).unwrap();
         apply(&root, group, FsGroupChangePolicy::OnRootMismatch).unwrap();
-        assert_eq!(mode(&root.join("sub/file")), (group, 0o600), "the volume itself is the group's already");
+        assert_eq!(
+            mode(&root.join("sub/file")),
+            (group, 0o600),
+            "the volume itself is the group's already"
+        );
     }
 
     #[test]
@@ -133,6 +148,9 @@ mod tests {
         let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 1).collect();
         fs::create_dir_all(dir.path().join(deep)).unwrap();
         let group = nix::unistd::getegid().as_raw();
-        assert!(matches!(apply(dir.path(), group, FsGroupChangePolicy::Always), Err(Error::TooDeep(_))));
+        assert!(matches!(
+            apply(dir.path(), group, FsGroupChangePolicy::Always),
+            Err(Error::TooDeep(_))
+        ));
     }
 }

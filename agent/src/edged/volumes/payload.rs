@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, Pod,
-    ProjectedVolumeSource, SecretVolumeSource, VolumeProjection,
+    ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath,
+    Pod, ProjectedVolumeSource, SecretVolumeSource, VolumeProjection,
 };
 
 use super::error::Error;
@@ -32,11 +32,21 @@ pub(super) fn fs_group(pod: &Pod) -> Option<u32> {
 /// Source: <https://github.com/kubernetes/enhancements/tree/master/keps/sig-storage/2451-service-account-token-volumes>.
 fn fs_user(pod: &Pod) -> Option<u32> {
     let spec = pod.spec.as_ref()?;
-    let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
-    let own = |container: &Container| container.security_context.as_ref().and_then(|own| own.run_as_user);
+    let of_pod = spec
+        .security_context
+        .as_ref()
+        .and_then(|context| context.run_as_user);
+    let own = |container: &Container| {
+        container
+            .security_context
+            .as_ref()
+            .and_then(|own| own.run_as_user)
+    };
     let mut users = specs::containers(spec).map(|container| own(container).or(of_pod));
     let first = users.next()??;
-    users.all(|user| user == Some(first)).then(|| u32::try_from(first).ok())?
+    users
+        .all(|user| user == Some(first))
+        .then(|| u32::try_from(first).ok())?
 }
 
 /// A file of a volume. Has no `Debug`, as its content may be secret.
@@ -81,11 +91,23 @@ impl<'a> PayloadBuilder<'a> {
     ) -> Self {
         let has_fs_group = fs_group(downward.pod).is_some();
         let (payload, user) = (Payload::new(), fs_user(downward.pod));
-        Self { payload, default_mode: DEFAULT_MODE, has_fs_group, user, volume, downward, objects, tokens }
+        Self {
+            payload,
+            default_mode: DEFAULT_MODE,
+            has_fs_group,
+            user,
+            volume,
+            downward,
+            objects,
+            tokens,
+        }
     }
 
     /// Builds the files of a `configMap` volume.
-    pub(super) fn of_config_map(mut self, source: &ConfigMapVolumeSource) -> Result<Payload, Error> {
+    pub(super) fn of_config_map(
+        mut self,
+        source: &ConfigMapVolumeSource,
+    ) -> Result<Payload, Error> {
         self.default_mode = source.default_mode.unwrap_or(DEFAULT_MODE);
         let reference = Reference::ConfigMap(source.name.clone());
         self.add_object(reference, source.items.as_deref(), source.optional)?;
@@ -101,7 +123,10 @@ impl<'a> PayloadBuilder<'a> {
     }
 
     /// Builds the files of a `downwardAPI` volume.
-    pub(super) fn of_downward_api(mut self, source: &DownwardAPIVolumeSource) -> Result<Payload, Error> {
+    pub(super) fn of_downward_api(
+        mut self,
+        source: &DownwardAPIVolumeSource,
+    ) -> Result<Payload, Error> {
         self.default_mode = source.default_mode.unwrap_or(DEFAULT_MODE);
         self.add_downward(source.items.as_deref())?;
         Ok(self.payload)
@@ -120,23 +145,40 @@ impl<'a> PayloadBuilder<'a> {
 impl PayloadBuilder<'_> {
     fn add_projection(&mut self, source: &VolumeProjection) -> Result<(), Error> {
         if let Some(s) = &source.config_map {
-            self.add_object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
+            self.add_object(
+                Reference::ConfigMap(s.name.clone()),
+                s.items.as_deref(),
+                s.optional,
+            )?;
         }
         if let Some(s) = &source.secret {
-            self.add_object(Reference::Secret(s.name.clone()), s.items.as_deref(), s.optional)?;
+            self.add_object(
+                Reference::Secret(s.name.clone()),
+                s.items.as_deref(),
+                s.optional,
+            )?;
         }
         if let Some(s) = &source.downward_api {
             self.add_downward(s.items.as_deref())?;
         }
         if let Some(s) = &source.service_account_token {
-            let account = self.downward.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
-            let fail = |why: &str| Error::Token(account.unwrap_or_else(|| "default".into()), why.to_owned());
+            let account = self
+                .downward
+                .pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.service_account_name.clone());
+            let fail = |why: &str| {
+                Error::Token(account.unwrap_or_else(|| "default".into()), why.to_owned())
+            };
             match self.tokens.get(&(self.volume.to_owned(), s.path.clone())) {
                 // Only the pod's user or group may read a token, if there is one.
                 Some(Ok(token)) => {
                     let mode = (self.has_fs_group || self.user.is_some()).then_some(0o600);
                     self.add_file(&s.path, token.clone().into_bytes(), mode)?;
-                    self.payload.entry(s.path.clone()).and_modify(|file| file.user = self.user);
+                    self.payload
+                        .entry(s.path.clone())
+                        .and_modify(|file| file.user = self.user);
                 }
                 Some(Err(why)) => return Err(fail(why)),
                 None => return Err(fail("it was not asked for")),
@@ -152,15 +194,25 @@ impl PayloadBuilder<'_> {
         optional: Option<bool>,
     ) -> Result<(), Error> {
         let optional = optional.unwrap_or(false);
-        let Some(data) = self.objects.data(&reference, optional)?.cloned() else { return Ok(()) };
+        let Some(data) = self.objects.data(&reference, optional)?.cloned() else {
+            return Ok(());
+        };
         let Some(items) = items else {
-            return data.iter().try_for_each(|(key, value)| self.add_file(key, value.clone(), None));
+            return data
+                .iter()
+                .try_for_each(|(key, value)| self.add_file(key, value.clone(), None));
         };
         for item in items {
             match data.get(&item.key) {
                 Some(value) => self.add_file(&item.path, value.clone(), item.mode)?,
                 None if optional => {}
-                None => return Err(ReferenceError::Key { reference, key: item.key.clone() }.into()),
+                None => {
+                    return Err(ReferenceError::Key {
+                        reference,
+                        key: item.key.clone(),
+                    }
+                    .into());
+                }
             }
         }
         Ok(())
@@ -185,8 +237,19 @@ impl PayloadBuilder<'_> {
             return Err(Error::PathEscape(path.chars().take(256).collect()));
         }
         let mode = u32::try_from(mode.unwrap_or(self.default_mode)).unwrap_or(0o644) & 0o777;
-        let mode = if self.has_fs_group { mode | GROUP_READ_BITS } else { mode };
-        match self.payload.insert(path.to_owned(), File { content, mode, user: None }) {
+        let mode = if self.has_fs_group {
+            mode | GROUP_READ_BITS
+        } else {
+            mode
+        };
+        match self.payload.insert(
+            path.to_owned(),
+            File {
+                content,
+                mode,
+                user: None,
+            },
+        ) {
             None => Ok(()),
             Some(_) => Err(Error::DuplicatePath(path.to_owned())),
         }

@@ -46,7 +46,10 @@ fn remove_with(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> 
 /// Unmounts everything at the directory and below it, the newest mount first.
 fn unmount_all(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> Result<(), Error> {
     // The kernel lists canonical paths. The last component may be a link, which is then removed as such.
-    let real = match (directory.parent().map(fs::canonicalize), directory.file_name()) {
+    let real = match (
+        directory.parent().map(fs::canonicalize),
+        directory.file_name(),
+    ) {
         (Some(Ok(parent)), Some(name)) => parent.join(name),
         (Some(Err(error)), _) => return Err(error.into()),
         _ => directory.to_owned(),
@@ -57,29 +60,43 @@ fn unmount_all(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> 
         return Ok(());
     }
     for Mount { point, .. } in &all {
-        make_private(point).map_err(|error| Error::Mounted { path: point.clone(), source: error.into() })?;
+        make_private(point).map_err(|error| Error::Mounted {
+            path: point.clone(),
+            source: error.into(),
+        })?;
     }
     // A path resolves to the newest mount. A mount below that may still be shared: unmounting something in it would unmount it on
     // the node too.
     let all = mounts(&real)?;
-    if let Some(below) = all.iter().find(|below| below.shared && all.iter().any(|top| top.parent == below.id))
+    if let Some(below) = all
+        .iter()
+        .find(|below| below.shared && all.iter().any(|top| top.parent == below.id))
     {
         let source = io::Error::other(
             "the node shares what is mounted there, and has mounted something over it since",
         );
-        return Err(Error::Mounted { path: below.point.clone(), source });
+        return Err(Error::Mounted {
+            path: below.point.clone(),
+            source,
+        });
     }
     for Mount { point, .. } in all.into_iter().rev() {
         match unmount(&point) {
             // It is gone, or was hidden by another mount that is gone now.
             Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
-            Err(error) => return Err(Error::Mounted { path: point, source: error.into() }),
+            Err(error) => {
+                return Err(Error::Mounted {
+                    path: point,
+                    source: error.into(),
+                });
+            }
         }
     }
     match mounts(&real)?.into_iter().next() {
-        Some(Mount { point, .. }) => {
-            Err(Error::Mounted { path: point, source: io::ErrorKind::ResourceBusy.into() })
-        }
+        Some(Mount { point, .. }) => Err(Error::Mounted {
+            path: point,
+            source: io::ErrorKind::ResourceBusy.into(),
+        }),
         None => Ok(()),
     }
 }
@@ -100,7 +117,13 @@ fn detach(point: &Path) -> nix::Result<()> {
 /// unmounting one of them here would unmount it there as well.
 fn make_private(point: &Path) -> nix::Result<()> {
     let nothing: Option<&str> = None;
-    match mount(nothing, point, nothing, MsFlags::MS_PRIVATE.union(MsFlags::MS_REC), nothing) {
+    match mount(
+        nothing,
+        point,
+        nothing,
+        MsFlags::MS_PRIVATE.union(MsFlags::MS_REC),
+        nothing,
+    ) {
         // it is no mount, or is gone
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()),
         Err(error) => Err(error),
@@ -122,13 +145,18 @@ struct Mount {
 fn mounts(directory: &Path) -> Result<Vec<Mount>, Error> {
     // Paths are bytes.
     let text = fs::read(MOUNTINFO)?;
-    Ok(parse(&text).filter(|mount| mount.point.starts_with(directory)).collect())
+    Ok(parse(&text)
+        .filter(|mount| mount.point.starts_with(directory))
+        .collect())
 }
 
 fn parse(text: &[u8]) -> impl Iterator<Item = Mount> {
     text.split(|byte| *byte == b'\n').filter_map(|line| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let mut optional_fields = fields.iter().skip(OPTIONAL_FIELDS).take_while(|word| **word != b"-");
+        let mut optional_fields = fields
+            .iter()
+            .skip(OPTIONAL_FIELDS)
+            .take_while(|word| **word != b"-");
         Some(Mount {
             id: fields.first()?.to_vec(),
             parent: fields.get(1)?.to_vec(),
@@ -143,10 +171,18 @@ fn unescape(escaped: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(escaped.len());
     let mut rest = escaped;
     while let Some((byte, after)) = rest.split_first() {
-        let octal = after.get(..3).filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-        let value =
-            octal.map(|digits| digits.iter().fold(0_u32, |sum, digit| sum * 8 + u32::from(digit - b'0')));
-        match value.and_then(|value| u8::try_from(value).ok()).filter(|_| *byte == b'\\') {
+        let octal = after
+            .get(..3)
+            .filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
+        let value = octal.map(|digits| {
+            digits
+                .iter()
+                .fold(0_u32, |sum, digit| sum * 8 + u32::from(digit - b'0'))
+        });
+        match value
+            .and_then(|value| u8::try_from(value).ok())
+            .filter(|_| *byte == b'\\')
+        {
             Some(value) => {
                 plain.push(value);
                 rest = &after[3..];
@@ -177,9 +213,22 @@ mod tests {
             24 22 0:6 / /x\\9\\777 rw - tmpfs t rw\nshort line\n";
         let found: Vec<Mount> = parse(text).collect();
         let points: Vec<&Path> = found.iter().map(|mount| mount.point.as_path()).collect();
-        assert_eq!(points, [Path::new("/"), Path::new("/a b\\c"), Path::new("/x\\9\\777")]);
-        assert_eq!(found.iter().map(|mount| mount.shared).collect::<Vec<_>>(), [false, true, false]);
-        assert_eq!((found[1].id.as_slice(), found[1].parent.as_slice()), (&b"23"[..], &b"22"[..]));
+        assert_eq!(
+            points,
+            [
+                Path::new("/"),
+                Path::new("/a b\\c"),
+                Path::new("/x\\9\\777")
+            ]
+        );
+        assert_eq!(
+            found.iter().map(|mount| mount.shared).collect::<Vec<_>>(),
+            [false, true, false]
+        );
+        assert_eq!(
+            (found[1].id.as_slice(), found[1].parent.as_slice()),
+            (&b"23"[..], &b"22"[..])
+        );
     }
 
     /// A place of the test's own, in which nothing is shared with the machine but what the test shares; ends with it.
@@ -212,14 +261,31 @@ mod tests {
             fs::create_dir_all(directory).unwrap();
         }
         let nothing: Option<&str> = None;
-        mount(Some("tmpfs"), &host, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        mount(
+            Some("tmpfs"),
+            &host,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            nothing,
+        )
+        .unwrap();
         mount(nothing, &host, nothing, MsFlags::MS_SHARED, nothing).unwrap();
         bind(&host, &volume);
         let disk = host.join("disk");
         fs::create_dir(&disk).unwrap();
-        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        mount(
+            Some("tmpfs"),
+            &disk,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            nothing,
+        )
+        .unwrap();
         fs::write(disk.join("kept"), "x").unwrap();
-        assert!(volume.join("disk/kept").exists(), "it shows in the pod, too");
+        assert!(
+            volume.join("disk/kept").exists(),
+            "it shows in the pod, too"
+        );
         remove(&place.path().join("pod")).unwrap();
         assert_eq!(fs::read_to_string(disk.join("kept")).unwrap(), "x");
     }
@@ -236,7 +302,14 @@ mod tests {
         // one on the same disk, one on top of it, one of another kind in it, and the file itself
         bind(&outside, &inside);
         bind(&outside, &inside);
-        mount(Some("tmpfs"), &inside.join("deeper"), Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
+        mount(
+            Some("tmpfs"),
+            &inside.join("deeper"),
+            Some("tmpfs"),
+            MsFlags::empty(),
+            None::<&str>,
+        )
+        .unwrap();
         fs::write(pod.join("file"), "").unwrap();
         bind(&outside.join("kept"), &pod.join("file"));
         // by another name of the same place
@@ -258,7 +331,10 @@ mod tests {
         remove(&link).unwrap();
         let mounted = mounts(&fs::canonicalize(&outside).unwrap()).unwrap().len();
         umount2(&outside, MntFlags::MNT_DETACH).unwrap();
-        assert!(fs::symlink_metadata(&link).is_err() && mounted == 1, "{mounted}");
+        assert!(
+            fs::symlink_metadata(&link).is_err() && mounted == 1,
+            "{mounted}"
+        );
     }
 
     #[test]
@@ -269,12 +345,19 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("kept"), "x").unwrap();
         bind(&outside, &pod.join("volume"));
-        for (refusal, expected) in
-            [(Err(Errno::EPERM), "ermitted"), (Ok(()), "busy"), (Err(Errno::EINVAL), "busy")]
-        {
+        for (refusal, expected) in [
+            (Err(Errno::EPERM), "ermitted"),
+            (Ok(()), "busy"),
+            (Err(Errno::EINVAL), "busy"),
+        ] {
             let error = remove_with(&pod, |_| refusal).unwrap_err();
-            let Error::Mounted { path, source } = &error else { panic!("{error:?}") };
-            assert!(path.ends_with("pod/volume") && source.to_string().contains(expected), "{error:?}");
+            let Error::Mounted { path, source } = &error else {
+                panic!("{error:?}")
+            };
+            assert!(
+                path.ends_with("pod/volume") && source.to_string().contains(expected),
+                "{error:?}"
+            );
             assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "x");
         }
         remove(&pod).unwrap();

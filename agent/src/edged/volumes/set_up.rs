@@ -41,11 +41,18 @@ pub(crate) struct Inputs {
 
 /// Sets up all volumes of the pod, or brings them up to date. Blocks on the disk. If one fails, the others are set up all the
 /// same, so that those of a running pod stay up to date; the first error is returned.
-pub(crate) fn set_up(dirs: &Dirs, downward: &Downward<'_>, inputs: &Inputs) -> Result<(), SetUpError> {
+pub(crate) fn set_up(
+    dirs: &Dirs,
+    downward: &Downward<'_>,
+    inputs: &Inputs,
+) -> Result<(), SetUpError> {
     let mut first = Ok(());
     for volume in volumes(downward.pod) {
         let done = set_up_volume(dirs, downward, inputs, volume);
-        let done = done.map_err(|source| SetUpError { volume: volume.name.clone(), source });
+        let done = done.map_err(|source| SetUpError {
+            volume: volume.name.clone(),
+            source,
+        });
         first = first.and(done);
     }
     first
@@ -76,7 +83,12 @@ fn set_up_volume(
         VolumeSource::Projected(source) => (builder.of_projected(source), true),
     };
     match payload {
-        Ok(payload) => write(&path, &payload, is_secret && dirs.secrets_in_memory, downward),
+        Ok(payload) => write(
+            &path,
+            &payload,
+            is_secret && dirs.secrets_in_memory,
+            downward,
+        ),
         // The pod has run with these files before; it may continue and restart with them without the cloud.
         Err(error) if atomic::is_written(&path) => {
             tracing::warn!(volume = volume.name, %error, "failed to update volume; existing files stay");
@@ -87,7 +99,12 @@ fn set_up_volume(
 }
 
 /// Writes the files of a volume, into memory if they must not be on a disk.
-fn write(path: &Path, payload: &Payload, in_memory: bool, downward: &Downward<'_>) -> Result<(), Error> {
+fn write(
+    path: &Path,
+    payload: &Payload,
+    in_memory: bool,
+    downward: &Downward<'_>,
+) -> Result<(), Error> {
     if in_memory {
         fs::create_dir_all(path)?;
         memory::ensure_tmpfs(path, atomic::DIR_MODE, None, downward)?;

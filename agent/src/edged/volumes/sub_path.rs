@@ -21,19 +21,32 @@ use super::{error::Error, remove};
 use crate::edged::names;
 
 /// Flags to open a step only to continue from it and to bind-mount it.
-const STEP_FLAGS: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+const STEP_FLAGS: OFlag = OFlag::O_PATH
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
 /// Mode of directories that are created on the way.
 const DIR_MODE: u32 = 0o777;
 
 /// Returns the path for the runtime of `sub` in the volume at `root`: bind-mounted to `target`, or the real path if mounting is
 /// not permitted. A missing path is created as a directory. Links are followed, but never out of the volume. Later mounts of the
 /// node are visible through it; mounts made through it are visible to the node only with `bidirectional`.
-pub(super) fn bind(root: &Path, sub: &str, target: &Path, bidirectional: bool) -> Result<PathBuf, Error> {
+pub(super) fn bind(
+    root: &Path,
+    sub: &str,
+    target: &Path,
+    bidirectional: bool,
+) -> Result<PathBuf, Error> {
     let (real, file) = open_resolved(root, sub)?;
     prepare(target, &file)?;
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
     let nothing: Option<&str> = None;
-    let bound = mount(Some(source.as_str()), target, nothing, MsFlags::MS_BIND, nothing);
+    let bound = mount(
+        Some(source.as_str()),
+        target,
+        nothing,
+        MsFlags::MS_BIND,
+        nothing,
+    );
     let bound = bound.and_then(|()| match bidirectional {
         true => Ok(()),
         false => mount(nothing, target, nothing, MsFlags::MS_SLAVE, nothing),
@@ -54,12 +67,20 @@ fn prepare(target: &Path, file: &File) -> Result<(), Error> {
     let is_dir = file.metadata().map_err(Error::at(target))?.is_dir();
     let there = fs::symlink_metadata(target).ok();
     if there.as_ref().is_some_and(|meta| meta.is_dir() != is_dir) {
-        let gone = if is_dir { fs::remove_file(target) } else { fs::remove_dir(target) };
+        let gone = if is_dir {
+            fs::remove_file(target)
+        } else {
+            fs::remove_dir(target)
+        };
         gone?;
     } else if there.is_some() {
         return Ok(());
     }
-    let made = if is_dir { fs::create_dir(target) } else { fs::File::create_new(target).map(drop) };
+    let made = if is_dir {
+        fs::create_dir(target)
+    } else {
+        fs::File::create_new(target).map(drop)
+    };
     Ok(made?)
 }
 
@@ -72,8 +93,14 @@ fn open_resolved(root: &Path, sub: &str) -> Result<(PathBuf, File), Error> {
     let root = fs::canonicalize(root)?;
     let real = resolve(&root, Path::new(sub), &escape)?;
     let mut at = File::from(open(&root, STEP_FLAGS, Mode::empty()).map_err(Error::at(&root))?);
-    for part in real.strip_prefix(&root).unwrap_or(Path::new("")).components() {
-        let Component::Normal(name) = part else { continue };
+    for part in real
+        .strip_prefix(&root)
+        .unwrap_or(Path::new(""))
+        .components()
+    {
+        let Component::Normal(name) = part else {
+            continue;
+        };
         let failed = Error::at(&real);
         let next = match openat(&at, name, STEP_FLAGS, Mode::empty()) {
             Err(Errno::ENOENT) => {
@@ -106,7 +133,10 @@ fn resolve(root: &Path, sub: &Path, escape: &dyn Fn() -> Error) -> Result<PathBu
         at = match fs::canonicalize(&next) {
             Ok(real) if real.starts_with(root) => real,
             Ok(_) => return Err(escape()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&next).is_err() => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && fs::symlink_metadata(&next).is_err() =>
+            {
                 next
             }
             Err(error) => return Err(error.into()),
@@ -133,15 +163,20 @@ mod tests {
         symlink(other.path(), root.join("a")).unwrap();
         let held = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
         assert_eq!(held, root.join("moved"), "what was opened stays what it is");
-        assert!(matches!(open_resolved(&root, "a/b"), Err(Error::PathEscape(_))));
+        assert!(matches!(
+            open_resolved(&root, "a/b"),
+            Err(Error::PathEscape(_))
+        ));
     }
 
     /// While one changes a directory into a link and back, whoever opens it gets a part of the volume or an error.
     #[test]
     fn swapped_links_never_escape() {
         let (volume, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (root, other) =
-            (fs::canonicalize(volume.path()).unwrap(), fs::canonicalize(other.path()).unwrap());
+        let (root, other) = (
+            fs::canonicalize(volume.path()).unwrap(),
+            fs::canonicalize(other.path()).unwrap(),
+        );
         let (dir, link) = (root.join("dir"), root.join("link"));
         fs::create_dir(&dir).unwrap();
         symlink(&other, &link).unwrap();
@@ -156,7 +191,8 @@ mod tests {
             });
             for _ in 0..2000 {
                 if let Ok((_, file)) = open_resolved(&root, "x") {
-                    let held = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+                    let held =
+                        fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
                     assert!(held.starts_with(&root), "{held:?}");
                 }
             }
@@ -173,12 +209,25 @@ mod tests {
         let (host, pod) = (dir.join("host"), dir.join("pod"));
         let (disk, target) = (host.join("data"), pod.join("volume-subpaths/v/c/0"));
         fs::create_dir(&host).unwrap();
-        mount(Some("tmpfs"), &host, Some("tmpfs"), MsFlags::empty(), nothing)
-            .expect("these tests run as root");
+        mount(
+            Some("tmpfs"),
+            &host,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            nothing,
+        )
+        .expect("these tests run as root");
         mount(nothing, &host, nothing, MsFlags::MS_SHARED, nothing).unwrap();
         fs::create_dir(&disk).unwrap();
         bind(&host, "data", &target, false).unwrap();
-        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        mount(
+            Some("tmpfs"),
+            &disk,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            nothing,
+        )
+        .unwrap();
         fs::write(disk.join("kept"), "x").unwrap();
         let seen = fs::read_to_string(target.join("kept"));
         // the container starts anew, and then its pod goes
@@ -188,7 +237,14 @@ mod tests {
         let kept_again = fs::read_to_string(disk.join("kept"));
         // what is shared both ways cannot be taken apart: it stays, and so does what the node has
         bind(&host, "data", &target, true).unwrap();
-        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+        mount(
+            Some("tmpfs"),
+            &disk,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            nothing,
+        )
+        .unwrap();
         fs::write(disk.join("over"), "x").unwrap();
         let refused = remove::remove(&pod);
         let over = disk.join("over").exists();

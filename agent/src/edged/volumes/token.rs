@@ -43,14 +43,21 @@ pub(crate) struct RequiredToken {
 pub(crate) fn required_tokens(pod: &Pod) -> Vec<RequiredToken> {
     let pairs = volumes(pod).flat_map(|volume| {
         let projection = VolumeSource::of(volume).and_then(VolumeSource::projection);
-        let sources = projection.into_iter().flat_map(|projected| projected.sources.iter().flatten());
-        sources.filter_map(|source| Some((volume.name.clone(), source.service_account_token.as_ref()?)))
+        let sources = projection
+            .into_iter()
+            .flat_map(|projected| projected.sources.iter().flatten());
+        sources.filter_map(|source| {
+            Some((volume.name.clone(), source.service_account_token.as_ref()?))
+        })
     });
     let one = |(volume, source): (String, &ServiceAccountTokenProjection)| RequiredToken {
         volume,
         path: source.path.clone(),
         audience: source.audience.clone().unwrap_or_default(),
-        seconds: source.expiration_seconds.unwrap_or(DEFAULT_SECONDS).max(MIN_SECONDS),
+        seconds: source
+            .expiration_seconds
+            .unwrap_or(DEFAULT_SECONDS)
+            .max(MIN_SECONDS),
     };
     pairs.map(one).collect()
 }
@@ -64,7 +71,9 @@ pub(crate) fn refresh_at(token: &str) -> Option<Timestamp> {
 /// Reports whether the token should be replaced now. `age` is how long ago this program fetched it, if it did; that counts also
 /// if the node's clock is wrong. A token from a previous run must not have been issued in the future.
 pub(crate) fn is_due(token: &str, age: Option<Duration>, now: Timestamp) -> bool {
-    let (Some(life), Some(at)) = (life(token), refresh_at(token)) else { return true };
+    let (Some(life), Some(at)) = (life(token), refresh_at(token)) else {
+        return true;
+    };
     let use_for = u64::try_from(life.use_for).unwrap_or(0);
     match age {
         Some(age) if age.as_secs() >= use_for => true,
@@ -83,9 +92,14 @@ struct TokenLifetime {
 fn life(token: &str) -> Option<TokenLifetime> {
     let claims = token.trim().split('.').nth(1)?;
     let claims: JwtClaims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-    let issued = claims.iat.unwrap_or(claims.exp.saturating_sub(DEFAULT_SECONDS));
+    let issued = claims
+        .iat
+        .unwrap_or(claims.exp.saturating_sub(DEFAULT_SECONDS));
     let life = claims.exp.checked_sub(issued).filter(|life| *life > 0)?;
-    Some(TokenLifetime { issued, use_for: (life / REFRESH_FRACTION.1 * REFRESH_FRACTION.0).min(MAX_AGE) })
+    Some(TokenLifetime {
+        issued,
+        use_for: (life / REFRESH_FRACTION.1 * REFRESH_FRACTION.0).min(MAX_AGE),
+    })
 }
 
 #[cfg(test)]
@@ -100,11 +114,21 @@ mod tests {
     fn wrong_clock_does_not_delay_token_refresh() {
         let token = token(r#"{"iat":10000,"exp":13600}"#);
         let due = |age: Option<u64>, now: i64| {
-            is_due(&token, age.map(Duration::from_secs), Timestamp::from_second(now).unwrap())
+            is_due(
+                &token,
+                age.map(Duration::from_secs),
+                Timestamp::from_second(now).unwrap(),
+            )
         };
         assert!(!due(None, 10_000) && !due(None, 9_940) && due(None, 12_880));
-        assert!(due(None, 9_939), "fetched before the clock was set back, nobody knows how long ago");
-        assert!(!due(Some(2879), 0) && due(Some(2880), 0), "the node's clock is behind");
+        assert!(
+            due(None, 9_939),
+            "fetched before the clock was set back, nobody knows how long ago"
+        );
+        assert!(
+            !due(Some(2879), 0) && due(Some(2880), 0),
+            "the node's clock is behind"
+        );
         assert!(due(Some(1), 20_000), "the node's clock was set");
         assert!(is_due("no token", None, Timestamp::UNIX_EPOCH));
     }
@@ -118,7 +142,10 @@ mod tests {
         for bad in [r#"{"iat":9,"exp":9}"#, "{}", r#"{"exp":"x"}"#] {
             assert_eq!(at(bad), None, "{bad}");
         }
-        assert_eq!(at(&format!(r#"{{"iat":{},"exp":{}}}"#, i64::MIN, i64::MAX)), None);
+        assert_eq!(
+            at(&format!(r#"{{"iat":{},"exp":{}}}"#, i64::MIN, i64::MAX)),
+            None
+        );
         for bad in ["", "a", "a.b.c", "..", "é.é.é"] {
             assert_eq!(refresh_at(bad), None, "{bad}");
         }

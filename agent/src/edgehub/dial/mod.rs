@@ -67,7 +67,9 @@ pub enum DialError {
     #[error("{0} is not host:port; check modules.edgeHub.websocket.server")]
     Address(String),
     /// Nothing listens there, or the network does not reach it.
-    #[error("cannot connect to {0}; check that the cloud runs and modules.edgeHub.websocket.server names it")]
+    #[error(
+        "cannot connect to {0}; check that the cloud runs and modules.edgeHub.websocket.server names it"
+    )]
     Connect(String, #[source] std::io::Error),
     /// The two ends do not trust each other.
     #[error(
@@ -76,7 +78,11 @@ pub enum DialError {
     Tls(String, #[source] std::io::Error),
     /// A certificate is not valid at this time.
     #[error("cannot connect to {0}: {1}")]
-    Certificate(String, CertificateFault, #[source] Box<dyn std::error::Error + Send + Sync>),
+    Certificate(
+        String,
+        CertificateFault,
+        #[source] Box<dyn std::error::Error + Send + Sync>,
+    ),
     /// The server belongs to another cloud.
     #[error(
         "what answers at {0} is another cloud than the one that this node joined: its certificate is not of the CA that this node \
@@ -90,7 +96,9 @@ pub enum DialError {
     #[error("{0} refused this node: {1}; retrying with growing delays, up to one minute")]
     Forbidden(String, String),
     /// Another agent of this node's name is connected.
-    #[error("{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one")]
+    #[error(
+        "{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one"
+    )]
     NameInUse(String, String),
     /// The server, or something between, ended the connection before it was established.
     #[error(
@@ -120,7 +128,9 @@ impl DialError {
         if let Some(fault) = CertificateFault::find(&error) {
             return Self::Certificate(server, fault, error.into());
         }
-        let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let why = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match why {
             // a CA that was made anew has the same name and another key
             Some(rustls::Error::InvalidCertificate(BadSignature | UnknownIssuer)) => {
@@ -136,7 +146,10 @@ impl DialError {
             Self::NameInUse(..) => return Cause::NameConflict,
             Self::Forbidden(..) => return Cause::Refused,
             Self::Connect(_, error) => {
-                matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
+                matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+                )
             }
             Self::Tls(..)
             | Self::Certificate(..)
@@ -146,7 +159,11 @@ impl DialError {
             | Self::Upgrade(..) => true,
             Self::Address(_) | Self::Quic(..) | Self::Timeout(..) => false,
         };
-        if was_said { Cause::Cloud } else { Cause::Network }
+        if was_said {
+            Cause::Cloud
+        } else {
+            Cause::Network
+        }
     }
 }
 
@@ -206,7 +223,8 @@ impl Dialler {
         let (number, begun, dialled) = {
             let (this, hints) = (&*self, network.clone());
             let begin = |number, accepted| {
-                this.attempt(config, number, tls.clone(), accepted, hints.subscribe()).boxed()
+                this.attempt(config, number, tls.clone(), accepted, hints.subscribe())
+                    .boxed()
             };
             dial_until_connected(
                 config.servers.len().max(1),
@@ -235,9 +253,20 @@ impl Dialler {
         let server = &config.servers[number % config.servers.len().max(1)];
         let connecting = self.connect(config, server, tls, &accepted, network);
         let connected = timeout(config.handshake_timeout, connecting).await;
-        let connected = connected
-            .unwrap_or_else(|_| Err(DialError::Timeout(server.to_string(), config.handshake_timeout)));
-        (number, begun, connected.map(|transport| CloudConnection { transport, server: server.clone() }))
+        let connected = connected.unwrap_or_else(|_| {
+            Err(DialError::Timeout(
+                server.to_string(),
+                config.handshake_timeout,
+            ))
+        });
+        (
+            number,
+            begun,
+            connected.map(|transport| CloudConnection {
+                transport,
+                server: server.clone(),
+            }),
+        )
     }
 
     async fn connect(
@@ -264,12 +293,22 @@ impl Dialler {
                 )
                 .await?;
                 meter.record_activity();
-                let websocket::Upgraded { socket, cut, compressed } = upgraded;
+                let websocket::Upgraded {
+                    socket,
+                    cut,
+                    compressed,
+                } = upgraded;
                 Ok(Transport::websocket(socket, cut, meter, compressed))
             }
             Carrier::Quic => {
-                let stream =
-                    quic::connect(config, server, tls, self.traffic.clone(), &self.upgrade_lock).await?;
+                let stream = quic::connect(
+                    config,
+                    server,
+                    tls,
+                    self.traffic.clone(),
+                    &self.upgrade_lock,
+                )
+                .await?;
                 Ok(Transport::quic(stream, config.max_message))
             }
         }

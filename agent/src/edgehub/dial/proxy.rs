@@ -58,16 +58,27 @@ impl Proxy {
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
         let either = |upper: &'static str, lower: &'static str| {
             let of = |name: &'static str| {
-                variable(name).map(|text| (name, text.trim().to_owned())).filter(|(_, text)| !text.is_empty())
+                variable(name)
+                    .map(|text| (name, text.trim().to_owned()))
+                    .filter(|(_, text)| !text.is_empty())
             };
             of(upper).or_else(|| of(lower))
         };
         let endpoint = either("HTTPS_PROXY", "https_proxy");
-        let endpoint =
-            endpoint.map(|(variable, url)| parse_proxy_url(&url).map_err(|why| ProxyError { variable, why }));
-        let no_proxy = either("NO_PROXY", "no_proxy").map(|(_, list)| list).unwrap_or_default();
-        let no_proxy = no_proxy.split(',').filter_map(|entry| parse_no_proxy_entry(entry.trim())).collect();
-        Ok(Self { endpoint: endpoint.transpose()?, no_proxy })
+        let endpoint = endpoint.map(|(variable, url)| {
+            parse_proxy_url(&url).map_err(|why| ProxyError { variable, why })
+        });
+        let no_proxy = either("NO_PROXY", "no_proxy")
+            .map(|(_, list)| list)
+            .unwrap_or_default();
+        let no_proxy = no_proxy
+            .split(',')
+            .filter_map(|entry| parse_no_proxy_entry(entry.trim()))
+            .collect();
+        Ok(Self {
+            endpoint: endpoint.transpose()?,
+            no_proxy,
+        })
     }
 
     /// Returns the proxy for a server; `None` for a direct connection. This machine is always reached directly.
@@ -75,7 +86,11 @@ impl Proxy {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let address: Option<IpAddr> = host.parse().ok();
         let is_local = host == "localhost" || address.is_some_and(|address| address.is_loopback());
-        let excepted = || self.no_proxy.iter().any(|entry| entry.covers(&host, address, port));
+        let excepted = || {
+            self.no_proxy
+                .iter()
+                .any(|entry| entry.covers(&host, address, port))
+        };
         self.endpoint.as_ref().filter(|_| !is_local && !excepted())
     }
 }
@@ -85,10 +100,18 @@ impl NoProxyEntry {
         let port_fits = |wanted: &Option<u16>| wanted.is_none_or(|wanted| wanted == port);
         match self {
             Self::All => true,
-            Self::Network(network, length) => address.is_some_and(|ip| is_in(ip, *network, *length)),
+            Self::Network(network, length) => {
+                address.is_some_and(|ip| is_in(ip, *network, *length))
+            }
             Self::Address(wanted, at) => address == Some(*wanted) && port_fits(at),
-            Self::Domain { name, subdomains_only, port } => {
-                let is_below = host.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.'));
+            Self::Domain {
+                name,
+                subdomains_only,
+                port,
+            } => {
+                let is_below = host
+                    .strip_suffix(name.as_str())
+                    .is_some_and(|rest| rest.ends_with('.'));
                 (is_below || (!subdomains_only && host == name)) && port_fits(port)
             }
         }
@@ -109,8 +132,14 @@ fn parse_proxy_url(url: &str) -> Result<ProxyEndpoint, &'static str> {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
     };
-    let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
-    let (name, port) = if has_port { host.rsplit_once(':').unwrap_or((host, "")) } else { (host, "") };
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
+    let (name, port) = if has_port {
+        host.rsplit_once(':').unwrap_or((host, ""))
+    } else {
+        (host, "")
+    };
     let port = if port.is_empty() {
         DEFAULT_PROXY_PORT
     } else {
@@ -121,11 +150,16 @@ fn parse_proxy_url(url: &str) -> Result<ProxyEndpoint, &'static str> {
     }
     let authorization = user.map(|user| {
         let (user, password) = user.split_once(':').unwrap_or((user, ""));
-        let plain: Vec<u8> =
-            percent_decode_str(user).chain(*b":").chain(percent_decode_str(password)).collect();
+        let plain: Vec<u8> = percent_decode_str(user)
+            .chain(*b":")
+            .chain(percent_decode_str(password))
+            .collect();
         Secret::new(format!("Basic {}", STANDARD.encode(plain)))
     });
-    Ok(ProxyEndpoint { address: format!("{name}:{port}"), authorization })
+    Ok(ProxyEndpoint {
+        address: format!("{name}:{port}"),
+        authorization,
+    })
 }
 
 fn parse_no_proxy_entry(entry: &str) -> Option<NoProxyEntry> {
@@ -150,18 +184,28 @@ fn parse_no_proxy_entry(entry: &str) -> Option<NoProxyEntry> {
     if let Ok(address) = name.trim_start_matches('[').trim_end_matches(']').parse() {
         return Some(NoProxyEntry::Address(address, port));
     }
-    let name = name.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(&name).to_owned();
+    let name = name
+        .strip_prefix('*')
+        .filter(|rest| rest.starts_with('.'))
+        .unwrap_or(&name)
+        .to_owned();
     let subdomains_only = name.starts_with('.');
     let name = name.trim_start_matches('.').to_owned();
-    (!name.is_empty()).then_some(NoProxyEntry::Domain { name, subdomains_only, port })
+    (!name.is_empty()).then_some(NoProxyEntry::Domain {
+        name,
+        subdomains_only,
+        port,
+    })
 }
 
 /// Reports whether the first `length` bits are equal.
 fn is_in(address: IpAddr, network: IpAddr, length: u8) -> bool {
     let (address, network, bits) = match (address.to_canonical(), network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => {
-            (u128::from(address.to_bits()), u128::from(network.to_bits()), 32_u8)
-        }
+        (IpAddr::V4(address), IpAddr::V4(network)) => (
+            u128::from(address.to_bits()),
+            u128::from(network.to_bits()),
+            32_u8,
+        ),
         (IpAddr::V6(address), IpAddr::V6(network)) => (address.to_bits(), network.to_bits(), 128),
         _ => return false,
     };

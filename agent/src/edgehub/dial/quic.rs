@@ -5,8 +5,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use quinn::{
-    ClientConfig, Connection, Endpoint, IdleTimeout, RecvStream, SendStream, TransportConfig, VarInt,
-    crypto::rustls::QuicClientConfig,
+    ClientConfig, Connection, Endpoint, IdleTimeout, RecvStream, SendStream, TransportConfig,
+    VarInt, crypto::rustls::QuicClientConfig,
 };
 use serde_json::json;
 use tokio::{net::lookup_host, sync::Mutex};
@@ -48,16 +48,20 @@ pub(in crate::edgehub) struct CountedConnection {
 impl CountedConnection {
     /// Closes the connection.
     pub(in crate::edgehub) fn close(&self) {
-        self.connection.close(VarInt::from_u32(0), b"the agent stops");
+        self.connection
+            .close(VarInt::from_u32(0), b"the agent stops");
     }
 }
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
         let stats = self.connection.stats();
-        for (direction, bytes) in [(Direction::Up, stats.udp_tx.bytes), (Direction::Down, stats.udp_rx.bytes)]
-        {
-            self.traffic.raw(direction, usize::try_from(bytes).unwrap_or(usize::MAX));
+        for (direction, bytes) in [
+            (Direction::Up, stats.udp_tx.bytes),
+            (Direction::Down, stats.udp_rx.bytes),
+        ] {
+            self.traffic
+                .raw(direction, usize::try_from(bytes).unwrap_or(usize::MAX));
         }
     }
 }
@@ -70,28 +74,53 @@ pub(super) async fn connect(
     traffic: Traffic,
     upgrade_lock: &Mutex<()>,
 ) -> Result<Stream, DialError> {
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
-        Some(fault) => DialError::Certificate(target.to_string(), fault, error),
-        None => DialError::Quic(target.to_string(), error),
+    let failed =
+        |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
+            Some(fault) => DialError::Certificate(target.to_string(), fault, error),
+            None => DialError::Quic(target.to_string(), error),
+        };
+    let addresses = lookup_host(target.to_string())
+        .await
+        .map_err(|error| failed(error.into()))?;
+    let address = addresses
+        .into_iter()
+        .next()
+        .ok_or_else(|| failed("the name has no address".into()))?;
+    let any: SocketAddr = if address.is_ipv4() {
+        ([0; 4], 0).into()
+    } else {
+        ([0; 16], 0).into()
     };
-    let addresses = lookup_host(target.to_string()).await.map_err(|error| failed(error.into()))?;
-    let address = addresses.into_iter().next().ok_or_else(|| failed("the name has no address".into()))?;
-    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let endpoint = Endpoint::client(any).map_err(|error| failed(error.into()))?;
     let client = client(&tls).map_err(failed)?;
-    let connecting =
-        endpoint.connect_with(client, address, &target.host).map_err(|error| failed(error.into()))?;
-    let connection =
-        CountedConnection { connection: connecting.await.map_err(|error| failed(error.into()))?, traffic };
+    let connecting = endpoint
+        .connect_with(client, address, &target.host)
+        .map_err(|error| failed(error.into()))?;
+    let connection = CountedConnection {
+        connection: connecting.await.map_err(|error| failed(error.into()))?,
+        traffic,
+    };
     let _lock = upgrade_lock.lock().await;
-    let greeted = send_hello(config, &connection.connection).await.map_err(failed)?;
+    let greeted = send_hello(config, &connection.connection)
+        .await
+        .map_err(failed)?;
     if greeted.content != "ack" {
         let said = wire::text::printable_bytes(&greeted.content_bytes(), MAX_REFUSAL_BYTES);
         return Err(DialError::Refused(target.to_string(), said));
     }
-    let (mut send, receive) = connection.connection.open_bi().await.map_err(|error| failed(error.into()))?;
-    send.write_all(frame::MESSAGES).await.map_err(|error| failed(error.into()))?;
-    Ok(Stream { send, receive, connection })
+    let (mut send, receive) = connection
+        .connection
+        .open_bi()
+        .await
+        .map_err(|error| failed(error.into()))?;
+    send.write_all(frame::MESSAGES)
+        .await
+        .map_err(|error| failed(error.into()))?;
+    Ok(Stream {
+        send,
+        receive,
+        connection,
+    })
 }
 
 /// The most bytes of a refusal that are shown.
@@ -119,7 +148,8 @@ async fn send_hello(config: &Config, connection: &Connection) -> Result<Message,
         ..Route::default()
     };
     let who = json!({"Node_id": [config.node_name], "Project_id": [config.project_id]});
-    send.write_all(&frame::encode(&Message::new(route, who, unix_millis()))).await?;
+    send.write_all(&frame::encode(&Message::new(route, who, unix_millis())))
+        .await?;
     let mut decoder = Decoder::new(MAX_GREETING_BYTES);
     loop {
         if let Some((answer, _)) = decoder.take()? {

@@ -28,7 +28,9 @@ pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpS
                 io::Error::new(error.kind(), format!("proxy {}: {error}", endpoint.address))
             };
             let stream = connect_directly(&endpoint.address).await.map_err(told)?;
-            connect_through_proxy(stream, endpoint, &server.to_string()).await.map_err(told)
+            connect_through_proxy(stream, endpoint, &server.to_string())
+                .await
+                .map_err(told)
         }
     }
 }
@@ -40,14 +42,21 @@ async fn connect_directly(authority: &str) -> io::Result<TcpStream> {
         match timeout(CONNECT_TIMEOUT, connect_to(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failed = error,
-            Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, format!("no answer from {address}")),
+            Err(_) => {
+                failed =
+                    io::Error::new(io::ErrorKind::TimedOut, format!("no answer from {address}"))
+            }
         }
     }
     Err(failed)
 }
 
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     socket.set_nodelay(true)?;
     limits::set_keepalive(&socket)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
@@ -61,19 +70,31 @@ async fn connect_through_proxy(
 ) -> io::Result<TcpStream> {
     let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
     if let Some(authorization) = &endpoint.authorization {
-        request.push_str(&format!("Proxy-Authorization: {}\r\n", authorization.expose()));
+        request.push_str(&format!(
+            "Proxy-Authorization: {}\r\n",
+            authorization.expose()
+        ));
     }
     request.push_str("\r\n");
     stream.write_all(request.as_bytes()).await?;
     let head = read_response_head(&mut stream).await?;
-    let status = head.split(' ').nth(1).and_then(|code| code.parse::<u16>().ok());
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse::<u16>().ok());
     match status {
         Some(200..300) => Ok(stream),
         Some(_) => {
             let line = wire::text::printable(head.lines().next().unwrap_or_default());
-            Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("it refused: {line}")))
+            Err(io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                format!("it refused: {line}"),
+            ))
         }
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, "it does not speak HTTP")),
+        None => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it does not speak HTTP",
+        )),
     }
 }
 
@@ -82,7 +103,10 @@ async fn read_response_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= MAX_HEAD_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the head of its answer is too large"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the head of its answer is too large",
+            ));
         }
         head.push(stream.read_u8().await?);
     }

@@ -16,16 +16,28 @@ fn another_cloud_has_its_own_error_with_the_cure() {
         let error = std::io::Error::new(ErrorKind::InvalidData, Error::InvalidCertificate(why));
         DialError::of_handshake("cloud:10000".into(), error)
     };
-    for why in [CertificateError::BadSignature, CertificateError::UnknownIssuer] {
+    for why in [
+        CertificateError::BadSignature,
+        CertificateError::UnknownIssuer,
+    ] {
         let error = of(why);
-        assert!(matches!(error, DialError::OtherCloud(..)) && error.cause() == Cause::Cloud, "{error}");
+        assert!(
+            matches!(error, DialError::OtherCloud(..)) && error.cause() == Cause::Cloud,
+            "{error}"
+        );
         assert!(error.to_string().contains("edge-agent reset"), "{error}");
     }
     let expired = of(CertificateError::Expired);
-    assert!(matches!(expired, DialError::Certificate(..)) && expired.cause() == Cause::Cloud, "{expired}");
+    assert!(
+        matches!(expired, DialError::Certificate(..)) && expired.cause() == Cause::Cloud,
+        "{expired}"
+    );
     assert!(expired.to_string().contains("has expired"), "{expired}");
     let ended = DialError::of_handshake("cloud:10000".into(), ErrorKind::UnexpectedEof.into());
-    assert!(matches!(ended, DialError::Closed(_)) && ended.cause() == Cause::Cloud, "{ended}");
+    assert!(
+        matches!(ended, DialError::Closed(_)) && ended.cause() == Cause::Cloud,
+        "{ended}"
+    );
     assert!(ended.to_string().contains("CloudHub's address"), "{ended}");
 }
 
@@ -37,8 +49,14 @@ async fn dialled() -> CloudConnection {
     let meter = Meter::new(Traffic::default(), now());
     let stream: Box<dyn websocket::Stream> = Box::new(tokio::io::duplex(1).0);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
-    let server = Target { host: "192.0.2.1".into(), port: 10000 };
-    CloudConnection { transport: Transport::websocket(socket, CutMessages::default(), meter, false), server }
+    let server = Target {
+        host: "192.0.2.1".into(),
+        port: 10000,
+    };
+    CloudConnection {
+        transport: Transport::websocket(socket, CutMessages::default(), meter, false),
+        server,
+    }
 }
 
 /// Returns an attempt that takes this long.
@@ -69,7 +87,10 @@ async fn a_network_that_changes_all_the_time_does_not_keep_a_slow_link_from_conn
         &mut redial,
         &mut network,
     );
-    assert!(timeout(SLOW * 2, found).await.is_ok(), "no attempt was left alone for long enough");
+    assert!(
+        timeout(SLOW * 2, found).await.is_ok(),
+        "no attempt was left alone for long enough"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +101,14 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
     // what was started before the network came is lost
     let begin = |number, _| {
         began.set(began.get() + 1);
-        slow(number, if began.get() == 1 { Duration::MAX } else { Duration::ZERO })
+        slow(
+            number,
+            if began.get() == 1 {
+                Duration::MAX
+            } else {
+                Duration::ZERO
+            },
+        )
     };
     let mut redial = Redial::new(begun);
     let found = dial_until_connected(1, 0, MAX_ATTEMPT_DELAY, begin, &mut redial, &mut network);
@@ -90,14 +118,22 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
     };
     let ((number, ..), ()) = tokio::join!(found, hint);
     assert_eq!((number, began.get()), (1, 2));
-    assert!(now().duration_since(begun) < later * 2, "{:?}", now().duration_since(begun));
+    assert!(
+        now().duration_since(begun) < later * 2,
+        "{:?}",
+        now().duration_since(begun)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_on_a_lost_route_releases_the_upgrade_lock() {
     let (watcher, network) = Watcher::new();
     let upgrade_lock = Mutex::new(());
-    let holds = with_upgrade_lock(&upgrade_lock, network.subscribe(), std::future::pending::<()>());
+    let holds = with_upgrade_lock(
+        &upgrade_lock,
+        network.subscribe(),
+        std::future::pending::<()>(),
+    );
     let others = async {
         sleep(SLOW * 10).await;
         watcher.hint();

@@ -42,7 +42,10 @@ const WRITE_BUFFER_BYTES: usize = 1024 * 1024;
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 
 /// A byte stream in both directions.
-pub(in crate::edgehub) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(in crate::edgehub) trait Stream:
+    AsyncRead + AsyncWrite + Send + Unpin
+{
+}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
@@ -74,7 +77,8 @@ pub(super) async fn connect(
     (upgrade_lock, network): (&Mutex<()>, NetworkChanges),
 ) -> Result<Upgraded, DialError> {
     let address = target.to_string();
-    let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
+    let name = ServerName::try_from(target.host.clone())
+        .map_err(|_| DialError::Address(address.clone()))?;
     let stream = TlsConnector::from(tls)
         .connect(name, stream)
         .await
@@ -92,7 +96,11 @@ pub(super) async fn connect(
         Ok((socket, response)) => {
             let agreed = response.headers().get(compression::HEADER);
             let compressed = agreed.is_some_and(|form| form == compression::FORM);
-            Ok(Upgraded { socket, cut, compressed })
+            Ok(Upgraded {
+                socket,
+                cut,
+                compressed,
+            })
         }
         Err(tungstenite::Error::Http(response)) if response.status() == CONFLICT => {
             Err(DialError::NameInUse(address, first_body_line(&response)))
@@ -100,7 +108,9 @@ pub(super) async fn connect(
         Err(tungstenite::Error::Http(response)) if response.status() == StatusCode::FORBIDDEN => {
             Err(DialError::Forbidden(address, refusal_text(&response)))
         }
-        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, refusal_text(&response))),
+        Err(tungstenite::Error::Http(response)) => {
+            Err(DialError::Refused(address, refusal_text(&response)))
+        }
         Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
             Err(DialError::Closed(address))
         }
@@ -127,20 +137,39 @@ fn upgrade(
     instance: &Instance,
 ) -> Result<tungstenite::handshake::client::Request, DialError> {
     let bad = |_| DialError::Address(address.to_owned());
-    let url = format!("wss://{address}/{}/{}/events", config.project_id, config.node_name);
-    let mut request = url.into_client_request().map_err(|_| DialError::Address(address.to_owned()))?;
+    let url = format!(
+        "wss://{address}/{}/{}/events",
+        config.project_id, config.node_name
+    );
+    let mut request = url
+        .into_client_request()
+        .map_err(|_| DialError::Address(address.to_owned()))?;
     let headers = request.headers_mut();
     headers.insert("connectionuse", HeaderValue::from_static("msg"));
-    headers.insert("node_id", HeaderValue::from_str(&config.node_name).map_err(bad)?);
-    headers.insert("project_id", HeaderValue::from_str(&config.project_id).map_err(bad)?);
-    headers.insert(compression::HEADER, HeaderValue::from_static(compression::FORM));
-    headers.insert(instance::HEADER, HeaderValue::from_str(&instance.to_string()).map_err(bad)?);
+    headers.insert(
+        "node_id",
+        HeaderValue::from_str(&config.node_name).map_err(bad)?,
+    );
+    headers.insert(
+        "project_id",
+        HeaderValue::from_str(&config.project_id).map_err(bad)?,
+    );
+    headers.insert(
+        compression::HEADER,
+        HeaderValue::from_static(compression::FORM),
+    );
+    headers.insert(
+        instance::HEADER,
+        HeaderValue::from_str(&instance.to_string()).map_err(bad)?,
+    );
     Ok(request)
 }
 
 /// Returns the status and the first line of the body of a refusal.
 fn refusal_text(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
-    format!("{} {}", response.status(), first_body_line(response)).trim_end().to_owned()
+    format!("{} {}", response.status(), first_body_line(response))
+        .trim_end()
+        .to_owned()
 }
 
 /// Returns the first line of the body.

@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use wire::{
     enroll::{
-        CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE, NODE_NAME_IS_TAKEN,
-        Token,
+        CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE,
+        NODE_NAME_IS_TAKEN, Token,
     },
     text::{printable, printable_bytes},
 };
@@ -52,8 +52,14 @@ struct Endpoint<'a> {
 impl<'a> Endpoint<'a> {
     fn new(config: &'a Config, server: &'a HostPort, path: &str) -> Result<Self, EnrollError> {
         let url = format!("https://{server}{path}");
-        let host = ServerName::try_from(server.host.clone()).map_err(|_| EnrollError::Url(url.clone()))?;
-        Ok(Self { config, server, url, host })
+        let host =
+            ServerName::try_from(server.host.clone()).map_err(|_| EnrollError::Url(url.clone()))?;
+        Ok(Self {
+            config,
+            server,
+            url,
+            host,
+        })
     }
 
     fn failed(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> EnrollError {
@@ -79,30 +85,59 @@ pub(super) async fn fetch_ca(
         .with_custom_certificate_verifier(deferred.clone())
         .with_no_client_auth();
     let ca = exchange(&target, tls, Request::get(CA_PATH), Bytes::new()).await?;
-    let wrong = |why: String| EnrollError::WrongCloud { url: target.url.clone(), why };
-    token.check_ca(&ca).map_err(|error| wrong(error.to_string()))?;
-    let shown = deferred.shown().ok_or_else(|| wrong("it showed no certificate".into()))?;
+    let wrong = |why: String| EnrollError::WrongCloud {
+        url: target.url.clone(),
+        why,
+    };
+    token
+        .check_ca(&ca)
+        .map_err(|error| wrong(error.to_string()))?;
+    let shown = deferred
+        .shown()
+        .ok_or_else(|| wrong("it showed no certificate".into()))?;
     verifier(&ca)?
-        .verify_server_cert(&shown.leaf, &shown.intermediates, &target.host, &[], UnixTime::now())
+        .verify_server_cert(
+            &shown.leaf,
+            &shown.intermediates,
+            &target.host,
+            &[],
+            UnixTime::now(),
+        )
         .map_err(|error| verification_error((&target.url, &server.host), &shown.leaf, error))?;
     Ok(ca)
 }
 
 /// Converts the error of the verification to one that names the cure.
-fn verification_error((url, host): (&str, &str), shown: &[u8], error: rustls::Error) -> EnrollError {
+fn verification_error(
+    (url, host): (&str, &str),
+    shown: &[u8],
+    error: rustls::Error,
+) -> EnrollError {
     use rustls::CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext,
     };
     let url = url.to_owned();
     match error {
         rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
             let names = names_of(shown);
-            let names = if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") };
-            EnrollError::OtherName { url, host: host.to_owned(), names }
+            let names = if names.is_empty() {
+                "no name at all".to_owned()
+            } else {
+                names.join(", ")
+            };
+            EnrollError::OtherName {
+                url,
+                host: host.to_owned(),
+                names,
+            }
         }
         rustls::Error::InvalidCertificate(
             why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }),
-        ) => EnrollError::WrongTime { url, why: why.to_string() },
+        ) => EnrollError::WrongTime {
+            url,
+            why: why.to_string(),
+        },
         other => EnrollError::WrongCloud {
             url,
             why: format!("its own certificate does not come from that CA ({other})"),
@@ -112,17 +147,29 @@ fn verification_error((url, host): (&str, &str), shown: &[u8], error: rustls::Er
 
 /// Returns the names and addresses of a certificate.
 fn names_of(certificate: &[u8]) -> Vec<String> {
-    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
-    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+        return Vec::new();
+    };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
     let name = |general: &GeneralName<'_>| match general {
         GeneralName::DNSName(name) => Some(printable(name)),
         GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
             Ok(address) => Some(IpAddr::from(address).to_string()),
-            Err(_) => <[u8; 16]>::try_from(*bytes).ok().map(|address| IpAddr::from(address).to_string()),
+            Err(_) => <[u8; 16]>::try_from(*bytes)
+                .ok()
+                .map(|address| IpAddr::from(address).to_string()),
         },
         _ => None,
     };
-    names.value.general_names.iter().filter_map(name).take(MAX_NAMES).collect()
+    names
+        .value
+        .general_names
+        .iter()
+        .filter_map(name)
+        .take(MAX_NAMES)
+        .collect()
 }
 
 /// Queries the node of this name. CloudCore answers anybody, cloudsim only with a token.
@@ -134,8 +181,13 @@ pub(super) async fn query_node(
 ) -> Result<NodeStatus, EnrollError> {
     let path = format!("/node/{}", config.node_name);
     let target = Endpoint::new(config, server, &path)?;
-    let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
-    let request = Request::get(&path).header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt()));
+    let tls = ClientConfig::builder()
+        .with_webpki_verifier(verifier(ca)?)
+        .with_no_client_auth();
+    let request = Request::get(&path).header(
+        http::header::AUTHORIZATION,
+        format!("Bearer {}", token.jwt()),
+    );
     match exchange(&target, tls, request, Bytes::new()).await {
         Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(NodeStatus::Connected),
         Ok(said) if said == NODE_NAME_IS_TAKEN.as_bytes() => Ok(NodeStatus::Taken),
@@ -165,8 +217,16 @@ pub(super) async fn fetch_certificate(
     let request = Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, &config.node_name);
     let (tls, request) = match proof {
         Credential::Token { ca, token } => {
-            let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
-            (tls, request.header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt())))
+            let tls = ClientConfig::builder()
+                .with_webpki_verifier(verifier(ca)?)
+                .with_no_client_auth();
+            (
+                tls,
+                request.header(
+                    http::header::AUTHORIZATION,
+                    format!("Bearer {}", token.jwt()),
+                ),
+            )
         }
         Credential::Certificate(tls) => ((*tls).clone(), request),
     };
@@ -177,8 +237,12 @@ pub(super) async fn fetch_certificate(
 pub(in crate::edgehub) fn verifier(ca: &[u8]) -> Result<Arc<WebPkiServerVerifier>, EnrollError> {
     let crypto = |error: &dyn std::fmt::Display| EnrollError::Crypto(error.to_string());
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(ca.to_vec())).map_err(|error| crypto(&error))?;
-    WebPkiServerVerifier::builder(Arc::new(roots)).build().map_err(|error| crypto(&error))
+    roots
+        .add(CertificateDer::from(ca.to_vec()))
+        .map_err(|error| crypto(&error))?;
+    WebPkiServerVerifier::builder(Arc::new(roots))
+        .build()
+        .map_err(|error| crypto(&error))
 }
 
 async fn exchange(
@@ -199,8 +263,9 @@ async fn send(
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<Vec<u8>, EnrollError> {
-    let tcp =
-        tcp::connect(target.server, &target.config.proxy).await.map_err(|error| target.failed(error))?;
+    let tcp = tcp::connect(target.server, &target.config.proxy)
+        .await
+        .map_err(|error| target.failed(error))?;
     let stream = TlsConnector::from(Arc::new(tls))
         .connect(target.host.clone(), tcp)
         .await
@@ -209,26 +274,39 @@ async fn send(
         .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
-    let (status, bytes) = send_request(stream, request).await.map_err(|error| target.failed(error))?;
+    let (status, bytes) = send_request(stream, request)
+        .await
+        .map_err(|error| target.failed(error))?;
     if status.is_success() {
         return Ok(bytes.to_vec());
     }
     let said = printable_bytes(&bytes, MAX_REFUSAL_BYTES);
-    Err(EnrollError::Refused { url: target.url.clone(), status: status.as_u16(), said })
+    Err(EnrollError::Refused {
+        url: target.url.clone(),
+        status: status.as_u16(),
+        said,
+    })
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sends one request and reads the whole answer.
-async fn send_request<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), BoxError>
+async fn send_request<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, Bytes), BoxError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let asked = async {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
-        let bytes = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await?.to_bytes();
+        let bytes = Limited::new(answer.into_body(), MAX_ANSWER_BYTES)
+            .collect()
+            .await?
+            .to_bytes();
         Ok::<_, BoxError>((status, bytes))
     };
     tokio::pin!(asked, connection);

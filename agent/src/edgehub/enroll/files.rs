@@ -32,7 +32,11 @@ impl std::fmt::Debug for Credentials {
 
 impl Credentials {
     pub(super) fn new(ca: Vec<u8>, cert: Vec<u8>, key_sec1: Vec<u8>) -> Self {
-        Self { ca: ca.into(), cert: cert.into(), key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key_sec1)) }
+        Self {
+            ca: ca.into(),
+            cert: cert.into(),
+            key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key_sec1)),
+        }
     }
 
     /// Returns the cloud's CA, DER.
@@ -59,16 +63,23 @@ impl Credentials {
 
 /// Reads the stored identity; `None` if there is none yet, or if it is another node's.
 pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> {
-    let (Some(ca), Some(cert), Some(key)) =
-        (read(&config.ca_file)?, read(&config.cert_file)?, read(&config.key_file)?)
-    else {
+    let (Some(ca), Some(cert), Some(key)) = (
+        read(&config.ca_file)?,
+        read(&config.cert_file)?,
+        read(&config.key_file)?,
+    ) else {
         return Ok(None);
     };
-    let ca = CertificateDer::from_pem_slice(&ca).map_err(|error| not_pem(&config.ca_file, &error))?;
-    let cert = CertificateDer::from_pem_slice(&cert).map_err(|error| not_pem(&config.cert_file, &error))?;
-    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| not_pem(&config.key_file, &error))?;
+    let ca =
+        CertificateDer::from_pem_slice(&ca).map_err(|error| not_pem(&config.ca_file, &error))?;
+    let cert = CertificateDer::from_pem_slice(&cert)
+        .map_err(|error| not_pem(&config.cert_file, &error))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(&key).map_err(|error| not_pem(&config.key_file, &error))?;
     match identity_of(&cert) {
-        Ok(Identity::Node(name)) if name == config.node_name => Ok(Some(Credentials { ca, cert, key })),
+        Ok(Identity::Node(name)) if name == config.node_name => {
+            Ok(Some(Credentials { ca, cert, key }))
+        }
         found => {
             let found = found.map_or_else(|error| error.to_string(), |owner| owner.to_string());
             warn!(
@@ -84,9 +95,21 @@ pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> 
 
 /// Writes the identity, the certificate last: an interruption leaves no incomplete identity that seems complete.
 pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), EnrollError> {
-    write(&config.ca_file, pem_certificate(&credentials.ca).as_bytes(), 0o644)?;
-    write(&config.key_file, pem_ec_private_key(credentials.key.secret_der()).as_bytes(), 0o600)?;
-    write(&config.cert_file, pem_certificate(&credentials.cert).as_bytes(), 0o644)
+    write(
+        &config.ca_file,
+        pem_certificate(&credentials.ca).as_bytes(),
+        0o644,
+    )?;
+    write(
+        &config.key_file,
+        pem_ec_private_key(credentials.key.secret_der()).as_bytes(),
+        0o600,
+    )?;
+    write(
+        &config.cert_file,
+        pem_certificate(&credentials.cert).as_bytes(),
+        0o644,
+    )
 }
 
 fn not_pem(path: &Path, error: &dyn std::fmt::Display) -> EnrollError {
@@ -97,14 +120,19 @@ fn not_pem(path: &Path, error: &dyn std::fmt::Display) -> EnrollError {
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, EnrollError> {
-    let failed = |error: std::io::Error| EnrollError::File { path: path.to_owned(), why: error.to_string() };
+    let failed = |error: std::io::Error| EnrollError::File {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_FILE_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     Ok(Some(bytes))
 }
 

@@ -36,7 +36,9 @@ pub enum EnrollError {
     #[error("modules.edgeHub.httpServer {0} is not https://host:port")]
     Url(String),
     /// The bootstrap server cannot be reached.
-    #[error("cannot reach {url}; check that the cloud runs and modules.edgeHub.httpServer names it")]
+    #[error(
+        "cannot reach {url}; check that the cloud runs and modules.edgeHub.httpServer names it"
+    )]
     Unreachable {
         /// The requested URL.
         url: String,
@@ -146,10 +148,14 @@ pub(super) struct Identity {
 
 impl Identity {
     fn new(credentials: Credentials) -> Result<Self, EnrollError> {
-        let validity =
-            validity_of(credentials.cert()).map_err(|error| EnrollError::Crypto(error.to_string()))?;
+        let validity = validity_of(credentials.cert())
+            .map_err(|error| EnrollError::Crypto(error.to_string()))?;
         let tls = Arc::new(credentials.client_config()?);
-        Ok(Self { credentials: Arc::new(credentials), tls, validity })
+        Ok(Self {
+            credentials: Arc::new(credentials),
+            tls,
+            validity,
+        })
     }
 
     /// Returns the TLS configuration for the cloud.
@@ -180,12 +186,20 @@ pub(crate) enum NodeStatus {
 /// Queries a node of this name, which has no certificate yet, and the cloud's CA (DER). The query also verifies that the cloud
 /// is the token's, and that its address is in its certificate.
 pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), EnrollError> {
-    let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
+    let text = config
+        .token
+        .as_ref()
+        .ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
         match bootstrap::fetch_ca(config, server, &token).await {
-            Ok(ca) => return Ok((bootstrap::query_node(config, server, &ca, &token).await?, ca)),
+            Ok(ca) => {
+                return Ok((
+                    bootstrap::query_node(config, server, &ca, &token).await?,
+                    ca,
+                ));
+            }
             Err(error) if error.is_retryable() => last = error,
             Err(error) => return Err(error),
         }
@@ -195,7 +209,10 @@ pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), Enro
 
 /// Gets this node's certificate with the token, and writes it to its files.
 pub(crate) async fn enroll_with_token(config: &Config) -> Result<(), EnrollError> {
-    keep(config, &request_with_token(config, &mut EnrollmentCsr::default()).await?)
+    keep(
+        config,
+        &request_with_token(config, &mut EnrollmentCsr::default()).await?,
+    )
 }
 
 /// The first certificate request of a node. Every attempt sends the same one, so that the cloud can tell a node whose answer
@@ -218,7 +235,10 @@ fn request(node: &str) -> Result<Csr, EnrollError> {
 
 /// Returns this node's identity: from the files if they have one, else with the token. An expired certificate is used if no
 /// other can be had: pods go on, the cloud decides, and this machine's clock may be wrong.
-pub(super) async fn identity(config: &Config, first: &mut EnrollmentCsr) -> Result<Identity, EnrollError> {
+pub(super) async fn identity(
+    config: &Config,
+    first: &mut EnrollmentCsr,
+) -> Result<Identity, EnrollError> {
     let Some(credentials) = files::load(config)? else {
         return save_new(config, request_with_token(config, first).await?);
     };
@@ -253,8 +273,17 @@ fn save_new(config: &Config, identity: Identity) -> Result<Identity, EnrollError
 /// Nothing is written.
 pub(super) async fn renew(config: &Config, old: &Identity) -> Result<Identity, EnrollError> {
     match &config.token {
-        Some(_) if old.has_expired() => request_with_token(config, &mut EnrollmentCsr::default()).await,
-        _ => request_certificate(config, AuthMethod::Renewal(old), &request(&config.node_name)?).await,
+        Some(_) if old.has_expired() => {
+            request_with_token(config, &mut EnrollmentCsr::default()).await
+        }
+        _ => {
+            request_certificate(
+                config,
+                AuthMethod::Renewal(old),
+                &request(&config.node_name)?,
+            )
+            .await
+        }
     }
 }
 
@@ -263,10 +292,21 @@ pub(super) fn keep(config: &Config, identity: &Identity) -> Result<(), EnrollErr
     files::save(config, &identity.credentials)
 }
 
-async fn request_with_token(config: &Config, first: &mut EnrollmentCsr) -> Result<Identity, EnrollError> {
-    let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
+async fn request_with_token(
+    config: &Config,
+    first: &mut EnrollmentCsr,
+) -> Result<Identity, EnrollError> {
+    let text = config
+        .token
+        .as_ref()
+        .ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
-    request_certificate(config, AuthMethod::Token(&token), first.of(&config.node_name)?).await
+    request_certificate(
+        config,
+        AuthMethod::Token(&token),
+        first.of(&config.node_name)?,
+    )
+    .await
 }
 
 /// How this node is authenticated.

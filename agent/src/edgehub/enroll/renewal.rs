@@ -30,7 +30,12 @@ impl Renewal {
     pub(in crate::edgehub) fn new(identity: &Identity) -> Self {
         let (begin, end) = identity.validity;
         let due = due(begin, end, rand::random());
-        Self { due, backoff: Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF), failed: false, retry_at: None }
+        Self {
+            due,
+            backoff: Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF),
+            failed: false,
+            retry_at: None,
+        }
     }
 
     /// Waits until the certificate has expired, and returns a new one.
@@ -47,7 +52,11 @@ impl Renewal {
 
     /// Returns a new certificate when it is time and the cloud issues one; never, if certificates are not renewed. A further
     /// call waits first, because the previous result was of no use. Cancel-safe: a failure is remembered.
-    pub(in crate::edgehub) async fn next(&mut self, config: &Config, identity: &Identity) -> Identity {
+    pub(in crate::edgehub) async fn next(
+        &mut self,
+        config: &Config,
+        identity: &Identity,
+    ) -> Identity {
         if !config.rotate_certificates {
             return std::future::pending().await;
         }
@@ -87,11 +96,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_continues_across_sessions() {
         let backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
-        let mut renewal = Renewal { due: SystemTime::UNIX_EPOCH, backoff, failed: true, retry_at: None };
+        let mut renewal = Renewal {
+            due: SystemTime::UNIX_EPOCH,
+            backoff,
+            failed: true,
+            retry_at: None,
+        };
         let begun = Instant::now();
         // each session is shorter than the shortest wait
-        while timeout(INITIAL_BACKOFF / 4, renewal.wait_for_retry()).await.is_err() {
-            assert!(begun.elapsed() <= INITIAL_BACKOFF, "each session waits anew");
+        while timeout(INITIAL_BACKOFF / 4, renewal.wait_for_retry())
+            .await
+            .is_err()
+        {
+            assert!(
+                begun.elapsed() <= INITIAL_BACKOFF,
+                "each session waits anew"
+            );
         }
     }
 }

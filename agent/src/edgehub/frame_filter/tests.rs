@@ -4,7 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: MessageLimits = MessageLimits { accepted: 20_000, skipped: 80_000 };
+const LIMITS: MessageLimits = MessageLimits {
+    accepted: 20_000,
+    skipped: 80_000,
+};
 
 /// A frame as a server writes it.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -28,13 +31,17 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 fn passed(stream: &[u8], portion: usize) -> (Vec<u8>, Vec<CutMessage>) {
     let cut = CutMessages::default();
     let (mut filter, mut out) = (FrameFilter::new(LIMITS, cut.clone()), Vec::new());
-    stream.chunks(portion).for_each(|bytes| filter.pass(bytes, &mut out));
+    stream
+        .chunks(portion)
+        .for_each(|bytes| filter.pass(bytes, &mut out));
     let cut = cut.0.lock().iter().copied().collect();
     (out, cut)
 }
 
 fn text(length: usize) -> Vec<u8> {
-    (0..length).map(|place| b'a' + u8::try_from(place % 26).unwrap()).collect()
+    (0..length)
+        .map(|place| b'a' + u8::try_from(place % 26).unwrap())
+        .collect()
 }
 
 /// What is left of a message that was cut.
@@ -49,7 +56,11 @@ fn only_message_that_is_too_large_is_cut() {
     /// What it is, the frames, those that are let through, and the messages that are cut.
     type Row = (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<CutMessage>);
     let (small, large, huge) = (text(20_000), text(70_000), text(80_001));
-    let cut = |number, size, is_text| CutMessage { size, is_text, number };
+    let cut = |number, size, is_text| CutMessage {
+        size,
+        is_text,
+        number,
+    };
     let ping = frame(0x89, b"p");
     let rows: Vec<Row> = vec![
         (
@@ -60,11 +71,26 @@ fn only_message_that_is_too_large_is_cut() {
         ),
         (
             "too large, between others",
-            vec![frame(0x81, b"a"), frame(0x81, &large), ping.clone(), frame(0x81, b"b")],
-            vec![frame(0x81, b"a"), left(&large), ping.clone(), frame(0x81, b"b")],
+            vec![
+                frame(0x81, b"a"),
+                frame(0x81, &large),
+                ping.clone(),
+                frame(0x81, b"b"),
+            ],
+            vec![
+                frame(0x81, b"a"),
+                left(&large),
+                ping.clone(),
+                frame(0x81, b"b"),
+            ],
             vec![cut(1, 70_000, true)],
         ),
-        ("too large to be skipped", vec![frame(0x82, &huge)], vec![frame(0x82, &huge)], vec![]),
+        (
+            "too large to be skipped",
+            vec![frame(0x82, &huge)],
+            vec![frame(0x82, &huge)],
+            vec![],
+        ),
         (
             "in parts that are too large together",
             vec![
@@ -75,7 +101,12 @@ fn only_message_that_is_too_large_is_cut() {
                 frame(0x80, b"d"),
                 frame(0x81, b"e"),
             ],
-            vec![frame(0x02, &small), ping, frame(0x80, b""), frame(0x81, b"e")],
+            vec![
+                frame(0x02, &small),
+                ping,
+                frame(0x80, b""),
+                frame(0x81, b"e"),
+            ],
             vec![cut(0, 20_001, false)],
         ),
         (
@@ -98,15 +129,26 @@ fn only_message_that_is_too_large_is_cut() {
 fn response_to_the_upgrade_passes() {
     let large = text(30_000);
     for (head, expected) in [
-        ("HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n", left(&large)),
-        ("HTTP/1.1 403 Forbidden\r\nA: b\r\n\r\n", frame(0x81, &large)),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n",
+            left(&large),
+        ),
+        (
+            "HTTP/1.1 403 Forbidden\r\nA: b\r\n\r\n",
+            frame(0x81, &large),
+        ),
     ] {
         let stream = [head.as_bytes(), &frame(0x81, &large)].concat();
         for portion in [1, 50, 1 << 20] {
             let mut filter = FrameFilter::after_response(LIMITS, CutMessages::default());
             let mut out = Vec::new();
-            stream.chunks(portion).for_each(|bytes| filter.pass(bytes, &mut out));
-            assert!(out == [head.as_bytes(), &expected].concat(), "{head} in portions of {portion}");
+            stream
+                .chunks(portion)
+                .for_each(|bytes| filter.pass(bytes, &mut out));
+            assert!(
+                out == [head.as_bytes(), &expected].concat(),
+                "{head} in portions of {portion}"
+            );
         }
     }
 }

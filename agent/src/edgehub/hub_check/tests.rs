@@ -39,30 +39,49 @@ async fn server(ca: &Ca, demands: bool) -> HostPort {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (cert, key) = ca.sign_server(["127.0.0.1"], SystemTime::now()).unwrap();
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(ca.cert_der().to_vec())).unwrap();
+    roots
+        .add(CertificateDer::from(ca.cert_der().to_vec()))
+        .unwrap();
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots));
-    let verifier = if demands { verifier } else { verifier.allow_unauthenticated() };
+    let verifier = if demands {
+        verifier
+    } else {
+        verifier.allow_unauthenticated()
+    };
     let tls = ServerConfig::builder()
         .with_client_cert_verifier(verifier.build().unwrap())
-        .with_single_cert(vec![CertificateDer::from(cert)], PrivateKeyDer::Sec1(key.into()))
+        .with_single_cert(
+            vec![CertificateDer::from(cert)],
+            PrivateKeyDer::Sec1(key.into()),
+        )
         .unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         let (tcp, _) = listener.accept().await.unwrap();
-        let Ok(mut stream) = TlsAcceptor::from(Arc::new(tls)).accept(tcp).await else { return };
+        let Ok(mut stream) = TlsAcceptor::from(Arc::new(tls)).accept(tcp).await else {
+            return;
+        };
         let mut asked = [0; 1024];
         let _ = stream.read(&mut asked).await;
-        let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n").await;
+        let _ = stream
+            .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+            .await;
         // the client ends the connection
         let _ = stream.read(&mut asked).await;
     });
-    HostPort { host: "127.0.0.1".into(), port }
+    HostPort {
+        host: "127.0.0.1".into(),
+        port,
+    }
 }
 
 #[tokio::test]
 async fn a_server_without_client_certificates_is_no_cloud_hub() {
-    let (ca, other) = (Ca::generate(SystemTime::now()).unwrap(), Ca::generate(SystemTime::now()).unwrap());
+    let (ca, other) = (
+        Ca::generate(SystemTime::now()).unwrap(),
+        Ca::generate(SystemTime::now()).unwrap(),
+    );
     let ask = async |server: HostPort| check_hub(&config(server), ca.cert_der()).await;
     ask(server(&ca, true).await).await.unwrap();
     let api = ask(server(&ca, false).await).await.unwrap_err();
@@ -71,7 +90,16 @@ async fn a_server_without_client_certificates_is_no_cloud_hub() {
         "{api}"
     );
     let stranger = ask(server(&other, true).await).await.unwrap_err();
-    assert!(matches!(stranger, HubCheckError::OtherServer(..)), "{stranger}");
-    let nobody = HostPort { host: "127.0.0.1".into(), port: 1 };
-    assert!(matches!(ask(nobody).await, Err(HubCheckError::Unreachable(..))));
+    assert!(
+        matches!(stranger, HubCheckError::OtherServer(..)),
+        "{stranger}"
+    );
+    let nobody = HostPort {
+        host: "127.0.0.1".into(),
+        port: 1,
+    };
+    assert!(matches!(
+        ask(nobody).await,
+        Err(HubCheckError::Unreachable(..))
+    ));
 }

@@ -18,7 +18,9 @@ fn patch(name: &str, text: &str) -> Message {
 }
 
 fn contents(lanes: &mut Lanes) -> Vec<Value> {
-    std::iter::from_fn(|| lanes.take()).map(|(_, message)| message.content).collect()
+    std::iter::from_fn(|| lanes.take())
+        .map(|(_, message)| message.content)
+        .collect()
 }
 
 #[test]
@@ -27,10 +29,19 @@ fn leases_go_first_and_events_last() {
     let answer = Message::new(Route::default(), Value::Null, 1).answering("x");
     let in_reverse = [
         (insert(ResourceType::Event, "e"), SendCondition::LowPriority),
-        (insert(ResourceType::RuleStatus, "r"), SendCondition::RateLimited),
+        (
+            insert(ResourceType::RuleStatus, "r"),
+            SendCondition::RateLimited,
+        ),
         (patch("p", "{}"), SendCondition::RateLimited),
-        (Upstream::query("ns", &ResourceType::Secret, "s").into_message(1), SendCondition::RateLimited),
-        (Upstream::node_patch("n", "{}".into()).into_message(1), SendCondition::RateLimited),
+        (
+            Upstream::query("ns", &ResourceType::Secret, "s").into_message(1),
+            SendCondition::RateLimited,
+        ),
+        (
+            Upstream::node_patch("n", "{}".into()).into_message(1),
+            SendCondition::RateLimited,
+        ),
         (put(ResourceType::Lease, "n"), SendCondition::RateLimited),
         (answer, SendCondition::Exempt),
     ];
@@ -50,7 +61,10 @@ fn the_newest_report_on_an_object_takes_the_place_of_older_ones() {
     let first = patch("a", "1");
     lanes.offer(first.clone());
     lanes.offer(patch("b", "2"));
-    assert_eq!(lanes.offer(patch("a", "3")), Offered::Replaced(first.header.msg_id));
+    assert_eq!(
+        lanes.offer(patch("a", "3")),
+        Offered::Replaced(first.header.msg_id)
+    );
     assert_eq!(contents(&mut lanes), [json!("3"), json!("2")]);
 }
 
@@ -59,7 +73,11 @@ fn steps_of_their_own_are_all_sent_in_order() {
     let mut lanes = Lanes::default();
     let query = || Upstream::query("ns", &ResourceType::Secret, "s").into_message(1);
     let twin = || {
-        Upstream::Device { path: "device/ns/d/twin/edge_updated".into(), update: json!({}) }.into_message(1)
+        Upstream::Device {
+            path: "device/ns/d/twin/edge_updated".into(),
+            update: json!({}),
+        }
+        .into_message(1)
     };
     let all = [
         query(),
@@ -73,7 +91,9 @@ fn steps_of_their_own_are_all_sent_in_order() {
     for message in &all {
         assert_eq!(lanes.offer(message.clone()), Offered::Queued);
     }
-    let sent: Vec<Message> = std::iter::from_fn(|| lanes.take()).map(|(_, message)| message).collect();
+    let sent: Vec<Message> = std::iter::from_fn(|| lanes.take())
+        .map(|(_, message)| message)
+        .collect();
     assert_eq!(sent, all);
 }
 
@@ -85,7 +105,10 @@ fn a_full_lane_gives_messages_back_and_the_others_go_on() {
     }
     let more = patch("one more", "x");
     assert_eq!(lanes.offer(more.clone()), Offered::Full(Box::new(more)));
-    assert!(matches!(lanes.offer(patch("7", "newer")), Offered::Replaced(_)), "what replaces needs no room");
+    assert!(
+        matches!(lanes.offer(patch("7", "newer")), Offered::Replaced(_)),
+        "what replaces needs no room"
+    );
     assert_eq!(lanes.offer(put(ResourceType::Lease, "n")), Offered::Queued);
     lanes.clear();
     assert_eq!(lanes.due(), None);

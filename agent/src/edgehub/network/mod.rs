@@ -120,8 +120,16 @@ impl Notices {
 /// Opens the socket as a datagram socket, which it is: only `recv` is called on it.
 fn open() -> io::Result<StdDatagram> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, NOTIFICATION_GROUPS))?;
+    let socket = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        flags,
+        SockProtocol::NetlinkRoute,
+    )?;
+    bind(
+        socket.as_raw_fd(),
+        &NetlinkAddr::new(0, NOTIFICATION_GROUPS),
+    )?;
     Ok(socket.into())
 }
 

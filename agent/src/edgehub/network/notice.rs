@@ -57,9 +57,13 @@ impl Notices {
             // a cut datagram ends with a message that is longer than the rest of it
             let end = length.clamp(NLMSGHDR_LENGTH, datagram.len());
             // all notices are parsed: each may have the state of a link
-            matters |= self
-                .is_notice_relevant(u16_at(header, 4).unwrap_or_default(), &datagram[NLMSGHDR_LENGTH..end]);
-            datagram = datagram.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
+            matters |= self.is_notice_relevant(
+                u16_at(header, 4).unwrap_or_default(),
+                &datagram[NLMSGHDR_LENGTH..end],
+            );
+            datagram = datagram
+                .get(end.next_multiple_of(ALIGN)..)
+                .unwrap_or_default();
         }
         matters
     }
@@ -82,8 +86,10 @@ impl Notices {
     }
 
     fn is_link_relevant(&mut self, kind: u16, body: &[u8]) -> bool {
-        let (Some(index), Some(flags)) = (u32_at(body, IFI_INDEX_OFFSET), u32_at(body, IFI_FLAGS_OFFSET))
-        else {
+        let (Some(index), Some(flags)) = (
+            u32_at(body, IFI_INDEX_OFFSET),
+            u32_at(body, IFI_FLAGS_OFFSET),
+        ) else {
             return false;
         };
         if is_of_pod(body) {
@@ -91,7 +97,10 @@ impl Notices {
         }
         let (before, now) = match kind {
             RTM_DELLINK => (self.links.remove(&index), 0),
-            _ => (self.links.insert(index, flags & CARRIER_FLAGS), flags & CARRIER_FLAGS),
+            _ => (
+                self.links.insert(index, flags & CARRIER_FLAGS),
+                flags & CARRIER_FLAGS,
+            ),
         };
         // an unknown link may have had any flags until now
         before != Some(now)
@@ -105,7 +114,9 @@ fn is_of_pod(body: &[u8]) -> bool {
         let end = usize::from(length).clamp(RTATTR_LENGTH, rest.len());
         if kind == IFLA_IFNAME {
             let name = &rest[RTATTR_LENGTH..end];
-            return POD_LINK_PREFIXES.iter().any(|start| name.starts_with(start.as_bytes()));
+            return POD_LINK_PREFIXES
+                .iter()
+                .any(|start| name.starts_with(start.as_bytes()));
         }
         rest = rest.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
     }
@@ -129,14 +140,26 @@ mod tests {
 
     fn notice(kind: u16, body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(NLMSGHDR_LENGTH + body.len()).unwrap();
-        let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], body].concat();
+        let mut bytes = [
+            &length.to_ne_bytes()[..],
+            &kind.to_ne_bytes(),
+            &[0; 10],
+            body,
+        ]
+        .concat();
         bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
         bytes
     }
 
     /// Builds a notice of a link, which never says what has changed.
     fn link(kind: u16, index: u32, name: &str, flags: u32) -> Vec<u8> {
-        let mut body = [&[0; 4][..], &index.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 4]].concat();
+        let mut body = [
+            &[0; 4][..],
+            &index.to_ne_bytes(),
+            &flags.to_ne_bytes(),
+            &[0; 4],
+        ]
+        .concat();
         for (kind, value) in [(13_u16, "1234"), (IFLA_IFNAME, name)] {
             body.extend((u16::try_from(RTATTR_LENGTH + value.len() + 1).unwrap()).to_ne_bytes());
             body.extend([&kind.to_ne_bytes()[..], value.as_bytes(), &[0]].concat());
@@ -159,7 +182,11 @@ mod tests {
             ([route(24, 254), address(0)].concat(), true),
             (Vec::new(), false),
         ] {
-            assert_eq!(Notices::default().is_relevant(&datagram), expected, "{datagram:?}");
+            assert_eq!(
+                Notices::default().is_relevant(&datagram),
+                expected,
+                "{datagram:?}"
+            );
         }
     }
 
@@ -168,7 +195,10 @@ mod tests {
         let mut notices = Notices::default();
         let mut eth0 = |kind, flags| notices.is_relevant(&link(kind, 2, "eth0", flags | 0x1000));
         assert!(eth0(RTM_NEWLINK, RUNNING), "it may have been down");
-        assert!(!eth0(RTM_NEWLINK, RUNNING), "something else of it has changed");
+        assert!(
+            !eth0(RTM_NEWLINK, RUNNING),
+            "something else of it has changed"
+        );
         assert!(eth0(RTM_NEWLINK, UP), "the cable is pulled");
         assert!(eth0(RTM_NEWLINK, RUNNING), "and plugged in again");
         assert!(eth0(RTM_NEWLINK, 0));
@@ -185,7 +215,12 @@ mod tests {
     #[test]
     fn links_of_pods_do_not_matter() {
         let mut notices = Notices::default();
-        for (kind, flags) in [(RTM_NEWLINK, 0), (RTM_NEWLINK, UP), (RTM_NEWLINK, RUNNING), (RTM_DELLINK, 0)] {
+        for (kind, flags) in [
+            (RTM_NEWLINK, 0),
+            (RTM_NEWLINK, UP),
+            (RTM_NEWLINK, RUNNING),
+            (RTM_DELLINK, 0),
+        ] {
             for name in ["veth1a2b3c4d", "cali12345678901", "lxc_health"] {
                 assert!(!notices.is_relevant(&link(kind, 7, name, flags)), "{name}");
             }
@@ -195,7 +230,11 @@ mod tests {
 
     #[test]
     fn no_datagram_is_too_strange() {
-        let whole = [notice(RTM_NEWROUTE, &[2, 24, 0, 0, 254]), link(RTM_NEWLINK, 1, "eth0", UP)].concat();
+        let whole = [
+            notice(RTM_NEWROUTE, &[2, 24, 0, 0, 254]),
+            link(RTM_NEWLINK, 1, "eth0", UP),
+        ]
+        .concat();
         for end in 0..whole.len() {
             Notices::default().is_relevant(&whole[..end]);
         }

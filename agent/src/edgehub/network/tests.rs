@@ -43,7 +43,15 @@ async fn changes_of_addresses_carriers_and_default_routes_are_reported() {
     let socket = UnixDatagram::from_std(opened_in(&namespace)).unwrap();
     let (watcher, mut network) = Watcher::new();
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
-    ip(&["-n", &namespace.0, "address", "add", "198.51.100.1/24", "dev", "lo"]);
+    ip(&[
+        "-n",
+        &namespace.0,
+        "address",
+        "add",
+        "198.51.100.1/24",
+        "dev",
+        "lo",
+    ]);
     within("a notice of the address", network.clone().changed()).await;
     network.0.mark_unchanged();
     ip(&["-n", &namespace.0, "link", "set", "lo", "up"]);
@@ -55,7 +63,11 @@ async fn changes_of_addresses_carriers_and_default_routes_are_reported() {
 }
 
 /// Receives until a notice is relevant; `looked` gets each.
-async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked: impl FnMut(&[u8]) -> bool) {
+async fn until_matters(
+    notices: &mut Notices,
+    socket: &UnixDatagram,
+    mut looked: impl FnMut(&[u8]) -> bool,
+) {
     let mut datagram = vec![0; MAX_DATAGRAM_BYTES];
     within("a notice that matters", async {
         loop {
@@ -74,17 +86,40 @@ async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked:
 async fn an_unplugged_cable_is_reported() {
     let (here, there) = (Namespace::new("here"), Namespace::new("there"));
     let socket = UnixDatagram::from_std(opened_in(&here)).unwrap();
-    ip(&["-n", &here.0, "link", "add", "up0", "type", "veth", "peer", "name", "far0", "netns", &there.0]);
-    ip(&["-n", &here.0, "address", "add", "198.51.100.1/24", "dev", "up0"]);
+    ip(&[
+        "-n", &here.0, "link", "add", "up0", "type", "veth", "peer", "name", "far0", "netns",
+        &there.0,
+    ]);
+    ip(&[
+        "-n",
+        &here.0,
+        "address",
+        "add",
+        "198.51.100.1/24",
+        "dev",
+        "up0",
+    ]);
     ip(&["-n", &here.0, "link", "set", "up0", "up"]);
     ip(&["-n", &there.0, "link", "set", "far0", "up"]);
     eventually("the link is up", async || {
         let shown = ip(&["-n", &here.0, "link", "show", "up0"]);
-        if shown.contains("state UP") { Ok(()) } else { Err(shown) }
+        if shown.contains("state UP") {
+            Ok(())
+        } else {
+            Err(shown)
+        }
     })
     .await;
     // whatever comes before this route belongs to the setup
-    ip(&["-n", &here.0, "route", "add", "default", "via", "198.51.100.2"]);
+    ip(&[
+        "-n",
+        &here.0,
+        "route",
+        "add",
+        "default",
+        "via",
+        "198.51.100.2",
+    ]);
     let mut notices = Notices::default();
     let is_default_route = |datagram: &[u8]| datagram[4] == 24 && datagram[HEADER_AND_LENGTH] == 0;
     until_matters(&mut notices, &socket, is_default_route).await;
@@ -96,7 +131,13 @@ async fn an_unplugged_cable_is_reported() {
 
 /// Builds a notice of a new address; see `notice`.
 fn notice_of_address() -> Vec<u8> {
-    [&24_u32.to_ne_bytes()[..], &20_u16.to_ne_bytes(), &[0; 10], &[2, 24, 0, 0, 1, 0, 0, 0]].concat()
+    [
+        &24_u32.to_ne_bytes()[..],
+        &20_u16.to_ne_bytes(),
+        &[0; 10],
+        &[2, 24, 0, 0, 1, 0, 0, 0],
+    ]
+    .concat()
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +149,12 @@ async fn a_burst_is_one_hint() {
     }
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
     network.changed().await;
-    assert!(timeout(10 * DEBOUNCE_PERIOD, network.changed()).await.is_err(), "the burst was told twice");
+    assert!(
+        timeout(10 * DEBOUNCE_PERIOD, network.changed())
+            .await
+            .is_err(),
+        "the burst was told twice"
+    );
     kernel.send(&notice_of_address()).await.unwrap();
     network.changed().await;
     followed.abort();

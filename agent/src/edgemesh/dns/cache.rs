@@ -44,7 +44,9 @@ impl Default for Cache {
         let weight = |(name, _): &Key, entry: &Entry| {
             u32::try_from(name.len() + entry.packet.len() + OVERHEAD).unwrap_or(u32::MAX)
         };
-        let builder = moka::sync::Cache::builder().weigher(weight).max_capacity(CAPACITY as u64);
+        let builder = moka::sync::Cache::builder()
+            .weigher(weight)
+            .max_capacity(CAPACITY as u64);
         Self(builder.time_to_live(MAX_TTL).build())
     }
 }
@@ -95,7 +97,14 @@ impl Cache {
         if let Ok(packet) = message.to_vec()
             && packet.len() <= MAX_LENGTH
         {
-            self.0.insert((name, kind), Entry { packet: packet.into(), since: now, ttl });
+            self.0.insert(
+                (name, kind),
+                Entry {
+                    packet: packet.into(),
+                    since: now,
+                    ttl,
+                },
+            );
         }
     }
 }
@@ -119,12 +128,20 @@ mod tests {
     }
 
     fn positive(answers: Vec<Record>) -> LookupResult {
-        LookupResult { answers, authorities: Vec::new(), code: ResponseCode::NoError }
+        LookupResult {
+            answers,
+            authorities: Vec::new(),
+            code: ResponseCode::NoError,
+        }
     }
 
     fn addresses(number: u32) -> LookupResult {
         let address = |last| RData::A(A(Ipv4Addr::from(last)));
-        positive((0..number).map(|last| Record::from_rdata(name(0), 60, address(last))).collect())
+        positive(
+            (0..number)
+                .map(|last| Record::from_rdata(name(0), 60, address(last)))
+                .collect(),
+        )
     }
 
     fn text(length: usize) -> LookupResult {
@@ -141,7 +158,10 @@ mod tests {
     #[test]
     fn large_answers_are_not_kept() {
         let cache = Cache::default();
-        assert_eq!(keep(&cache, 1, &addresses(64)).unwrap().answers, addresses(64).answers);
+        assert_eq!(
+            keep(&cache, 1, &addresses(64)).unwrap().answers,
+            addresses(64).answers
+        );
         assert!(keep(&cache, 2, &addresses(65)).is_none());
         assert!(keep(&cache, 3, &text(4000)).is_some());
         assert!(keep(&cache, 4, &text(4200)).is_none());
@@ -166,15 +186,31 @@ mod tests {
         let seconds = Duration::from_secs;
         let key = |number| (name(number), RecordType::A);
         cache.insert(key(1), &addresses(2), None, begin);
-        let later = cache.get(&name(1), RecordType::A, begin + seconds(20)).unwrap();
-        assert!(later.answers.iter().all(|record| record.ttl == 40), "{later:?}");
+        let later = cache
+            .get(&name(1), RecordType::A, begin + seconds(20))
+            .unwrap();
+        assert!(
+            later.answers.iter().all(|record| record.ttl == 40),
+            "{later:?}"
+        );
         assert!(cache.get(&name(1), RecordType::AAAA, begin).is_none());
-        assert!(cache.get(&name(1), RecordType::A, begin + seconds(60)).is_none());
+        assert!(
+            cache
+                .get(&name(1), RecordType::A, begin + seconds(60))
+                .is_none()
+        );
         // a negative one says it for itself, and has a bound of its own
-        let none =
-            LookupResult { answers: Vec::new(), authorities: Vec::new(), code: ResponseCode::NXDomain };
+        let none = LookupResult {
+            answers: Vec::new(),
+            authorities: Vec::new(),
+            code: ResponseCode::NXDomain,
+        };
         cache.insert(key(2), &none, Some(86_400), begin);
-        let code = |age| cache.get(&name(2), RecordType::A, begin + age).map(|result| result.code);
+        let code = |age| {
+            cache
+                .get(&name(2), RecordType::A, begin + age)
+                .map(|result| result.code)
+        };
         assert_eq!(code(seconds(299)), Some(ResponseCode::NXDomain));
         assert_eq!(code(seconds(300)), None);
         cache.insert(key(3), &none, None, begin);

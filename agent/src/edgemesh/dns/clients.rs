@@ -33,11 +33,20 @@ struct Networks {
 impl Networks {
     fn new(routes: Vec<Route>) -> Self {
         let is_default = |route: &&Route| !route.is_local && route.network.is_all();
-        let outside: BTreeSet<u32> =
-            routes.iter().filter(is_default).flat_map(|route| route.interfaces.clone()).collect();
+        let outside: BTreeSet<u32> = routes
+            .iter()
+            .filter(is_default)
+            .flat_map(|route| route.interfaces.clone())
+            .collect();
         let mut all = Self::default();
-        for Route { network, interfaces, is_local } in routes {
-            let is_inside = || !interfaces.is_empty() && interfaces.iter().all(|one| !outside.contains(one));
+        for Route {
+            network,
+            interfaces,
+            is_local,
+        } in routes
+        {
+            let is_inside =
+                || !interfaces.is_empty() && interfaces.iter().all(|one| !outside.contains(one));
             match network.only_address().filter(|_| is_local) {
                 Some(address) => drop(all.own.insert(address)),
                 // every interface has the network of link-local addresses of IPv6
@@ -80,7 +89,8 @@ impl State {
         now: Instant,
         routes: impl FnOnce() -> Result<Vec<Route>, Errno>,
     ) -> bool {
-        let allows = |networks: &Option<Networks>| networks.as_ref().is_none_or(|all| all.contain(client));
+        let allows =
+            |networks: &Option<Networks>| networks.as_ref().is_none_or(|all| all.contain(client));
         if let Some((read, networks)) = &self.read {
             let age = now.saturating_duration_since(*read);
             let is_allowed = allows(networks);
@@ -91,7 +101,11 @@ impl State {
         let networks = match routes() {
             Ok(routes) => Some(Networks::new(routes)),
             Err(error) => {
-                if self.read.as_ref().is_none_or(|(_, networks)| networks.is_some()) {
+                if self
+                    .read
+                    .as_ref()
+                    .is_none_or(|(_, networks)| networks.is_some())
+                {
                     warn!(%error, "cannot read routes; DNS will answer all clients");
                 }
                 None
@@ -108,7 +122,11 @@ mod tests {
     use super::*;
 
     fn route(network: &str, interface: u32, is_local: bool) -> Route {
-        Route { network: Network::parse(network).unwrap(), interfaces: vec![interface], is_local }
+        Route {
+            network: Network::parse(network).unwrap(),
+            interfaces: vec![interface],
+            is_local,
+        }
     }
 
     /// eth0 (2), a bridge of pods (3), a pod's own link (4).
@@ -131,10 +149,23 @@ mod tests {
     #[test]
     fn who_is_behind_the_default_routes_interface_is_refused() {
         let networks = Networks::new(machine());
-        for client in ["192.168.77.10", "127.0.0.2", "10.22.0.5", "10.23.0.7", "fd00::5"] {
+        for client in [
+            "192.168.77.10",
+            "127.0.0.2",
+            "10.22.0.5",
+            "10.23.0.7",
+            "fd00::5",
+        ] {
             assert!(networks.contain(client.parse().unwrap()), "{client}");
         }
-        for client in ["192.168.77.20", "8.8.8.8", "10.99.0.1", "10.23.0.8", "2001:db8::1", "fe80::1"] {
+        for client in [
+            "192.168.77.20",
+            "8.8.8.8",
+            "10.99.0.1",
+            "10.23.0.8",
+            "2001:db8::1",
+            "fe80::1",
+        ] {
             assert!(!networks.contain(client.parse().unwrap()), "{client}");
         }
     }
@@ -148,7 +179,10 @@ mod tests {
         let with_pod = || Ok([machine(), vec![route("10.24.0.0/24", 5, false)]].concat());
         assert!(state.allows(pod, start + MIN_AGE, with_pod));
         assert!(state.allows(pod, start + MIN_AGE * 2, || panic!("it was just read")));
-        assert!(!state.allows(pod, start + MIN_AGE + MAX_AGE, || Ok(machine())), "its network is gone");
+        assert!(
+            !state.allows(pod, start + MIN_AGE + MAX_AGE, || Ok(machine())),
+            "its network is gone"
+        );
         assert!(state.allows(pod, start + MAX_AGE * 3, || Err(Errno::EPERM)));
     }
 }

@@ -102,9 +102,13 @@ impl Upstreams {
     }
 
     async fn detect_loop(&self) {
-        let Some(Client { resolver, .. }) = self.client().await else { return };
-        let Ok(name) = Name::from_ascii(format!("probe-{:016x}.edgemesh-probe.", rand::random::<u64>()))
-        else {
+        let Some(Client { resolver, .. }) = self.client().await else {
+            return;
+        };
+        let Ok(name) = Name::from_ascii(format!(
+            "probe-{:016x}.edgemesh-probe.",
+            rand::random::<u64>()
+        )) else {
             return;
         };
         *self.probe.lock() = Some(name.clone());
@@ -132,29 +136,40 @@ impl Upstreams {
 
     /// Looks a name up; the result is SERVFAIL if no resolver answers in time, or none is configured.
     pub(super) async fn lookup(&self, name: Name, kind: RecordType) -> LookupResult {
-        let Some(client) = self.client().await else { return LookupResult::failed() };
+        let Some(client) = self.client().await else {
+            return LookupResult::failed();
+        };
         if self.is_loop.load(Ordering::Relaxed) {
             return LookupResult::failed();
         }
         if let Some(looked) = client.cache.get(&name, kind, Instant::now().into_std()) {
             return looked;
         }
-        let (looked, negative_ttl) = match timeout(TIMEOUT, client.resolver.lookup(name.clone(), kind)).await
-        {
-            Ok(Ok(lookup)) => (positive(&name, lookup.answers()), None),
-            Ok(Err(NetError::Dns(DnsError::NoRecordsFound(none)))) => {
-                let ttl = none.negative_ttl;
-                (negative(none), ttl)
-            }
-            Ok(Err(_)) | Err(_) => (LookupResult::failed(), None),
-        };
-        client.cache.insert((name, kind), &looked, negative_ttl, Instant::now().into_std());
+        let (looked, negative_ttl) =
+            match timeout(TIMEOUT, client.resolver.lookup(name.clone(), kind)).await {
+                Ok(Ok(lookup)) => (positive(&name, lookup.answers()), None),
+                Ok(Err(NetError::Dns(DnsError::NoRecordsFound(none)))) => {
+                    let ttl = none.negative_ttl;
+                    (negative(none), ttl)
+                }
+                Ok(Err(_)) | Err(_) => (LookupResult::failed(), None),
+            };
+        client.cache.insert(
+            (name, kind),
+            &looked,
+            negative_ttl,
+            Instant::now().into_std(),
+        );
         looked
     }
 
     /// Returns a client of the current resolvers.
     async fn client(&self) -> Option<Client> {
-        let is_due = |state: &State| state.looked.is_none_or(|looked| looked.elapsed() >= REREAD_INTERVAL);
+        let is_due = |state: &State| {
+            state
+                .looked
+                .is_none_or(|looked| looked.elapsed() >= REREAD_INTERVAL)
+        };
         {
             let mut state = self.state.lock();
             if !is_due(&state) {
@@ -177,8 +192,12 @@ impl Upstreams {
         if servers.is_empty() {
             let text = read(&self.config.resolv_conf).await.unwrap_or_default();
             let written = parse_resolv_conf(&text).servers;
-            let addresses = written.iter().filter_map(|server| server.parse::<IpAddr>().ok());
-            servers = addresses.map(|address| (address, DNS_PORT).into()).collect();
+            let addresses = written
+                .iter()
+                .filter_map(|server| server.parse::<IpAddr>().ok());
+            servers = addresses
+                .map(|address| (address, DNS_PORT).into())
+                .collect();
         }
         servers.retain(|server| !self.own.contains(server));
         servers.truncate(MAX_SERVERS);
@@ -192,13 +211,25 @@ fn positive(name: &Name, answers: &[Record]) -> LookupResult {
         debug!(%name, records = answers.len(), "an answer of more than {MAX_RECORDS} records is refused");
         return LookupResult::failed();
     }
-    LookupResult { answers: answers.to_vec(), authorities: Vec::new(), code: ResponseCode::NoError }
+    LookupResult {
+        answers: answers.to_vec(),
+        authorities: Vec::new(),
+        code: ResponseCode::NoError,
+    }
 }
 
 /// A name without such records.
 fn negative(none: NoRecords) -> LookupResult {
-    let authorities = none.soa.map(|soa| soa.into_record_of_rdata()).into_iter().collect();
-    LookupResult { answers: Vec::new(), authorities, code: none.response_code }
+    let authorities = none
+        .soa
+        .map(|soa| soa.into_record_of_rdata())
+        .into_iter()
+        .collect();
+    LookupResult {
+        answers: Vec::new(),
+        authorities,
+        code: none.response_code,
+    }
 }
 
 /// Builds a client of these servers; `None` if there are none.
@@ -212,7 +243,11 @@ fn client(servers: &[SocketAddr]) -> Option<Client> {
     };
     let server = |server: &SocketAddr| {
         let both = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-        NameServerConfig::new(server.ip(), true, both.map(|one| at(one, server.port())).into())
+        NameServerConfig::new(
+            server.ip(),
+            true,
+            both.map(|one| at(one, server.port())).into(),
+        )
     };
     let config = ResolverConfig::from_parts(None, Vec::new(), servers.iter().map(server).collect());
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
@@ -225,7 +260,10 @@ fn client(servers: &[SocketAddr]) -> Option<Client> {
     options.use_hosts_file = ResolveHosts::Never;
     options.positive_max_ttl = Some(MAX_TTL);
     match builder.build() {
-        Ok(resolver) => Some(Client { resolver, cache: Cache::default() }),
+        Ok(resolver) => Some(Client {
+            resolver,
+            cache: Cache::default(),
+        }),
         Err(error) => {
             warn!(%error, "cannot use the node's DNS resolvers");
             None
@@ -235,6 +273,10 @@ fn client(servers: &[SocketAddr]) -> Option<Client> {
 
 async fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    File::open(path).await?.take(MAX_FILE).read_to_string(&mut text).await?;
+    File::open(path)
+        .await?
+        .take(MAX_FILE)
+        .read_to_string(&mut text)
+        .await?;
     Ok(text)
 }

@@ -29,14 +29,21 @@ impl Listening {
         make: impl FnOnce(IpAddr) -> Result<(), E>,
     ) -> io::Result<Self> {
         if is_not_unicast(address.ip()) {
-            let why = format!("{} is no address of one machine, such as 169.254.96.16", address.ip());
+            let why = format!(
+                "{} is no address of one machine, such as 169.254.96.16",
+                address.ip()
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         match make(address.ip()) {
             Ok(()) => {
                 let (udp, tcp) = bind_both(address)?;
                 info!(%address, "DNS of the cluster's names is answered");
-                Ok(Self { udp, tcp, for_pods: !address.ip().is_loopback() })
+                Ok(Self {
+                    udp,
+                    tcp,
+                    for_pods: !address.ip().is_loopback(),
+                })
             }
             Err(error) => {
                 let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
@@ -47,7 +54,11 @@ impl Listening {
                     address = %loopback,
                     "cannot serve DNS to pods; cluster names resolve on this machine only"
                 );
-                Ok(Self { udp, tcp, for_pods: false })
+                Ok(Self {
+                    udp,
+                    tcp,
+                    for_pods: false,
+                })
             }
         }
     }
@@ -91,8 +102,15 @@ mod tests {
 
     #[test]
     fn an_address_that_is_not_of_one_machine_is_neither_made_nor_listened_at() {
-        for address in ["0.0.0.0:0", "[::]:0", "224.0.0.1:0", "255.255.255.255:0", "[ff02::1]:0"] {
-            let make = |_| -> Result<(), Infallible> { panic!("{address} is given to this machine") };
+        for address in [
+            "0.0.0.0:0",
+            "[::]:0",
+            "224.0.0.1:0",
+            "255.255.255.255:0",
+            "[ff02::1]:0",
+        ] {
+            let make =
+                |_| -> Result<(), Infallible> { panic!("{address} is given to this machine") };
             let refused = Listening::bind(address.parse().unwrap(), make).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{address}");
         }

@@ -56,7 +56,11 @@ pub(super) struct LookupResult {
 impl LookupResult {
     /// The result if no resolver answers.
     pub(super) fn failed() -> Self {
-        Self { answers: Vec::new(), authorities: Vec::new(), code: ResponseCode::ServFail }
+        Self {
+            answers: Vec::new(),
+            authorities: Vec::new(),
+            code: ResponseCode::ServFail,
+        }
     }
 }
 
@@ -87,8 +91,12 @@ pub(super) fn read(packet: &[u8], transport: Transport) -> Result<Question, Opti
     if !is_short || counts.additionals > MAX_ADDITIONALS || packet.len() > MAX_QUERY {
         return refuse(blank, ResponseCode::FormErr);
     }
-    let Ok(message) = Message::from_vec(packet) else { return refuse(blank, ResponseCode::FormErr) };
-    let Some(query) = message.queries.into_iter().next() else { return refuse(blank, ResponseCode::FormErr) };
+    let Ok(message) = Message::from_vec(packet) else {
+        return refuse(blank, ResponseCode::FormErr);
+    };
+    let Some(query) = message.queries.into_iter().next() else {
+        return refuse(blank, ResponseCode::FormErr);
+    };
     blank.add_query(query.clone());
     let mut limit = MAX_PLAIN_DATAGRAM;
     if let Some(theirs) = message.edns {
@@ -109,7 +117,11 @@ pub(super) fn read(packet: &[u8], transport: Transport) -> Result<Question, Opti
     if transport == Transport::Tcp {
         limit = u16::MAX;
     }
-    Ok(Question { query, blank, limit })
+    Ok(Question {
+        query,
+        blank,
+        limit,
+    })
 }
 
 impl Question {
@@ -125,13 +137,18 @@ impl Question {
 
     /// Builds an authoritative answer.
     pub(super) fn reply(self, records: Records, zone: &Zone) -> Vec<u8> {
-        let code =
-            if records.outcome == Outcome::NoName { ResponseCode::NXDomain } else { ResponseCode::NoError };
+        let code = if records.outcome == Outcome::NoName {
+            ResponseCode::NXDomain
+        } else {
+            ResponseCode::NoError
+        };
         let is_negative = matches!(records.outcome, Outcome::NoData | Outcome::NoName);
         let mut message = self.blank;
         message.metadata.authoritative = true;
         message.metadata.response_code = code;
-        message.authorities.extend(zone.soa().filter(|_| is_negative));
+        message
+            .authorities
+            .extend(zone.soa().filter(|_| is_negative));
         message.answers = records.answers;
         message.additionals = records.additionals;
         // shuffled, since clients take the first address
@@ -157,7 +174,10 @@ impl Question {
 
     /// Builds the answer REFUSED, for a client that is not answered.
     pub(super) fn refused(self) -> Vec<u8> {
-        let result = LookupResult { code: ResponseCode::Refused, ..LookupResult::failed() };
+        let result = LookupResult {
+            code: ResponseCode::Refused,
+            ..LookupResult::failed()
+        };
         self.forwarded(Vec::new(), result)
     }
 

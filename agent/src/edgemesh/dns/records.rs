@@ -68,11 +68,17 @@ pub(super) enum Outcome {
 
 /// Answers a query for the records of a name of this type.
 pub(super) fn answer(snapshot: &Snapshot, zone: &Zone, name: &Name, kind: RecordType) -> Answer {
-    let lookup = Lookup { snapshot, zone, kind };
+    let lookup = Lookup {
+        snapshot,
+        zone,
+        kind,
+    };
     match zone.labels(name) {
         Some(_) if !snapshot.synced => Answer::NotSynced,
         Some(labels) => Answer::Authoritative(lookup.forward(name, &labels)),
-        None => lookup.reverse(name).map_or(Answer::Forward, Answer::Authoritative),
+        None => lookup
+            .reverse(name)
+            .map_or(Answer::Forward, Answer::Authoritative),
     }
 }
 
@@ -94,14 +100,28 @@ impl Lookup<'_> {
                 Outcome::Alias(target) => target.clone(),
                 _ => {
                     aliases.append(&mut found.answers);
-                    return Records { answers: aliases, ..found };
+                    return Records {
+                        answers: aliases,
+                        ..found
+                    };
                 }
             };
             aliases.append(&mut found.answers);
             match self.zone.labels(&target) {
                 Some(next) if aliases.len() < MAX_ALIASES => (owner, labels) = (target, next),
-                Some(_) => return Records { answers: aliases, outcome: Outcome::NoName, ..found },
-                None => return Records { answers: aliases, ..found },
+                Some(_) => {
+                    return Records {
+                        answers: aliases,
+                        outcome: Outcome::NoName,
+                        ..found
+                    };
+                }
+                None => {
+                    return Records {
+                        answers: aliases,
+                        ..found
+                    };
+                }
             }
         }
     }
@@ -116,14 +136,20 @@ impl Lookup<'_> {
             },
             // names that exist only since others are below them
             [] | ["svc" | "pod"] | [_, "pod"] => no_data(),
-            ["dns-version"] => {
-                self.if_kind(RecordType::TXT, owner, || RData::TXT(TXT::new(vec![VERSION.into()])))
-            }
+            ["dns-version"] => self.if_kind(RecordType::TXT, owner, || {
+                RData::TXT(TXT::new(vec![VERSION.into()]))
+            }),
             [namespace, "svc"] => {
                 let first = ((*namespace).to_owned(), String::new());
                 let mut services = self.snapshot.services.range(first..);
-                let is_there = services.next().is_some_and(|((other, _), _)| other == namespace);
-                if is_there { no_data() } else { Records::default() }
+                let is_there = services
+                    .next()
+                    .is_some_and(|((other, _), _)| other == namespace);
+                if is_there {
+                    no_data()
+                } else {
+                    Records::default()
+                }
             }
             [address, _, "pod"] => match pod_address(address) {
                 Some(address) => self.addresses(owner, ENDPOINT_TTL, &[address]),
@@ -131,7 +157,11 @@ impl Lookup<'_> {
             },
             [own @ .., name, namespace, "svc"] => {
                 let key = ((*namespace).to_owned(), (*name).to_owned());
-                let service_name = ServiceName { zone: self.zone, owner, labels: [*name, *namespace, "svc"] };
+                let service_name = ServiceName {
+                    zone: self.zone,
+                    owner,
+                    labels: [*name, *namespace, "svc"],
+                };
                 match (self.snapshot.services.get(&key), own) {
                     (Some(service), []) => self.of_service(&service_name, service),
                     (Some(service), own) => self.below_service(&service_name, service, own),
@@ -145,10 +175,14 @@ impl Lookup<'_> {
     fn of_service(&self, service_name: &ServiceName<'_>, service: &Service) -> Records {
         match &service.kind {
             Kind::ExternalName(target) => self.alias(service_name.owner, target),
-            _ if self.kind == RecordType::SRV => service_name.services(service, None).unwrap_or_else(no_data),
+            _ if self.kind == RecordType::SRV => {
+                service_name.services(service, None).unwrap_or_else(no_data)
+            }
             Kind::Proxied => self.addresses(service_name.owner, SERVICE_TTL, &service.cluster_ips),
             Kind::Headless => {
-                let mut all: Vec<IpAddr> = published(service).map(|endpoint| endpoint.address).collect();
+                let mut all: Vec<IpAddr> = published(service)
+                    .map(|endpoint| endpoint.address)
+                    .collect();
                 // the endpoints are sorted by address, and pods of two nodes may have the same address
                 all.dedup();
                 if all.is_empty() {
@@ -161,10 +195,16 @@ impl Lookup<'_> {
     }
 
     /// Answers for `_port._protocol`, `_protocol`, or an endpoint of a headless Service.
-    fn below_service(&self, service_name: &ServiceName<'_>, service: &Service, own: &[&str]) -> Records {
+    fn below_service(
+        &self,
+        service_name: &ServiceName<'_>,
+        service: &Service,
+        own: &[&str],
+    ) -> Records {
         match own {
             [port, protocol] => {
-                let (Some(port), Some(protocol)) = (port.strip_prefix('_'), protocol_of(protocol)) else {
+                let (Some(port), Some(protocol)) = (port.strip_prefix('_'), protocol_of(protocol))
+                else {
                     return Records::default();
                 };
                 match service_name.services(service, Some((port, protocol))) {
@@ -174,11 +214,17 @@ impl Lookup<'_> {
                 }
             }
             [protocol] if protocol.starts_with('_') => {
-                let Some(protocol) = protocol_of(protocol) else { return Records::default() };
+                let Some(protocol) = protocol_of(protocol) else {
+                    return Records::default();
+                };
                 let named = |port: &crate::edgemesh::snapshot::Port| {
                     port.protocol == protocol && !port.name.is_empty()
                 };
-                if service.ports.iter().any(named) { no_data() } else { Records::default() }
+                if service.ports.iter().any(named) {
+                    no_data()
+                } else {
+                    Records::default()
+                }
             }
             [hostname] if service.kind == Kind::Headless => {
                 let named = published(service).filter(|endpoint| label(endpoint) == *hostname);
@@ -204,20 +250,28 @@ impl Lookup<'_> {
         for ((namespace, service_name), service) in &self.snapshot.services {
             let names = [service_name.as_str(), namespace.as_str(), "svc"];
             if service.cluster_ips.contains(&address) {
-                targets = self.zone.name(&names).map(|target| (target, SERVICE_TTL)).into_iter().collect();
+                targets = self
+                    .zone
+                    .name(&names)
+                    .map(|target| (target, SERVICE_TTL))
+                    .into_iter()
+                    .collect();
                 break;
             }
             if service.kind == Kind::Headless {
                 let own = published(service).filter(|endpoint| endpoint.address == address);
-                let named = own
-                    .filter_map(|endpoint| self.zone.name(&[&label(endpoint), names[0], names[1], names[2]]));
+                let named = own.filter_map(|endpoint| {
+                    self.zone
+                        .name(&[&label(endpoint), names[0], names[1], names[2]])
+                });
                 targets.extend(named.map(|target| (target, ENDPOINT_TTL)));
             }
         }
         match self.kind {
             _ if targets.is_empty() => None,
             RecordType::PTR => {
-                let record = |(target, ttl)| Record::from_rdata(name.clone(), ttl, RData::PTR(PTR(target)));
+                let record =
+                    |(target, ttl)| Record::from_rdata(name.clone(), ttl, RData::PTR(PTR(target)));
                 Some(data(targets.into_iter().map(record).collect()))
             }
             _ => Some(no_data()),
@@ -225,18 +279,37 @@ impl Lookup<'_> {
     }
 
     fn alias(&self, owner: &Name, target: &str) -> Records {
-        let Ok(mut target) = Name::from_ascii(target) else { return no_data() };
+        let Ok(mut target) = Name::from_ascii(target) else {
+            return no_data();
+        };
         target.set_fqdn(true);
-        let answers =
-            vec![Record::from_rdata(owner.clone(), SERVICE_TTL, RData::CNAME(CNAME(target.clone())))];
-        let outcome = if self.kind == RecordType::CNAME { Outcome::Data } else { Outcome::Alias(target) };
-        Records { answers, outcome, ..Records::default() }
+        let answers = vec![Record::from_rdata(
+            owner.clone(),
+            SERVICE_TTL,
+            RData::CNAME(CNAME(target.clone())),
+        )];
+        let outcome = if self.kind == RecordType::CNAME {
+            Outcome::Data
+        } else {
+            Outcome::Alias(target)
+        };
+        Records {
+            answers,
+            outcome,
+            ..Records::default()
+        }
     }
 
     /// Answers with the addresses of the queried family.
     fn addresses(&self, owner: &Name, ttl: u32, all: &[IpAddr]) -> Records {
-        let asked = all.iter().map(|address| address_record(owner, ttl, *address));
-        data(asked.filter(|record| record.record_type() == self.kind).collect())
+        let asked = all
+            .iter()
+            .map(|address| address_record(owner, ttl, *address));
+        data(
+            asked
+                .filter(|record| record.record_type() == self.kind)
+                .collect(),
+        )
     }
 
     fn if_kind(&self, kind: RecordType, owner: &Name, make: impl FnOnce() -> RData) -> Records {
@@ -249,12 +322,23 @@ impl Lookup<'_> {
 
 /// No records, of a name that exists.
 fn no_data() -> Records {
-    Records { outcome: Outcome::NoData, ..Records::default() }
+    Records {
+        outcome: Outcome::NoData,
+        ..Records::default()
+    }
 }
 
 fn data(answers: Vec<Record>) -> Records {
-    let outcome = if answers.is_empty() { Outcome::NoData } else { Outcome::Data };
-    Records { answers, outcome, ..Records::default() }
+    let outcome = if answers.is_empty() {
+        Outcome::NoData
+    } else {
+        Outcome::Data
+    };
+    Records {
+        answers,
+        outcome,
+        ..Records::default()
+    }
 }
 
 fn address_record(owner: &Name, ttl: u32, address: IpAddr) -> Record {

@@ -33,10 +33,17 @@ use crate::{
 /// How long a connection may wait for the next query, and how long sending an answer may take.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections: all, those that have question nothing yet, and those of one client.
-const CONNECTIONS: ConnectionLimits =
-    ConnectionLimits { established: 128, reserved: 0, pending: 64, per_address: 16 };
+const CONNECTIONS: ConnectionLimits = ConnectionLimits {
+    established: 128,
+    reserved: 0,
+    pending: 64,
+    per_address: 16,
+};
 /// Questions that are with the node's resolvers; of one client a quarter, so that three of them leave room.
-const FORWARDING: ShareLimits = ShareLimits { all: 512, each: 128 };
+const FORWARDING: ShareLimits = ShareLimits {
+    all: 512,
+    each: 128,
+};
 /// Between tries to accept or receive where the kernel has no room.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -121,7 +128,11 @@ impl Server {
                     continue;
                 }
             };
-            match self.step(packet.get(..length).unwrap_or_default(), client, Transport::Udp) {
+            match self.step(
+                packet.get(..length).unwrap_or_default(),
+                client,
+                Transport::Udp,
+            ) {
                 Step::Ignore => {}
                 Step::Reply(reply) => self.send(&reply, client),
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
@@ -155,7 +166,9 @@ impl Server {
             match self.0.tcp.accept().await {
                 Ok((stream, client)) => {
                     // a connection beyond the limits is closed
-                    let Ok(slot) = self.0.connections.accept(Some(client)) else { continue };
+                    let Ok(slot) = self.0.connections.accept(Some(client)) else {
+                        continue;
+                    };
                     let server = self.clone();
                     tasks.spawn(crate::rt::in_span(async move {
                         tokio::select! {
@@ -185,7 +198,9 @@ impl Server {
         slot: &ConnectionSlot,
     ) -> io::Result<()> {
         loop {
-            let Ok(packet) = timeout(IDLE_TIMEOUT, receive(&mut stream)).await else { return Ok(()) };
+            let Ok(packet) = timeout(IDLE_TIMEOUT, receive(&mut stream)).await else {
+                return Ok(());
+            };
             let Some(packet) = packet? else { return Ok(()) };
             let _request = slot.begin(false).map_err(io::Error::other)?;
             let reply = match self.step(&packet, client, Transport::Tcp) {
@@ -216,24 +231,36 @@ impl Server {
         match records::answer(&snapshot, zone, question.name(), question.kind()) {
             Answer::NotSynced => Step::Reply(question.failed()),
             Answer::Authoritative(mut records) => match std::mem::take(&mut records.outcome) {
-                Outcome::Alias(name) => {
-                    Step::Forward(Box::new(Forward { question, known: records.answers, name }))
-                }
+                Outcome::Alias(name) => Step::Forward(Box::new(Forward {
+                    question,
+                    known: records.answers,
+                    name,
+                })),
                 outcome => {
                     records.outcome = outcome;
                     Step::Reply(question.reply(records, zone))
                 }
             },
-            Answer::Forward if self.0.upstreams.is_probe(question.name()) => Step::Reply(question.failed()),
+            Answer::Forward if self.0.upstreams.is_probe(question.name()) => {
+                Step::Reply(question.failed())
+            }
             Answer::Forward => {
                 let name = question.name().clone();
-                Step::Forward(Box::new(Forward { question, known: Vec::new(), name }))
+                Step::Forward(Box::new(Forward {
+                    question,
+                    known: Vec::new(),
+                    name,
+                }))
             }
         }
     }
 
     async fn forward(&self, forward: Forward) -> Vec<u8> {
-        let result = self.0.upstreams.lookup(forward.name, forward.question.kind()).await;
+        let result = self
+            .0
+            .upstreams
+            .lookup(forward.name, forward.question.kind())
+            .await;
         forward.question.forwarded(forward.known, result)
     }
 }
@@ -256,7 +283,11 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
 }
 
 impl Part for Server {
-    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heart: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         let _rest = heart.idle();
         self.serve(&shutdown).await;
         Ok(())

@@ -6,11 +6,20 @@ use super::*;
 use crate::edgemesh::snapshot::{Endpoint, Kind, Port, Protocol, Service};
 
 fn port(name: &str, protocol: Protocol, port: u16) -> Port {
-    Port { name: name.into(), protocol, port, node_port: None }
+    Port {
+        name: name.into(),
+        protocol,
+        port,
+        node_port: None,
+    }
 }
 
 fn proxied(ips: &[&str], ports: Vec<Port>) -> Service {
-    Service { cluster_ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(), ports, ..Service::default() }
+    Service {
+        cluster_ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
+        ports,
+        ..Service::default()
+    }
 }
 
 fn endpoint(address: &str, hostname: Option<&str>, ready: bool) -> Endpoint {
@@ -29,11 +38,19 @@ fn endpoint(address: &str, hostname: Option<&str>, ready: bool) -> Endpoint {
 
 fn headless(endpoints: Vec<Endpoint>) -> Service {
     let ports = vec![port("pg", Protocol::Tcp, 5432)];
-    Service { kind: Kind::Headless, endpoints, ports, ..Service::default() }
+    Service {
+        kind: Kind::Headless,
+        endpoints,
+        ports,
+        ..Service::default()
+    }
 }
 
 fn external(name: &str) -> Service {
-    Service { kind: Kind::ExternalName(name.into()), ..Service::default() }
+    Service {
+        kind: Kind::ExternalName(name.into()),
+        ..Service::default()
+    }
 }
 
 /// Two namespaces with Services of all kinds.
@@ -51,25 +68,52 @@ pub(super) fn snapshot() -> Snapshot {
         endpoint("10.1.0.3", None, true),
         endpoint("fd00:1::3", None, true),
     ];
-    let many = (0..200).map(|number| endpoint(&format!("10.2.0.{number}"), None, true)).collect();
+    let many = (0..200)
+        .map(|number| endpoint(&format!("10.2.0.{number}"), None, true))
+        .collect();
     let early = vec![endpoint("10.1.0.9", Some("e-0"), false)];
     let services = [
         ("shop", "web", proxied(&["10.96.0.10"], ports())),
-        ("shop", "dual", proxied(&["10.96.0.11", "fd00:96::11"], vec![port("", Protocol::Tcp, 8080)])),
+        (
+            "shop",
+            "dual",
+            proxied(
+                &["10.96.0.11", "fd00:96::11"],
+                vec![port("", Protocol::Tcp, 8080)],
+            ),
+        ),
         ("shop", "pending", proxied(&[], ports())),
         ("shop", "db", headless(database)),
-        ("shop", "early", Service { publish_not_ready: true, ..headless(early) }),
+        (
+            "shop",
+            "early",
+            Service {
+                publish_not_ready: true,
+                ..headless(early)
+            },
+        ),
         ("shop", "empty", headless(Vec::new())),
         ("shop", "many", headless(many)),
         ("shop", "ext", external("www.example.com")),
         ("shop", "inner", external("web.shop.svc.cluster.local")),
-        ("shop", "circle-a", external("circle-b.shop.svc.cluster.local")),
-        ("shop", "circle-b", external("circle-a.shop.svc.cluster.local")),
+        (
+            "shop",
+            "circle-a",
+            external("circle-b.shop.svc.cluster.local"),
+        ),
+        (
+            "shop",
+            "circle-b",
+            external("circle-a.shop.svc.cluster.local"),
+        ),
         ("other", "web", proxied(&["10.96.0.20"], ports())),
     ];
     let services = services
         .into_iter()
         .map(|(namespace, name, service)| ((namespace.into(), name.into()), service))
         .collect();
-    Snapshot { services, synced: true }
+    Snapshot {
+        services,
+        synced: true,
+    }
 }

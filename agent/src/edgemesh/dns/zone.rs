@@ -29,7 +29,11 @@ impl Zone {
         let bad = || BadDomain(domain.to_owned());
         let mut name = Name::from_ascii(domain).map_err(|_| bad())?.to_lowercase();
         name.set_fqdn(true);
-        if name.is_root() { Err(bad()) } else { Ok(Self { name }) }
+        if name.is_root() {
+            Err(bad())
+        } else {
+            Ok(Self { name })
+        }
     }
 
     /// Returns the labels of a name before the domain, in lower case; `None` if the name is outside the domain.
@@ -46,7 +50,10 @@ impl Zone {
     /// Returns the name with these labels before the domain; `None` if a label is invalid, or the name too long.
     pub(super) fn name(&self, labels: &[&str]) -> Option<Name> {
         let labels = labels.iter().map(|label| label.as_bytes());
-        Name::from_labels(labels).ok()?.append_domain(&self.name).ok()
+        Name::from_labels(labels)
+            .ok()?
+            .append_domain(&self.name)
+            .ok()
     }
 
     /// Returns the zone's SOA record, which carries the TTL of negative answers.
@@ -54,7 +61,11 @@ impl Zone {
         let (refresh, retry, expire) = TIMES;
         let (server, person) = (self.name(&["ns", "dns"])?, self.name(&["hostmaster"])?);
         let soa = SOA::new(server, person, 1, refresh, retry, expire, NEGATIVE_TTL);
-        Some(Record::from_rdata(self.name.clone(), NEGATIVE_TTL, RData::SOA(soa)))
+        Some(Record::from_rdata(
+            self.name.clone(),
+            NEGATIVE_TTL,
+            RData::SOA(soa),
+        ))
     }
 }
 
@@ -65,9 +76,14 @@ mod tests {
     #[test]
     fn labels_are_those_before_the_domain() {
         let zone = Zone::new("Cluster.Local").unwrap();
-        let labels =
-            |name: &str| zone.labels(&Name::from_ascii(name).unwrap()).map(|labels| labels.join(" "));
-        assert_eq!(labels("Web.shop.SVC.cluster.LOCAL."), Some("web shop svc".into()));
+        let labels = |name: &str| {
+            zone.labels(&Name::from_ascii(name).unwrap())
+                .map(|labels| labels.join(" "))
+        };
+        assert_eq!(
+            labels("Web.shop.SVC.cluster.LOCAL."),
+            Some("web shop svc".into())
+        );
         assert_eq!(labels("cluster.local."), Some(String::new()));
         assert_eq!(labels("*.cluster.local."), Some("*".into()));
         assert_eq!(labels("xcluster.local."), None);

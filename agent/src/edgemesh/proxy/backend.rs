@@ -34,24 +34,38 @@ impl Backend {
         dialer: Dialer,
     ) -> Self {
         let port_limit = Arc::new(Semaphore::new(budget.port_share));
-        Self { target, balancer: Arc::default(), budget, port_limit, address, dialer }
+        Self {
+            target,
+            balancer: Arc::default(),
+            budget,
+            port_limit,
+            address,
+            dialer,
+        }
     }
 
     /// Chooses the endpoints to try for this client, in order; returns the policy as well.
     pub(super) fn choose(&self, client: IpAddr) -> (Vec<EndpointAddress>, Policy) {
         let target = self.target.borrow().clone();
         let moment = (Instant::now(), rand::random::<u32>() as usize);
-        let chosen = self.balancer.lock().choose(target.endpoints(client), target.policy, client, moment);
+        let chosen =
+            self.balancer
+                .lock()
+                .choose(target.endpoints(client), target.policy, client, moment);
         (chosen, target.policy)
     }
 
     /// Records that a client has reached this endpoint.
     pub(super) fn record_reached(&self, policy: Policy, client: IpAddr, endpoint: EndpointAddress) {
-        self.balancer.lock().record_reached(policy, client, endpoint, Instant::now());
+        self.balancer
+            .lock()
+            .record_reached(policy, client, endpoint, Instant::now());
     }
 
     /// Records that the endpoint could not be reached: for a while it is tried last.
     pub(super) fn record_unreachable(&self, endpoint: EndpointAddress) {
-        self.balancer.lock().record_unreachable(endpoint, Instant::now());
+        self.balancer
+            .lock()
+            .record_unreachable(endpoint, Instant::now());
     }
 }

@@ -51,13 +51,23 @@ impl Budget {
         let files = files.saturating_sub(SPARE_FILES);
         let max_listeners = MAX_LISTENERS.min(files / 4).max(64);
         let flows = MAX_FLOWS.min(files / 8).max(64);
-        let connections = MAX_CONNECTIONS.min(files.saturating_sub(max_listeners + flows) / 2).max(64);
-        Self { max_listeners, ..Self::new(connections, flows, metrics) }
+        let connections = MAX_CONNECTIONS
+            .min(files.saturating_sub(max_listeners + flows) / 2)
+            .max(64);
+        Self {
+            max_listeners,
+            ..Self::new(connections, flows, metrics)
+        }
     }
 
     /// Sets the limits of connections and of UDP flows in all.
     pub(super) fn new(connections: usize, flows: usize, metrics: Arc<MeshMetrics>) -> Self {
-        let shares = |all: usize| Shares::new(ShareLimits { all, each: (all / CLIENT_FRACTION).max(1) });
+        let shares = |all: usize| {
+            Shares::new(ShareLimits {
+                all,
+                each: (all / CLIENT_FRACTION).max(1),
+            })
+        };
         Self {
             connections: shares(connections),
             flows: shares(flows),
@@ -68,10 +78,17 @@ impl Budget {
     }
 
     /// Admits one more connection of a client to the port that `port` limits; `None` where a limit is reached.
-    pub(super) fn admit_connection(&self, client: IpAddr, port: &Arc<Semaphore>) -> Option<ConnectionPermit> {
+    pub(super) fn admit_connection(
+        &self,
+        client: IpAddr,
+        port: &Arc<Semaphore>,
+    ) -> Option<ConnectionPermit> {
         let of_port = port.clone().try_acquire_owned().ok()?;
         let of_client = self.connections.admit(client).ok()?;
-        Some(ConnectionPermit { _of_client: of_client, _of_port: of_port })
+        Some(ConnectionPermit {
+            _of_client: of_client,
+            _of_port: of_port,
+        })
     }
 
     /// Admits one more UDP flow of a client.
@@ -96,12 +113,18 @@ mod tests {
             let budget = Budget::of_files(files, Arc::default());
             let client = |number: usize| IpAddr::from((number as u128).to_be_bytes());
             let port = Arc::new(Semaphore::new(1_000_000));
-            let permits: Vec<_> =
-                (0..).map_while(|number| budget.admit_connection(client(number), &port)).collect();
-            let flows: Vec<_> = (0..).map_while(|number| budget.admit_flow(client(number)).ok()).collect();
+            let permits: Vec<_> = (0..)
+                .map_while(|number| budget.admit_connection(client(number), &port))
+                .collect();
+            let flows: Vec<_> = (0..)
+                .map_while(|number| budget.admit_flow(client(number)).ok())
+                .collect();
             let needed = budget.max_listeners + flows.len() + 2 * permits.len();
             assert!(needed <= files - SPARE_FILES, "{needed} of {files}");
-            assert!(needed >= 26_000.min((files - SPARE_FILES) / 2), "{needed} of {files} are used");
+            assert!(
+                needed >= 26_000.min((files - SPARE_FILES) / 2),
+                "{needed} of {files} are used"
+            );
         }
     }
 
@@ -110,10 +133,20 @@ mod tests {
         let budget = Budget::new(100, 100, Arc::default());
         let port = Arc::new(Semaphore::new(100));
         let [crowd, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
-        let permits: Vec<_> = (0..100).map_while(|_| budget.admit_connection(crowd, &port)).collect();
-        let flows: Vec<_> = (0..100).map_while(|_| budget.admit_flow(crowd).ok()).collect();
+        let permits: Vec<_> = (0..100)
+            .map_while(|_| budget.admit_connection(crowd, &port))
+            .collect();
+        let flows: Vec<_> = (0..100)
+            .map_while(|_| budget.admit_flow(crowd).ok())
+            .collect();
         assert_eq!((permits.len(), flows.len()), (25, 25));
-        assert!(budget.admit_connection(other, &port).is_some() && budget.admit_flow(other).is_ok());
-        assert_eq!(port.available_permits(), 75, "what is not had is given back");
+        assert!(
+            budget.admit_connection(other, &port).is_some() && budget.admit_flow(other).is_ok()
+        );
+        assert_eq!(
+            port.available_permits(),
+            75,
+            "what is not had is given back"
+        );
     }
 }

@@ -56,7 +56,8 @@ impl Balancer {
             order.swap(0, position);
         }
         if !self.unreachable.is_empty() {
-            self.unreachable.retain(|_, at| now.saturating_duration_since(*at) < UNREACHABLE_PERIOD);
+            self.unreachable
+                .retain(|_, at| now.saturating_duration_since(*at) < UNREACHABLE_PERIOD);
             // a stable sort: the order of the others stays
             order.sort_by_key(|endpoint| self.unreachable.contains_key(endpoint));
         }
@@ -84,8 +85,13 @@ impl Balancer {
             return;
         };
         if self.clients.len() >= MAX_AFFINE_CLIENTS && !self.clients.contains_key(&client) {
-            self.clients.retain(|_, (_, last)| now.saturating_duration_since(*last) < timeout);
-            let oldest = self.clients.iter().min_by_key(|(_, (_, last))| *last).map(|(client, _)| *client);
+            self.clients
+                .retain(|_, (_, last)| now.saturating_duration_since(*last) < timeout);
+            let oldest = self
+                .clients
+                .iter()
+                .min_by_key(|(_, (_, last))| *last)
+                .map(|(client, _)| *client);
             if let Some(oldest) = oldest.filter(|_| self.clients.len() >= MAX_AFFINE_CLIENTS) {
                 self.clients.remove(&oldest);
             }
@@ -112,7 +118,9 @@ impl Balancer {
                 self.round = self.round.wrapping_add(1);
             }
             // rendezvous hashing: an endpoint that comes or goes moves no clients but its own
-            Strategy::ConsistentHash => order.sort_by_cached_key(|at| (weight(client, at), at.clone())),
+            Strategy::ConsistentHash => {
+                order.sort_by_cached_key(|at| (weight(client, at), at.clone()))
+            }
         }
         order
     }

@@ -127,7 +127,11 @@ fn try_copy(from: &TcpStream, to: &TcpStream, buffer: &mut [u8]) -> io::Result<C
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         other => other?,
     };
-    Ok(if written == read.len() { Copied::All } else { Copied::Rest(read[written..].to_vec()) })
+    Ok(if written == read.len() {
+        Copied::All
+    } else {
+        Copied::Rest(read[written..].to_vec())
+    })
 }
 
 async fn write(to: &TcpStream, mut rest: &[u8]) -> io::Result<()> {
@@ -145,7 +149,9 @@ async fn write(to: &TcpStream, mut rest: &[u8]) -> io::Result<()> {
 /// Waits until an end that has shut down its sending side vanishes.
 async fn vanished(stream: &TcpStream) -> io::Result<()> {
     stream.ready(Interest::ERROR).await?;
-    Err(stream.take_error()?.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
+    Err(stream
+        .take_error()?
+        .unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
 }
 
 #[cfg(test)]
@@ -160,31 +166,41 @@ mod tests {
 
     async fn connected() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         (client, listener.accept().await.unwrap().0)
     }
 
     /// A program that is killed after it has shut down its sending side: nothing is sent to it that would show it.
     #[tokio::test]
     async fn a_client_that_vanishes_after_its_end_ends_its_connection_over_the_relay() {
-        let ((mut program, mut client), (mut relayed, mut node)) = (connected().await, duplex(1024));
-        let forwarding = crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
+        let ((mut program, mut client), (mut relayed, mut node)) =
+            (connected().await, duplex(1024));
+        let forwarding =
+            crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
         program.write_all(b"hello").await.unwrap();
         program.shutdown().await.unwrap();
         let mut received = Vec::new();
-        within("the end of the client", node.read_to_end(&mut received)).await.unwrap();
+        within("the end of the client", node.read_to_end(&mut received))
+            .await
+            .unwrap();
         assert_eq!(received, b"hello", "its end is forwarded");
         program.set_zero_linger().unwrap();
         drop(program);
-        let ended = within("the end of the connection", forwarding).await.unwrap();
+        let ended = within("the end of the connection", forwarding)
+            .await
+            .unwrap();
         assert!(ended.is_err(), "it broke off");
     }
 
     #[tokio::test]
     async fn both_directions_over_the_relay_end_by_themselves() {
         for client_ends_first in [true, false] {
-            let ((mut program, mut client), (mut relayed, mut node)) = (connected().await, duplex(1024));
-            let forwarding = crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
+            let ((mut program, mut client), (mut relayed, mut node)) =
+                (connected().await, duplex(1024));
+            let forwarding =
+                crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
             let text = vec![b'x'; 100_000];
             if client_ends_first {
                 program.shutdown().await.unwrap();
@@ -193,7 +209,9 @@ mod tests {
                     node.write_all(&sent).await.unwrap();
                     node.shutdown().await.unwrap();
                 };
-                tokio::join!(sending, async { program.read_to_end(&mut received).await.unwrap() });
+                tokio::join!(sending, async {
+                    program.read_to_end(&mut received).await.unwrap()
+                });
                 assert!(received == text);
             } else {
                 node.shutdown().await.unwrap();
@@ -202,10 +220,15 @@ mod tests {
                     program.write_all(&sent).await.unwrap();
                     program.shutdown().await.unwrap();
                 };
-                tokio::join!(sending, async { node.read_to_end(&mut received).await.unwrap() });
+                tokio::join!(sending, async {
+                    node.read_to_end(&mut received).await.unwrap()
+                });
                 assert!(received == text);
             }
-            within("the end of the connection", forwarding).await.unwrap().unwrap();
+            within("the end of the connection", forwarding)
+                .await
+                .unwrap()
+                .unwrap();
         }
     }
 }

@@ -12,7 +12,10 @@ pub(in crate::edgemesh) struct EndpointAddress {
 
 impl From<SocketAddr> for EndpointAddress {
     fn from(address: SocketAddr) -> Self {
-        Self { address, node: None }
+        Self {
+            address,
+            node: None,
+        }
     }
 }
 

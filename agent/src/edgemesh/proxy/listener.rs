@@ -31,9 +31,11 @@ impl Listener {
         let (target, targets) = watch::channel(Arc::new(target));
         let backend = Backend::new(targets, budget, address, dialer);
         let task = match listen.protocol {
-            Protocol::Tcp => {
-                crate::rt::spawn(tcp::serve(tcp::listen(listen.address)?, backend, connections.clone()))
-            }
+            Protocol::Tcp => crate::rt::spawn(tcp::serve(
+                tcp::listen(listen.address)?,
+                backend,
+                connections.clone(),
+            )),
             Protocol::Udp => crate::rt::spawn(udp::serve(udp::listen(listen.address)?, backend)),
         };
         Ok(Self { target, task })

@@ -90,7 +90,10 @@ impl Proxy {
             listeners: BTreeMap::new(),
             unserved: BTreeSet::new(),
             budget: Budget::of_process(metrics),
-            connections: Connections { tracker: TaskTracker::new(), shutdown },
+            connections: Connections {
+                tracker: TaskTracker::new(),
+                shutdown,
+            },
             dialer,
             api,
         }
@@ -101,7 +104,10 @@ impl Proxy {
         let local = LocalAddresses {
             addresses: own_addresses().unwrap_or_default(),
             pod_networks: node.pod_networks.to_vec(),
-            interface_networks: pod_interface_networks(node.pods, own_networks().unwrap_or_default()),
+            interface_networks: pod_interface_networks(
+                node.pods,
+                own_networks().unwrap_or_default(),
+            ),
         };
         let config = PlanConfig {
             node: node.topology.clone(),
@@ -129,7 +135,8 @@ impl Proxy {
         let existing = match routes.list() {
             Ok(existing) => existing,
             Err(errno) => {
-                plan.unserved.insert(format!("the routes of Services cannot be read: {errno}"));
+                plan.unserved
+                    .insert(format!("the routes of Services cannot be read: {errno}"));
                 return;
             }
         };
@@ -143,25 +150,38 @@ impl Proxy {
                         return;
                     }
                     Err(errno) => {
-                        plan.unserved.insert(format!("{address} is not delivered to this machine: {errno}"));
+                        plan.unserved.insert(format!(
+                            "{address} is not delivered to this machine: {errno}"
+                        ));
                         continue;
                     }
                 }
             }
-            self.addresses.entry(*address).or_insert_with(|| Arc::new(*address));
+            self.addresses
+                .entry(*address)
+                .or_insert_with(|| Arc::new(*address));
         }
         // left by an agent that was killed, or by Services that are gone and whose last connection has ended
-        for stale in existing.iter().filter(|address| !self.addresses.contains_key(address)) {
+        for stale in existing
+            .iter()
+            .filter(|address| !self.addresses.contains_key(address))
+        {
             if let Err(errno) = routes.remove(*stale) {
-                plan.unserved.insert(format!("{stale} is still delivered to this machine: {errno}"));
+                plan.unserved.insert(format!(
+                    "{stale} is still delivered to this machine: {errno}"
+                ));
             }
         }
     }
 
     /// Closes the listeners that the plan does not have any more.
     async fn close_listeners(&mut self, plan: &Plan) {
-        let gone: Vec<_> =
-            self.listeners.keys().filter(|listen| !plan.targets.contains_key(listen)).copied().collect();
+        let gone: Vec<_> = self
+            .listeners
+            .keys()
+            .filter(|listen| !plan.targets.contains_key(listen))
+            .copied()
+            .collect();
         for listen in gone {
             if let Some(listener) = self.listeners.remove(&listen) {
                 listener.close().await;
@@ -190,7 +210,8 @@ impl Proxy {
             ) {
                 Ok(listener) => drop(self.listeners.insert(listen, listener)),
                 Err(error) => {
-                    plan.unserved.insert(format!("Service {service} does not get {listen}: {error}"));
+                    plan.unserved
+                        .insert(format!("Service {service} does not get {listen}: {error}"));
                 }
             }
         }

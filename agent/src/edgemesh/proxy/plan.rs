@@ -82,13 +82,19 @@ impl Target {
     /// Reports whether the client's connections are accepted; those of this node's own programs if one of its addresses is allowed.
     fn is_source(&self, client: IpAddr, is_own: bool) -> bool {
         let has = |address: IpAddr| self.sources.iter().any(|network| network.contains(address));
-        self.sources.is_empty() || has(client) || is_own && self.local.addresses.iter().copied().any(has)
+        self.sources.is_empty()
+            || has(client)
+            || is_own && self.local.addresses.iter().copied().any(has)
     }
 
     /// Returns how an endpoint is dialled.
     pub(super) fn destination(&self, endpoint: &EndpointAddress) -> Destination {
         let is_direct = endpoint.node.is_none() || self.local.can_be_remote(endpoint.address.ip());
-        Destination { address: endpoint.address, node: endpoint.node.clone(), is_direct }
+        Destination {
+            address: endpoint.address,
+            node: endpoint.node.clone(),
+            is_direct,
+        }
     }
 
     /// Builds the request to another node for one of its endpoints.
@@ -123,14 +129,20 @@ impl LocalAddresses {
     fn contains(&self, client: IpAddr) -> bool {
         client.is_loopback()
             || self.addresses.contains(&client)
-            || self.pod_networks.iter().any(|network| network.contains(client))
+            || self
+                .pod_networks
+                .iter()
+                .any(|network| network.contains(client))
     }
 
     /// Reports whether dialling the address can lead to another node. Nodes may give their pods the same addresses, and an address that
     /// this node or its pods have, or may have, leads to them.
     pub(super) fn can_be_remote(&self, address: IpAddr) -> bool {
-        let is_local =
-            self.pod_networks.iter().chain(&self.interface_networks).any(|network| network.contains(address));
+        let is_local = self
+            .pod_networks
+            .iter()
+            .chain(&self.interface_networks)
+            .any(|network| network.contains(address));
         !is_local && !self.addresses.contains(&address) && !address.is_loopback()
     }
 }

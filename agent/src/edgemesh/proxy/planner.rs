@@ -26,7 +26,8 @@ const MAX_ENDPOINTS: usize = 20_000;
 /// Computes the plan for a snapshot. Services are planned in the order of their names, that of the API and those of the system first;
 /// what one has, another does not get. Their own addresses come before the external ones that they only claim.
 pub(super) fn plan(snapshot: &Snapshot, config: &PlanConfig) -> Plan {
-    let is_proxied = |(_, service): &(_, &Service)| service.kind == Kind::Proxied && !service.other_proxy;
+    let is_proxied =
+        |(_, service): &(_, &Service)| service.kind == Kind::Proxied && !service.other_proxy;
     let mut services: Vec<_> = snapshot.services.iter().filter(is_proxied).collect();
     services.sort_by_key(|((namespace, name), _)| {
         let is_api = (namespace.as_str(), name.as_str()) == API;
@@ -69,8 +70,11 @@ struct ServiceAddresses {
 impl ServiceAddresses {
     /// Collects them, without the addresses that a Service claims and may not have.
     fn new(services: &[(&Name, &Service)], config: &PlanConfig) -> Self {
-        let mut all =
-            Self { addresses: BTreeSet::new(), node_ports: BTreeSet::new(), possible_nodes: Arc::default() };
+        let mut all = Self {
+            addresses: BTreeSet::new(),
+            node_ports: BTreeSet::new(),
+            possible_nodes: Arc::default(),
+        };
         for (_, service) in services {
             let external = service.external_ips.iter().chain(&service.balancer_ips);
             let own = service.cluster_ips.iter().map(|address| (address, true));
@@ -80,11 +84,15 @@ impl ServiceAddresses {
                 }
             }
             let ports = service.ports.iter();
-            all.node_ports.extend(ports.filter_map(|port| Some((port.protocol, port.node_port?))));
+            all.node_ports
+                .extend(ports.filter_map(|port| Some((port.protocol, port.node_port?))));
         }
         let endpoints = services.iter().flat_map(|(_, service)| &service.endpoints);
         let possible = endpoints.filter(|endpoint| {
-            endpoint.ports.iter().any(|((_, protocol), number)| all.is_node_port(*protocol, *number))
+            endpoint
+                .ports
+                .iter()
+                .any(|((_, protocol), number)| all.is_node_port(*protocol, *number))
         });
         all.possible_nodes = Arc::new(possible.map(|endpoint| endpoint.address).collect());
         all
@@ -106,10 +114,18 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     /// Records what of a Service is not served.
     fn record_unserved(&mut self, (namespace, name): &Name, what: &str) {
-        self.plan.unserved.insert(format!("Service {namespace}/{name} {what}"));
+        self.plan
+            .unserved
+            .insert(format!("Service {namespace}/{name} {what}"));
     }
 
-    fn add_addresses(&mut self, name: &'a Name, service: &Service, addresses: &[IpAddr], is_own: bool) {
+    fn add_addresses(
+        &mut self,
+        name: &'a Name,
+        service: &Service,
+        addresses: &[IpAddr],
+        is_own: bool,
+    ) {
         let is_api = is_own && self.config.serves_api && (name.0.as_str(), name.1.as_str()) == API;
         for address in addresses {
             if let Err(why) = check_address(*address, is_own, self.config) {
@@ -120,8 +136,10 @@ impl<'a> Planner<'a> {
             // host
             let mut is_served = is_own;
             for port in self.ports(name, service) {
-                let listen =
-                    ListenAddress { protocol: port.protocol, address: SocketAddr::new(*address, port.port) };
+                let listen = ListenAddress {
+                    protocol: port.protocol,
+                    address: SocketAddr::new(*address, port.port),
+                };
                 if is_api && port.protocol == Protocol::Tcp {
                     self.plan.api.insert(listen.address);
                     continue;
@@ -139,16 +157,26 @@ impl<'a> Planner<'a> {
     fn add_node_ports(&mut self, name: &'a Name, service: &Service) {
         let config = self.config;
         for port in self.ports(name, service) {
-            let Some(number) = port.node_port else { continue };
+            let Some(number) = port.node_port else {
+                continue;
+            };
             for address in &config.local.addresses {
                 // as kube-proxy does: not at ::1, nor at addresses of one link only
-                let is_served = service.cluster_ips.iter().any(|own| own.is_ipv4() == address.is_ipv4())
+                let is_served = service
+                    .cluster_ips
+                    .iter()
+                    .any(|own| own.is_ipv4() == address.is_ipv4())
                     && !matches!(address, IpAddr::V6(six) if six.is_loopback() || six.is_unicast_link_local());
                 let is_wanted = config.node_port_networks.is_empty()
-                    || config.node_port_networks.iter().any(|network| network.contains(*address));
+                    || config
+                        .node_port_networks
+                        .iter()
+                        .any(|network| network.contains(*address));
                 if is_served && is_wanted {
-                    let listen =
-                        ListenAddress { protocol: port.protocol, address: SocketAddr::new(*address, number) };
+                    let listen = ListenAddress {
+                        protocol: port.protocol,
+                        address: SocketAddr::new(*address, number),
+                    };
                     let target = self.target(name, service, port, (false, *address));
                     self.add_listener(name, listen, target);
                 }
@@ -180,25 +208,33 @@ impl<'a> Planner<'a> {
         (is_own, address): (bool, IpAddr),
     ) -> Target {
         let mut usable = usable(service, port, &self.config.node, address.is_ipv4());
-        let Usable { internal, cluster, external, serving } = &mut usable;
+        let Usable {
+            internal,
+            cluster,
+            external,
+            serving,
+        } = &mut usable;
         for endpoints in [internal, cluster, external, serving] {
-            endpoints.retain(|endpoint| match self.check_endpoint(endpoint, port.protocol) {
-                Ok(()) => true,
-                Err(why) => {
-                    self.record_unserved(
-                        name,
-                        &format!("has the endpoint {endpoint}, {why}; it is left out"),
-                    );
-                    false
-                }
-            });
+            endpoints.retain(
+                |endpoint| match self.check_endpoint(endpoint, port.protocol) {
+                    Ok(()) => true,
+                    Err(why) => {
+                        self.record_unserved(
+                            name,
+                            &format!("has the endpoint {endpoint}, {why}; it is left out"),
+                        );
+                        false
+                    }
+                },
+            );
         }
         let (for_local, for_others) = if is_own {
             (usable.internal.clone(), usable.internal)
         } else {
             (usable.cluster, usable.external)
         };
-        let (possible_nodes, for_possible_nodes) = self.loop_free(&for_others, port.protocol, address);
+        let (possible_nodes, for_possible_nodes) =
+            self.loop_free(&for_others, port.protocol, address);
         let is_balancer = service.balancer_ips.contains(&address);
         let (namespace, name) = name;
         Target {
@@ -207,11 +243,18 @@ impl<'a> Planner<'a> {
             for_local,
             for_others,
             serving: usable.serving,
-            policy: Policy { balancing: service.balancing, affinity: service.affinity },
+            policy: Policy {
+                balancing: service.balancing,
+                affinity: service.affinity,
+            },
             local: self.config.local.clone(),
             address: Some(address),
             // NodePorts are at the node's own addresses, which no load balancer has
-            sources: if is_balancer { service.source_ranges.clone() } else { Vec::new() },
+            sources: if is_balancer {
+                service.source_ranges.clone()
+            } else {
+                Vec::new()
+            },
             possible_nodes,
             for_possible_nodes,
         }
@@ -225,8 +268,11 @@ impl<'a> Planner<'a> {
         protocol: Protocol,
         address: IpAddr,
     ) -> (Arc<BTreeSet<IpAddr>>, Vec<EndpointAddress>) {
-        let may_loop = |endpoint: &&EndpointAddress| self.own.is_node_port(protocol, endpoint.address.port());
-        if !self.config.local.addresses.contains(&address) || !endpoints.iter().any(|one| may_loop(&one)) {
+        let may_loop =
+            |endpoint: &&EndpointAddress| self.own.is_node_port(protocol, endpoint.address.port());
+        if !self.config.local.addresses.contains(&address)
+            || !endpoints.iter().any(|one| may_loop(&one))
+        {
             return Default::default();
         }
         let others = endpoints.iter().filter(|one| !may_loop(one)).cloned();
@@ -234,7 +280,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Checks that an endpoint can be a pod; the error is the reason why not.
-    fn check_endpoint(&self, endpoint: &EndpointAddress, protocol: Protocol) -> Result<(), &'static str> {
+    fn check_endpoint(
+        &self,
+        endpoint: &EndpointAddress,
+        protocol: Protocol,
+    ) -> Result<(), &'static str> {
         let address = endpoint.address.ip();
         let is_node_port = self.own.is_node_port(protocol, endpoint.address.port())
             && self.config.local.addresses.contains(&address);
@@ -253,7 +303,11 @@ impl<'a> Planner<'a> {
             return;
         }
         let most = self.config.max_listeners;
-        let of_namespace = self.listeners_of.get(name.0.as_str()).copied().unwrap_or_default();
+        let of_namespace = self
+            .listeners_of
+            .get(name.0.as_str())
+            .copied()
+            .unwrap_or_default();
         if listen.protocol == Protocol::Tcp && self.plan.api.contains(&listen.address) {
             let (namespace, api) = API;
             self.record_unserved(
@@ -263,7 +317,10 @@ impl<'a> Planner<'a> {
         } else if let Some(other) = self.plan.targets.get(&listen) {
             let winner = other.service.clone();
             if target.service != winner {
-                self.record_unserved(name, &format!("does not get {listen}, which Service {winner} has"));
+                self.record_unserved(
+                    name,
+                    &format!("does not get {listen}, which Service {winner} has"),
+                );
             }
         } else if of_namespace >= most.div_ceil(2) {
             self.record_unserved(name, &format!("does not get all its ports: half of the {most} that are listened to are for one namespace"));
@@ -288,7 +345,12 @@ fn check_address(address: IpAddr, is_own: bool, config: &PlanConfig) -> Result<(
         Err("which is this machine's own; what listens there goes on")
     } else if is_special(address) {
         Err("which no Service can have")
-    } else if !is_own && !config.external_networks.iter().any(|network| network.contains(address)) {
+    } else if !is_own
+        && !config
+            .external_networks
+            .iter()
+            .any(|network| network.contains(address))
+    {
         Err(
             "which is not in modules.edgeMesh.externalAddresses; what is sent there leaves the node as before",
         )

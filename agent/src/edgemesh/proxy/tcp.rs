@@ -37,7 +37,11 @@ pub(super) struct Connections {
 
 /// Binds a listening socket.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     // connections of an earlier agent may still be closing
     socket.set_reuseaddr(true)?;
     if address.is_ipv6() {
@@ -62,7 +66,10 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
             }
         };
         let metrics = &backend.budget.metrics;
-        let Some(permit) = backend.budget.admit_connection(peer.ip(), &backend.port_limit) else {
+        let Some(permit) = backend
+            .budget
+            .admit_connection(peer.ip(), &backend.port_limit)
+        else {
             MeshMetrics::add(&metrics.refused);
             reset_on_drop(&client);
             continue;
@@ -80,7 +87,12 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
 }
 
 /// Forwards one connection until both ends have ended it.
-async fn forward(mut client: TcpStream, peer: SocketAddr, backend: Backend, _permit: ConnectionPermit) {
+async fn forward(
+    mut client: TcpStream,
+    peer: SocketAddr,
+    backend: Backend,
+    _permit: ConnectionPermit,
+) {
     let Some(server) = dial(peer, &backend).await else {
         MeshMetrics::add(&backend.budget.metrics.unreached);
         reset_on_drop(&client);
@@ -116,7 +128,14 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<EndpointStream> {
     let share = DIAL_TIMEOUT / u32::try_from(endpoints.len()).unwrap_or(1).max(1);
     for endpoint in endpoints {
         let request = || target.connect_request(&endpoint, Protocol::Tcp);
-        match timeout(share, backend.dialer.dial(&target.destination(&endpoint), client, request)).await {
+        match timeout(
+            share,
+            backend
+                .dialer
+                .dial(&target.destination(&endpoint), client, request),
+        )
+        .await
+        {
             Ok(Ok(server)) => {
                 backend.record_reached(policy, client, endpoint);
                 return Some(server);
@@ -128,7 +147,9 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<EndpointStream> {
                     continue;
                 }
             }
-            Err(_) => debug!(%endpoint, timeout = ?share, "an endpoint of a Service does not answer"),
+            Err(_) => {
+                debug!(%endpoint, timeout = ?share, "an endpoint of a Service does not answer")
+            }
         }
         backend.record_unreachable(endpoint);
     }

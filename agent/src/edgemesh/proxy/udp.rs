@@ -82,7 +82,9 @@ impl Flow {
                 _ => Ok(()),
             },
             FlowPath::Relayed(waiting) => match waiting.try_send(datagram.to_vec()) {
-                Err(mpsc::error::TrySendError::Closed(_)) => Err(io::ErrorKind::ConnectionReset.into()),
+                Err(mpsc::error::TrySendError::Closed(_)) => {
+                    Err(io::ErrorKind::ConnectionReset.into())
+                }
                 _ => Ok(()),
             },
         }
@@ -91,7 +93,10 @@ impl Flow {
     /// Reports whether a new flow would take the same path.
     fn is_on_current_path(&self, target: &Target, dialer: &Dialer) -> bool {
         let is_relayed = matches!(self.server, FlowPath::Relayed(_));
-        dialer.relay_for(&target.destination(&self.endpoint)).is_some() == is_relayed
+        dialer
+            .relay_for(&target.destination(&self.endpoint))
+            .is_some()
+            == is_relayed
     }
 }
 
@@ -103,7 +108,11 @@ impl Drop for Flow {
 
 /// Binds a socket.
 pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
-    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let family = if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket::socket(family, SockType::Datagram, flags, None)?;
     if address.is_ipv6() {
@@ -117,7 +126,10 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
 
 /// Forwards datagrams; returns only when the listener is gone.
 pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
-    let (socket, buffer) = (Arc::new(socket), Buffer::new(Mutex::new(vec![0; MAX_DATAGRAM])));
+    let (socket, buffer) = (
+        Arc::new(socket),
+        Buffer::new(Mutex::new(vec![0; MAX_DATAGRAM])),
+    );
     let mut flows: HashMap<SocketAddr, Flow> = HashMap::new();
     let mut datagram = vec![0; MAX_DATAGRAM];
     let mut target = backend.target.clone();
@@ -159,13 +171,18 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                 continue;
             }
         };
-        if flows.get(&client).is_some_and(|flow| flow.answers.is_finished()) {
+        if flows
+            .get(&client)
+            .is_some_and(|flow| flow.answers.is_finished())
+        {
             flows.remove(&client);
         }
         if !flows.contains_key(&client) {
             match admit_flow(client, &mut flows, &backend) {
                 Some(share) => {
-                    if let Some(flow) = begin_flow(client, &backend, (&socket, &buffer), share).await {
+                    if let Some(flow) =
+                        begin_flow(client, &backend, (&socket, &buffer), share).await
+                    {
                         flows.insert(client, flow);
                     }
                 }
@@ -237,9 +254,9 @@ async fn begin_flow(
                 let relayed = forward_over_relay(relay.clone(), (node, request), datagrams, back);
                 Ok((FlowPath::Relayed(waiting), crate::rt::spawn(relayed)))
             }
-            None if !destination.is_direct => {
-                Err(io::Error::other("its address is in a network of this node's own pods"))
-            }
+            None if !destination.is_direct => Err(io::Error::other(
+                "its address is in a network of this node's own pods",
+            )),
             None => {
                 backend.dialer.probe_direct(&destination, PROBE_INTERVAL);
                 connect_udp(destination.address).await.map(|server| {
@@ -253,7 +270,13 @@ async fn begin_flow(
             Ok((server, answers)) => {
                 backend.record_reached(policy, client.ip(), endpoint.clone());
                 MeshMetrics::add(&backend.budget.metrics.flows);
-                return Some(Flow { endpoint, server, last, answers, _share: share });
+                return Some(Flow {
+                    endpoint,
+                    server,
+                    last,
+                    answers,
+                    _share: share,
+                });
             }
             Err(error) => debug!(%error, %endpoint, "an endpoint of a Service cannot be reached"),
         }

@@ -40,14 +40,30 @@ pub(in crate::edgemesh) fn usable(
     let name = (port.name.clone(), port.protocol);
     let mut all = Vec::new();
     for endpoint in &service.endpoints {
-        if let Some(number) = endpoint.ports.get(&name).filter(|_| endpoint.address.is_ipv4() == is_ipv4) {
+        if let Some(number) = endpoint
+            .ports
+            .get(&name)
+            .filter(|_| endpoint.address.is_ipv4() == is_ipv4)
+        {
             let address = SocketAddr::new(endpoint.address, *number);
             let other = endpoint.node.as_deref().filter(|other| *other != node.name);
-            all.push((endpoint, EndpointAddress { address, node: other.map(Into::into) }));
+            all.push((
+                endpoint,
+                EndpointAddress {
+                    address,
+                    node: other.map(Into::into),
+                },
+            ));
         }
     }
     let cluster = cluster(&all, node);
-    let local = |is_wanted: bool| if is_wanted { local(&all, node) } else { cluster.clone() };
+    let local = |is_wanted: bool| {
+        if is_wanted {
+            local(&all, node)
+        } else {
+            cluster.clone()
+        }
+    };
     Usable {
         internal: local(service.internal_local),
         external: local(service.external_local),
@@ -63,27 +79,50 @@ pub(in crate::edgemesh) fn usable(
 type Candidate<'a> = (&'a Endpoint, EndpointAddress);
 
 fn cluster(all: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
-    let ready: Vec<_> = all.iter().filter(|(endpoint, _)| endpoint.ready).cloned().collect();
-    if ready.is_empty() { terminating(all.iter()) } else { hinted(&ready, node) }
+    let ready: Vec<_> = all
+        .iter()
+        .filter(|(endpoint, _)| endpoint.ready)
+        .cloned()
+        .collect();
+    if ready.is_empty() {
+        terminating(all.iter())
+    } else {
+        hinted(&ready, node)
+    }
 }
 
 fn local(all: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
-    let own: Vec<_> =
-        all.iter().filter(|(endpoint, _)| endpoint.node.as_ref() == Some(&node.name)).cloned().collect();
-    let ready: Vec<_> = own.iter().filter(|(endpoint, _)| endpoint.ready).map(|(_, at)| at.clone()).collect();
-    if ready.is_empty() { terminating(own.iter()) } else { ready }
+    let own: Vec<_> = all
+        .iter()
+        .filter(|(endpoint, _)| endpoint.node.as_ref() == Some(&node.name))
+        .cloned()
+        .collect();
+    let ready: Vec<_> = own
+        .iter()
+        .filter(|(endpoint, _)| endpoint.ready)
+        .map(|(_, at)| at.clone())
+        .collect();
+    if ready.is_empty() {
+        terminating(own.iter())
+    } else {
+        ready
+    }
 }
 
 /// The terminating endpoints that still serve.
 fn terminating<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<EndpointAddress> {
-    all.filter(|(endpoint, _)| endpoint.serving && endpoint.terminating).map(|(_, at)| at.clone()).collect()
+    all.filter(|(endpoint, _)| endpoint.serving && endpoint.terminating)
+        .map(|(_, at)| at.clone())
+        .collect()
 }
 
 /// Of the ready endpoints, those whose hints name this node, or else its zone; all of them if hints are missing for some, or none names
 /// this node.
 fn hinted(ready: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
     let hinted = |hints: fn(&Endpoint) -> &[String], own: Option<&String>| {
-        let is_complete = ready.iter().all(|(endpoint, _)| !hints(endpoint).is_empty());
+        let is_complete = ready
+            .iter()
+            .all(|(endpoint, _)| !hints(endpoint).is_empty());
         let own = own.filter(|_| is_complete)?;
         let mine: Vec<_> = ready
             .iter()

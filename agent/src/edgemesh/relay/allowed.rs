@@ -41,8 +41,12 @@ pub(super) fn allowed(
         (endpoint.node.as_deref() == Some(here) && at == request.endpoint).then_some(at)
     });
     let at = found.ok_or(NotAllowed::Endpoint)?;
-    let is_service =
-        |address: IpAddr| snapshot.services.values().any(|service| service.cluster_ips.contains(&address));
+    let is_service = |address: IpAddr| {
+        snapshot
+            .services
+            .values()
+            .any(|service| service.cluster_ips.contains(&address))
+    };
     if is_special(at.ip()) || is_reserved(at.ip()) || is_service(at.ip()) {
         Err(NotAllowed::Address)
     } else {
@@ -87,11 +91,21 @@ mod tests {
             endpoint("0.1.2.3", Some("edge-2")),
             endpoint("240.0.0.1", Some("edge-2")),
         ];
-        let web = Service { endpoints, ..Service::default() };
-        let api = Service { cluster_ips: vec![[10, 96, 0, 1].into()], ..Service::default() };
+        let web = Service {
+            endpoints,
+            ..Service::default()
+        };
+        let api = Service {
+            cluster_ips: vec![[10, 96, 0, 1].into()],
+            ..Service::default()
+        };
         let services = [(("shop", "web"), web), (("default", "kubernetes"), api)];
-        let named = services.map(|((namespace, name), service)| ((namespace.into(), name.into()), service));
-        let mut snapshot = Snapshot { services: named.into(), synced: true };
+        let named =
+            services.map(|((namespace, name), service)| ((namespace.into(), name.into()), service));
+        let mut snapshot = Snapshot {
+            services: named.into(),
+            synced: true,
+        };
         let request = |service: &str, port: &str, protocol, endpoint: &str| ConnectRequest {
             namespace: "shop".into(),
             service: service.into(),
@@ -101,25 +115,70 @@ mod tests {
         };
         let (tcp, udp) = (relay::Protocol::Tcp, relay::Protocol::Udp);
         for (asked, expected) in [
-            (request("web", "http", tcp, "10.88.0.5:8080"), Ok(([10, 88, 0, 5], 8080).into())),
-            (request("db", "http", tcp, "10.88.0.5:8080"), Err(NotAllowed::Service)),
-            (request("web", "http", udp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
-            (request("web", "", tcp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
-            (request("web", "http", tcp, "10.88.0.5:22"), Err(NotAllowed::Endpoint)),
-            (request("web", "http", tcp, "10.88.0.6:8080"), Err(NotAllowed::Endpoint)),
-            (request("web", "http", tcp, "10.88.0.7:8080"), Err(NotAllowed::Endpoint)),
-            (request("web", "http", tcp, "10.0.0.1:8080"), Err(NotAllowed::Endpoint)),
-            (request("web", "http", tcp, "127.0.0.1:8080"), Err(NotAllowed::Address)),
-            (request("web", "http", tcp, "169.254.169.254:8080"), Err(NotAllowed::Address)),
-            (request("web", "http", tcp, "[::ffff:127.0.0.1]:8080"), Err(NotAllowed::Address)),
-            (request("web", "http", tcp, "10.96.0.1:8080"), Err(NotAllowed::Address)),
-            (request("web", "http", tcp, "0.1.2.3:8080"), Err(NotAllowed::Address)),
-            (request("web", "http", tcp, "240.0.0.1:8080"), Err(NotAllowed::Address)),
+            (
+                request("web", "http", tcp, "10.88.0.5:8080"),
+                Ok(([10, 88, 0, 5], 8080).into()),
+            ),
+            (
+                request("db", "http", tcp, "10.88.0.5:8080"),
+                Err(NotAllowed::Service),
+            ),
+            (
+                request("web", "http", udp, "10.88.0.5:8080"),
+                Err(NotAllowed::Endpoint),
+            ),
+            (
+                request("web", "", tcp, "10.88.0.5:8080"),
+                Err(NotAllowed::Endpoint),
+            ),
+            (
+                request("web", "http", tcp, "10.88.0.5:22"),
+                Err(NotAllowed::Endpoint),
+            ),
+            (
+                request("web", "http", tcp, "10.88.0.6:8080"),
+                Err(NotAllowed::Endpoint),
+            ),
+            (
+                request("web", "http", tcp, "10.88.0.7:8080"),
+                Err(NotAllowed::Endpoint),
+            ),
+            (
+                request("web", "http", tcp, "10.0.0.1:8080"),
+                Err(NotAllowed::Endpoint),
+            ),
+            (
+                request("web", "http", tcp, "127.0.0.1:8080"),
+                Err(NotAllowed::Address),
+            ),
+            (
+                request("web", "http", tcp, "169.254.169.254:8080"),
+                Err(NotAllowed::Address),
+            ),
+            (
+                request("web", "http", tcp, "[::ffff:127.0.0.1]:8080"),
+                Err(NotAllowed::Address),
+            ),
+            (
+                request("web", "http", tcp, "10.96.0.1:8080"),
+                Err(NotAllowed::Address),
+            ),
+            (
+                request("web", "http", tcp, "0.1.2.3:8080"),
+                Err(NotAllowed::Address),
+            ),
+            (
+                request("web", "http", tcp, "240.0.0.1:8080"),
+                Err(NotAllowed::Address),
+            ),
         ] {
             assert_eq!(allowed(&snapshot, "edge-2", &asked), expected, "{asked:?}");
         }
         snapshot.synced = false;
         let asked = request("web", "http", tcp, "10.88.0.5:8080");
-        assert_eq!(allowed(&snapshot, "edge-2", &asked), Err(NotAllowed::NotRead));
+        assert_eq!(
+            allowed(&snapshot, "edge-2", &asked),
+            Err(NotAllowed::NotRead)
+        );
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use rustls::{
-    CertificateError as TlsCertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
-    ServerConfig, SignatureScheme,
+    CertificateError as TlsCertificateError, ClientConfig, DigitallySignedStruct,
+    DistinguishedName, Error, ServerConfig, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::ring::default_provider,
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
@@ -65,7 +65,10 @@ pub(super) struct Certificates {
 
 impl Certificates {
     pub(super) fn new(files: TlsFiles) -> Self {
-        Self { files, read: Arc::default() }
+        Self {
+            files,
+            read: Arc::default(),
+        }
     }
 
     /// Builds the TLS configuration towards the cloud.
@@ -77,7 +80,10 @@ impl Certificates {
     /// Builds a client's TLS configuration that accepts this node and no other.
     pub(super) async fn to_node(&self, node: &str) -> Result<ClientConfig, CertificateError> {
         let loaded = self.loaded().await?;
-        let verifier = NodeVerifier { nodes: loaded.nodes.clone(), node: node.to_owned() };
+        let verifier = NodeVerifier {
+            nodes: loaded.nodes.clone(),
+            node: node.to_owned(),
+        };
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
@@ -120,8 +126,12 @@ fn loaded(files: &TlsFiles) -> Result<Loaded, CertificateError> {
     let own = tls_files::read_all(files)?;
     let provider = Arc::new(default_provider());
     let certified = CertifiedKey::from_der(own.chain, own.key, &provider)?;
-    let nodes = WebPkiClientVerifier::builder_with_provider(Arc::new(own.roots), provider).build()?;
-    Ok(Loaded { own: Arc::new(certified), nodes })
+    let nodes =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(own.roots), provider).build()?;
+    Ok(Loaded {
+        own: Arc::new(certified),
+        nodes,
+    })
 }
 
 /// Returns the node that a certificate was issued to.
@@ -148,10 +158,13 @@ impl ServerCertVerifier for NodeVerifier {
         _ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.nodes.verify_client_cert(certificate, intermediates, now)?;
+        self.nodes
+            .verify_client_cert(certificate, intermediates, now)?;
         match identity_of(certificate) {
             Ok(Identity::Node(node)) if node == self.node => Ok(ServerCertVerified::assertion()),
-            _ => Err(Error::InvalidCertificate(TlsCertificateError::NotValidForName)),
+            _ => Err(Error::InvalidCertificate(
+                TlsCertificateError::NotValidForName,
+            )),
         }
     }
 
@@ -161,7 +174,8 @@ impl ServerCertVerifier for NodeVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.nodes.verify_tls12_signature(message, certificate, signature)
+        self.nodes
+            .verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -170,7 +184,8 @@ impl ServerCertVerifier for NodeVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.nodes.verify_tls13_signature(message, certificate, signature)
+        self.nodes
+            .verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

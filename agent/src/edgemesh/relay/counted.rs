@@ -23,12 +23,19 @@ pub(in crate::edgemesh) struct Counted<S> {
 
 impl<S> Counted<S> {
     pub(super) fn new(inner: S, metrics: Arc<MeshMetrics>) -> Self {
-        Self { inner, metrics, _permit: None }
+        Self {
+            inner,
+            metrics,
+            _permit: None,
+        }
     }
 
     /// Keeps a permit until the stream is dropped.
     pub(super) fn holding(self, permit: StreamPermit) -> Self {
-        Self { _permit: Some(permit), ..self }
+        Self {
+            _permit: Some(permit),
+            ..self
+        }
     }
 }
 
@@ -47,7 +54,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
         self.metrics.relay_sent.fetch_add(written as u64, Relaxed);
         Poll::Ready(Ok(written))

@@ -28,8 +28,12 @@ pub(in crate::edgemesh) async fn receive(
 }
 
 /// Writes a datagram.
-pub(in crate::edgemesh) async fn send(to: &mut (impl AsyncWrite + Unpin), datagram: &[u8]) -> io::Result<()> {
-    let frame = frame(datagram).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+pub(in crate::edgemesh) async fn send(
+    to: &mut (impl AsyncWrite + Unpin),
+    datagram: &[u8],
+) -> io::Result<()> {
+    let frame =
+        frame(datagram).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     to.write_all(&frame).await?;
     to.flush().await
 }

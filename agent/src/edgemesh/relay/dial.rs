@@ -65,7 +65,10 @@ impl From<CertificateError> for RelayDialError {
 impl Relay {
     /// Reports whether the relay is connected.
     pub(in crate::edgemesh) fn is_connected(&self) -> bool {
-        self.link.borrow().as_ref().is_some_and(|connection| connection.close_reason().is_none())
+        self.link
+            .borrow()
+            .as_ref()
+            .is_some_and(|connection| connection.close_reason().is_none())
     }
 
     /// Connects to an endpoint of another node, for a client. Dropping the stream ends the connection.
@@ -79,7 +82,11 @@ impl Relay {
             .await
             .unwrap_or(Err(RelayDialError::Timeout(DIAL_TIMEOUT)));
         let metrics = &self.metrics;
-        MeshMetrics::add(if dialled.is_ok() { &metrics.relay_dialled } else { &metrics.relay_failed });
+        MeshMetrics::add(if dialled.is_ok() {
+            &metrics.relay_dialled
+        } else {
+            &metrics.relay_failed
+        });
         dialled
     }
 
@@ -89,18 +96,34 @@ impl Relay {
         node: &str,
         request: &ConnectRequest,
     ) -> Result<RelayStream, RelayDialError> {
-        let connection = self.link.borrow().clone().ok_or(RelayDialError::NotConnected)?;
+        let connection = self
+            .link
+            .borrow()
+            .clone()
+            .ok_or(RelayDialError::NotConnected)?;
         let broken = |error: &dyn std::fmt::Display| RelayDialError::Broken(printable_short(error));
-        let permit = self.limits.admit(client, node).map_err(|_| RelayDialError::Full)?;
+        let permit = self
+            .limits
+            .admit(client, node)
+            .map_err(|_| RelayDialError::Full)?;
         let (send, receive) = connection.open_bi().await.map_err(|error| broken(&error))?;
         let mut quic = Counted::new(join(receive, send), self.metrics.clone()).holding(permit);
-        write(&mut quic, &Open { node: node.to_owned() }).await?;
+        write(
+            &mut quic,
+            &Open {
+                node: node.to_owned(),
+            },
+        )
+        .await?;
         if let Answer { error: Some(why) } = read(&mut quic).await? {
             return Err(RelayDialError::Refused(printable_short(why)));
         }
         let config = Arc::new(self.certificates.to_node(node).await?);
         let name = ServerName::try_from(SERVER_NAME).map_err(|error| broken(&error))?;
-        let mut stream = TlsConnector::from(config).connect(name, quic).await.map_err(RelayDialError::Tls)?;
+        let mut stream = TlsConnector::from(config)
+            .connect(name, quic)
+            .await
+            .map_err(RelayDialError::Tls)?;
         write(&mut stream, request).await?;
         match read(&mut stream).await? {
             Answer { error: Some(why) } => Err(RelayDialError::Endpoint(printable_short(why))),

@@ -72,14 +72,22 @@ pub(super) fn new(
     let (publish, link) = watch::channel(None);
     let certificates = Certificates::new(config.tls.clone());
     let limits = StreamLimits::new(MAX_STREAMS as usize);
-    let relay = Relay { link, certificates: certificates.clone(), limits, metrics: metrics.clone() };
+    let relay = Relay {
+        link,
+        certificates: certificates.clone(),
+        limits,
+        metrics: metrics.clone(),
+    };
     let server = serve::StreamServer {
         node: config.node.as_str().into(),
         certificates: certificates.clone(),
         snapshots,
         metrics: metrics.clone(),
     };
-    (relay, Task::new(config.server, certificates, publish, server, paths))
+    (
+        relay,
+        Task::new(config.server, certificates, publish, server, paths),
+    )
 }
 
 #[cfg(test)]

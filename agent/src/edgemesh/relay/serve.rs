@@ -85,8 +85,9 @@ impl StreamServer {
     }
 
     async fn serve_quic(&self, quic: QuicStream) -> Result<(), NotServed> {
-        let (mut stream, from, request) =
-            timeout(HANDSHAKE_TIMEOUT, self.handshake(quic)).await.map_err(|_| NotServed::Timeout)??;
+        let (mut stream, from, request) = timeout(HANDSHAKE_TIMEOUT, self.handshake(quic))
+            .await
+            .map_err(|_| NotServed::Timeout)??;
         let allowed = allowed(&self.snapshots.borrow(), &self.node, &request);
         let at = match allowed {
             Ok(at) => at,
@@ -121,10 +122,16 @@ impl StreamServer {
         let Open { node: said } = read(&mut quic).await?;
         write(&mut quic, &Answer::default()).await?;
         let config = Arc::new(self.certificates.for_nodes().await?);
-        let mut stream = TlsAcceptor::from(config).accept(quic).await.map_err(NotServed::Tls)?;
+        let mut stream = TlsAcceptor::from(config)
+            .accept(quic)
+            .await
+            .map_err(NotServed::Tls)?;
         let shown = node_of(stream.get_ref().1.peer_certificates());
         if shown.as_deref() != Some(said.as_str()) {
-            return Err(NotServed::OtherNode { said: printable_short(said), shown });
+            return Err(NotServed::OtherNode {
+                said: printable_short(said),
+                shown,
+            });
         }
         let request = read(&mut stream).await?;
         Ok((stream, said, request))
@@ -161,10 +168,14 @@ async fn refuse(stream: &mut TlsStream<QuicStream>, answer: Answer) {
 /// Copies bytes in both directions until both ends have ended.
 async fn copy_both_ways(mut stream: TlsStream<QuicStream>, server: TcpStream) {
     set_nodelay_and_keepalive(&server);
-    let mut server = EndpointSocket { socket: server, has_ended: false };
+    let mut server = EndpointSocket {
+        socket: server,
+        has_ended: false,
+    };
     // if one end breaks off, the other must not take that for a normal end; the other node learns it from the missing close_notify of TLS
     let copied =
-        copy_bidirectional_with_sizes(&mut stream, &mut server.socket, BUFFER_SIZE, BUFFER_SIZE).await;
+        copy_bidirectional_with_sizes(&mut stream, &mut server.socket, BUFFER_SIZE, BUFFER_SIZE)
+            .await;
     server.has_ended = copied.is_ok();
 }
 

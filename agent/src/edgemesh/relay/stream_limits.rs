@@ -33,7 +33,10 @@ impl StreamLimits {
         Self {
             clients: Shares::new(ShareLimits { all, each }),
             nodes: Shares::new(ShareLimits { all, each }),
-            client_of_node: Shares::new(ShareLimits { all, each: (each / CLIENT_OF_NODE_FRACTION).max(1) }),
+            client_of_node: Shares::new(ShareLimits {
+                all,
+                each: (each / CLIENT_OF_NODE_FRACTION).max(1),
+            }),
         }
     }
 
@@ -57,17 +60,30 @@ mod tests {
         let limits = StreamLimits::new(512);
         let [crowd, second, third] = [1, 2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
         let fill = |client, node: &str| -> Vec<_> {
-            (0..600).map_while(|_| limits.admit(client, node).ok()).collect()
+            (0..600)
+                .map_while(|_| limits.admit(client, node).ok())
+                .collect()
         };
         let first = fill(crowd, "edge-2");
-        assert_eq!(first.len(), 64, "it leaves room for other clients of the same node");
+        assert_eq!(
+            first.len(),
+            64,
+            "it leaves room for other clients of the same node"
+        );
         let more = fill(crowd, "edge-3");
         assert_eq!(more.len(), 64);
-        assert!(limits.admit(crowd, "edge-4").is_err(), "it leaves room for other clients");
+        assert!(
+            limits.admit(crowd, "edge-4").is_err(),
+            "it leaves room for other clients"
+        );
         let others = fill(second, "edge-2");
         assert_eq!(others.len(), 64);
         assert!(limits.admit(third, "edge-2").is_err() && limits.admit(third, "edge-4").is_ok());
         drop((first, more, others));
-        assert_eq!(fill(third, "edge-2").len(), 64, "what is over is given back");
+        assert_eq!(
+            fill(third, "edge-2").len(),
+            64,
+            "what is over is given back"
+        );
     }
 }

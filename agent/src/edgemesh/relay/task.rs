@@ -73,12 +73,20 @@ impl ConnectError {
 
     fn of_connection(server: &str, error: &ConnectionError) -> Self {
         let why = printable_short(error);
-        Self::Quic { server: server.to_owned(), kind: kind(error).to_owned(), why }
+        Self::Quic {
+            server: server.to_owned(),
+            kind: kind(error).to_owned(),
+            why,
+        }
     }
 
     /// Returns the error without the reason that the other end gives: with a new one each time, each would be logged.
     fn fault(&self) -> String {
-        if let Self::Quic { kind, .. } = self { kind.clone() } else { self.to_string() }
+        if let Self::Quic { kind, .. } = self {
+            kind.clone()
+        } else {
+            self.to_string()
+        }
     }
 }
 
@@ -114,7 +122,13 @@ impl Task {
         streams: StreamServer,
         paths: PathTable,
     ) -> Self {
-        Self { server, certificates, publish, streams, paths }
+        Self {
+            server,
+            certificates,
+            publish,
+            streams,
+            paths,
+        }
     }
 
     pub(super) async fn run(&self, shutdown: &CancellationToken) {
@@ -128,9 +142,9 @@ impl Task {
                 () = shutdown.cancelled() => return,
                 dialled = timeout(DIAL_TIMEOUT, self.dial()) => dialled,
             };
-            match dialled
-                .unwrap_or_else(|_| Err(ConnectError::Timeout(self.server.to_string(), DIAL_TIMEOUT)))
-            {
+            match dialled.unwrap_or_else(|_| {
+                Err(ConnectError::Timeout(self.server.to_string(), DIAL_TIMEOUT))
+            }) {
                 Ok((connection, endpoint)) => {
                     if faults.recover() || std::mem::take(&mut is_ended) {
                         warn!(server = %self.server, "connection to the relay restored");
@@ -192,7 +206,11 @@ impl Task {
         let client = client(&tls).map_err(|error| failed(&error))?;
         let mut last = failed(&std::io::Error::other("the name has no address"));
         for address in lookup_host(&server).await.map_err(|error| failed(&error))? {
-            let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
+            let any: SocketAddr = if address.is_ipv4() {
+                ([0; 4], 0).into()
+            } else {
+                ([0; 16], 0).into()
+            };
             let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
             let connecting = endpoint.connect_with(client.clone(), address, &self.server.host);
             match connecting.map_err(|error| failed(&error))?.await {
@@ -236,13 +254,24 @@ impl Task {
         let mut changes = self.paths.changes();
         loop {
             changes.borrow_and_update();
-            let sent =
-                timeout(REPORT_TIMEOUT, send(connection, &Report { paths: self.paths.report() })).await;
+            let sent = timeout(
+                REPORT_TIMEOUT,
+                send(
+                    connection,
+                    &Report {
+                        paths: self.paths.report(),
+                    },
+                ),
+            )
+            .await;
             match sent {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     let error = printable_short(error);
-                    debug!(error, "the paths to other nodes were not reported to the relay");
+                    debug!(
+                        error,
+                        "the paths to other nodes were not reported to the relay"
+                    );
                 }
                 Err(_) => debug!("the relay did not take the report of the paths to other nodes"),
             }
@@ -268,7 +297,9 @@ async fn send(
 }
 
 /// Configures QUIC with this TLS.
-fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, quinn::crypto::rustls::NoInitialCipherSuite> {
+fn client(
+    tls: &rustls::ClientConfig,
+) -> Result<ClientConfig, quinn::crypto::rustls::NoInitialCipherSuite> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut transport = TransportConfig::default();
@@ -287,7 +318,11 @@ fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, quinn::crypto::rus
 }
 
 impl Part for Task {
-    async fn run(&mut self, _heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        _heart: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Self::run(self, &shutdown).await;
         Ok(())
     }
@@ -303,14 +338,22 @@ mod tests {
     fn reasons_that_a_relay_makes_up_are_one_fault_and_write_no_lines() {
         let error = |number: usize| {
             let reason = format!("\u{1b}[31m\r\nERROR FAKE {number} {}", "x".repeat(900));
-            let closed = ApplicationClose { error_code: VarInt::from_u32(1), reason: reason.into() };
+            let closed = ApplicationClose {
+                error_code: VarInt::from_u32(1),
+                reason: reason.into(),
+            };
             ConnectError::of_connection("relay:20006", &ConnectionError::ApplicationClosed(closed))
         };
         let said = error(1).to_string();
-        assert!(!said.contains(char::is_control) && said.len() < 600, "{said:?}");
+        assert!(
+            !said.contains(char::is_control) && said.len() < 600,
+            "{said:?}"
+        );
         let mut faults = Repeated::default();
         assert_eq!(
-            (0..100).filter(|number| faults.count(&error(*number).fault(), now()).is_some()).count(),
+            (0..100)
+                .filter(|number| faults.count(&error(*number).fault(), now()).is_some())
+                .count(),
             1
         );
     }

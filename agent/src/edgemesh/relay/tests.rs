@@ -59,11 +59,15 @@ impl Cloud {
     fn start() -> Self {
         let ca = Ca::generate(SystemTime::now()).unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(ca.cert_der().to_vec())).unwrap();
+        roots
+            .add(CertificateDer::from(ca.cert_der().to_vec()))
+            .unwrap();
         let (cert, key) = ca.sign_server(["127.0.0.1"], SystemTime::now()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()
+                .unwrap();
         let mut tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
@@ -83,16 +87,29 @@ impl Cloud {
                 tokio::spawn(connected(incoming.await.unwrap(), cloud.clone()));
             }
         });
-        Self { ca, address, inner, endpoint }
+        Self {
+            ca,
+            address,
+            inner,
+            endpoint,
+        }
     }
 
     fn sees(&self, bytes: &[u8]) -> bool {
-        self.inner.seen.lock().windows(bytes.len()).any(|part| part == bytes)
+        self.inner
+            .seen
+            .lock()
+            .windows(bytes.len())
+            .any(|part| part == bytes)
     }
 }
 
 async fn connected(connection: Connection, cloud: Arc<Inner>) {
-    let shown = connection.peer_identity().unwrap().downcast::<Vec<CertificateDer<'static>>>().unwrap();
+    let shown = connection
+        .peer_identity()
+        .unwrap()
+        .downcast::<Vec<CertificateDer<'static>>>()
+        .unwrap();
     let from = certificates::node_of(Some(&shown)).unwrap();
     cloud.nodes.lock().insert(from.clone(), connection.clone());
     while let Ok((send, receive)) = connection.accept_bi().await {
@@ -103,12 +120,16 @@ async fn connected(connection: Connection, cloud: Arc<Inner>) {
             let Open { node } = message::read(&mut ours).await.unwrap();
             let node = cloud.instead.lock().clone().unwrap_or(node);
             let Some(peer) = cloud.nodes.lock().get(&node).cloned() else {
-                return message::write(&mut ours, &Answer::refused("it is not there")).await.unwrap();
+                return message::write(&mut ours, &Answer::refused("it is not there"))
+                    .await
+                    .unwrap();
             };
             let (send, receive) = peer.open_bi().await.unwrap();
             let mut theirs = join(receive, send);
             let from = cloud.says.lock().clone().unwrap_or(from);
-            message::write(&mut theirs, &Open { node: from }).await.unwrap();
+            message::write(&mut theirs, &Open { node: from })
+                .await
+                .unwrap();
             let (mut ours, mut theirs) = (Seen(ours, cloud.clone()), Seen(theirs, cloud.clone()));
             let given_up = async {
                 if let Ok(None) = stopped.await {
@@ -134,7 +155,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Seen<S> {
     ) -> std::task::Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = std::pin::Pin::new(&mut self.0).poll_read(cx, buffer);
-        self.1.seen.lock().extend_from_slice(&buffer.filled()[before..]);
+        self.1
+            .seen
+            .lock()
+            .extend_from_slice(&buffer.filled()[before..]);
         polled
     }
 }
@@ -185,32 +209,63 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
     let csr = Csr::for_node(name).unwrap();
-    let cert = ca.sign_edge(csr.der(), &[Usage::ClientAuth], DAY, SystemTime::now()).unwrap();
+    let cert = ca
+        .sign_edge(csr.der(), &[Usage::ClientAuth], DAY, SystemTime::now())
+        .unwrap();
     std::fs::write(file("ca.crt"), pem_certificate(ca.cert_der())).unwrap();
     std::fs::write(file("node.crt"), pem_certificate(&cert)).unwrap();
     std::fs::write(file("node.key"), pem_ec_private_key(&csr.key_sec1_der())).unwrap();
     let config = Config {
         node: name.to_owned(),
-        server: HostPort { host: "127.0.0.1".into(), port: cloud.address.port() },
-        tls: TlsFiles { ca: file("ca.crt"), cert: file("node.crt"), key: file("node.key") },
+        server: HostPort {
+            host: "127.0.0.1".into(),
+            port: cloud.address.port(),
+        },
+        tls: TlsFiles {
+            ca: file("ca.crt"),
+            cert: file("node.crt"),
+            key: file("node.key"),
+        },
     };
     let metrics = Arc::<MeshMetrics>::default();
     let (publish, snapshots) = watch::channel(Arc::new(snapshot));
     let paths = PathTable::default();
     let (relay, task) = new(config, &metrics, snapshots, paths.clone());
-    let (dialer, stop) = (Dialer::new(Some(relay.clone()), paths.clone()), CancellationToken::new());
+    let (dialer, stop) = (
+        Dialer::new(Some(relay.clone()), paths.clone()),
+        CancellationToken::new(),
+    );
     let shutdown = stop.clone();
     tokio::spawn(async move { task.run(&shutdown).await });
-    let node = Node { relay, dialer, paths, metrics, stop, _snapshots: publish, _directory: directory };
-    within("a connection to the relay", node.relay.link.clone().wait_for(Option::is_some)).await.unwrap();
+    let node = Node {
+        relay,
+        dialer,
+        paths,
+        metrics,
+        stop,
+        _snapshots: publish,
+        _directory: directory,
+    };
+    within(
+        "a connection to the relay",
+        node.relay.link.clone().wait_for(Option::is_some),
+    )
+    .await
+    .unwrap();
     // the relay knows it a moment later
-    until("the relay knows the node", || cloud.inner.nodes.lock().contains_key(name)).await;
+    until("the relay knows the node", || {
+        cloud.inner.nodes.lock().contains_key(name)
+    })
+    .await;
     node
 }
 
 /// An address of this machine that pods could have.
 fn own() -> IpAddr {
-    let own = own_addresses().unwrap().into_iter().find(|own| own.is_ipv4() && !own.is_loopback());
+    let own = own_addresses()
+        .unwrap()
+        .into_iter()
+        .find(|own| own.is_ipv4() && !own.is_loopback());
     own.expect("this machine has an address beside those of its loopback interface")
 }
 
@@ -226,10 +281,18 @@ fn with_endpoint(at: SocketAddr) -> Snapshot {
         terminating: false,
         for_zones: Vec::new(),
         for_nodes: Vec::new(),
-        ports: ports.map(|protocol| ((String::new(), protocol), at.port())).into(),
+        ports: ports
+            .map(|protocol| ((String::new(), protocol), at.port()))
+            .into(),
     };
-    let web = Service { endpoints: vec![endpoint], ..Service::default() };
-    Snapshot { services: [(("shop".to_owned(), "web".to_owned()), web)].into(), synced: true }
+    let web = Service {
+        endpoints: vec![endpoint],
+        ..Service::default()
+    };
+    Snapshot {
+        services: [(("shop".to_owned(), "web".to_owned()), web)].into(),
+        synced: true,
+    }
 }
 
 fn request(at: SocketAddr, protocol: Protocol) -> ConnectRequest {
@@ -259,7 +322,9 @@ async fn echo() -> SocketAddr {
 
 async fn ends(answer: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
-    within("the end of the answer", answer.read_to_end(&mut read)).await.map(|_| read)
+    within("the end of the answer", answer.read_to_end(&mut read))
+        .await
+        .map(|_| read)
 }
 
 #[tokio::test]
@@ -268,20 +333,38 @@ async fn bytes_go_to_another_nodes_endpoint_and_the_relay_cannot_read_them() {
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let secret = b"nobody between the two nodes reads this".repeat(10_000);
-    let stream = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.unwrap();
+    let stream = one
+        .relay
+        .dial(CLIENT, "edge-2", &request(at, Protocol::Tcp))
+        .await
+        .unwrap();
     let (mut read, mut write) = tokio::io::split(stream);
     let forth = async {
         write.write_all(&secret).await.unwrap();
         write.shutdown().await.unwrap();
     };
     let ((), answer) = tokio::join!(forth, ends(&mut read));
-    assert!(answer.unwrap() == secret, "an end is handed on, and what comes after it as well");
+    assert!(
+        answer.unwrap() == secret,
+        "an end is handed on, and what comes after it as well"
+    );
     assert!(cloud.inner.seen.lock().len() > 2 * secret.len());
-    for hidden in [&secret[..39], b"shop", &at.to_string().into_bytes(), b"edge-2"] {
+    for hidden in [
+        &secret[..39],
+        b"shop",
+        &at.to_string().into_bytes(),
+        b"edge-2",
+    ] {
         assert!(!cloud.sees(hidden), "{}", String::from_utf8_lossy(hidden));
     }
     assert!(one.metrics.relay_sent.load(Relaxed) > secret.len() as u64);
-    assert_eq!((one.metrics.relay_dialled.load(Relaxed), two.metrics.relay_served.load(Relaxed)), (1, 1));
+    assert_eq!(
+        (
+            one.metrics.relay_dialled.load(Relaxed),
+            two.metrics.relay_served.load(Relaxed)
+        ),
+        (1, 1)
+    );
 }
 
 #[tokio::test]
@@ -296,12 +379,18 @@ async fn datagrams_go_the_same_way() {
     });
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let mut stream = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Udp)).await.unwrap();
+    let mut stream = one
+        .relay
+        .dial(CLIENT, "edge-2", &request(at, Protocol::Udp))
+        .await
+        .unwrap();
     let mut answer = vec![0; datagrams::MAX_DATAGRAM];
     for size in [0, 1, 1400, 30_000] {
         let sent = vec![b'x'; size];
         datagrams::send(&mut stream, &sent).await.unwrap();
-        let read = within("a datagram", datagrams::receive(&mut stream, &mut answer)).await.unwrap();
+        let read = within("a datagram", datagrams::receive(&mut stream, &mut answer))
+            .await
+            .unwrap();
         assert!(answer[..read] == sent, "{size}: {read}");
     }
     assert!(!cloud.sees(&[b'x'; 100]));
@@ -319,14 +408,27 @@ async fn endpoints_that_the_other_node_does_not_know_for_its_own_are_refused() {
         (([127, 0, 0, 1], 10350).into(), "web"),
         (([169, 254, 169, 254], 80).into(), "web"),
     ] {
-        let asked = ConnectRequest { service: service.into(), ..request(endpoint, Protocol::Tcp) };
+        let asked = ConnectRequest {
+            service: service.into(),
+            ..request(endpoint, Protocol::Tcp)
+        };
         let refused = one.relay.dial(CLIENT, "edge-2", &asked).await.unwrap_err();
-        assert!(matches!(refused, RelayDialError::Endpoint(_)), "{asked:?}: {refused}");
+        assert!(
+            matches!(refused, RelayDialError::Endpoint(_)),
+            "{asked:?}: {refused}"
+        );
     }
     let none = timeout(Duration::from_millis(100), other.accept()).await;
     assert!(none.is_err(), "nobody was dialled");
-    let refused = one.relay.dial(CLIENT, "edge-9", &request(at, Protocol::Tcp)).await.unwrap_err();
-    assert!(matches!(&refused, RelayDialError::Refused(why) if why == "it is not there"), "{refused}");
+    let refused = one
+        .relay
+        .dial(CLIENT, "edge-9", &request(at, Protocol::Tcp))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&refused, RelayDialError::Refused(why) if why == "it is not there"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -336,17 +438,29 @@ async fn a_node_in_the_place_of_another_is_found_out_by_both() {
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let _three = node(&cloud, &cloud.ca, "edge-3", with_endpoint(at)).await;
     *cloud.inner.instead.lock() = Some("edge-3".into());
-    let refused = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.unwrap_err();
+    let refused = one
+        .relay
+        .dial(CLIENT, "edge-2", &request(at, Protocol::Tcp))
+        .await
+        .unwrap_err();
     assert!(
         matches!(&refused, RelayDialError::Tls(why) if why.to_string().contains("NotValidForName")),
         "{refused}"
     );
     *cloud.inner.instead.lock() = None;
     *cloud.inner.says.lock() = Some("edge-9".into());
-    let refused = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await;
+    let refused = one
+        .relay
+        .dial(CLIENT, "edge-2", &request(at, Protocol::Tcp))
+        .await;
     assert!(refused.is_err(), "it is not who the relay says");
     *cloud.inner.says.lock() = None;
-    assert!(one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.is_ok());
+    assert!(
+        one.relay
+            .dial(CLIENT, "edge-2", &request(at, Protocol::Tcp))
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -355,10 +469,18 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     // here nobody listens, and there is somebody
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let destination = |address, is_direct| Destination { address, node: Some("edge-2".into()), is_direct };
+    let destination = |address, is_direct| Destination {
+        address,
+        node: Some("edge-2".into()),
+        is_direct,
+    };
     let over = async |destination: &Destination| {
-        let dialled =
-            within("a dial", one.dialer.dial(destination, CLIENT, || request(at, Protocol::Tcp))).await;
+        let dialled = within(
+            "a dial",
+            one.dialer
+                .dial(destination, CLIENT, || request(at, Protocol::Tcp)),
+        )
+        .await;
         dialled.map(|server| matches!(server, EndpointStream::Relayed(_)))
     };
     let path = || one.paths.report().get("edge-2").copied();
@@ -368,11 +490,22 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     let closed = SocketAddr::from(([192, 0, 2, 1], 9));
     let begun = std::time::Instant::now();
     assert!(over(&destination(closed, true)).await.unwrap());
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
     assert_eq!(path(), Some(Path::Relayed));
     let begun = std::time::Instant::now();
-    assert!(over(&destination(closed, true)).await.unwrap(), "remembered");
-    assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert!(
+        over(&destination(closed, true)).await.unwrap(),
+        "remembered"
+    );
+    assert!(
+        begun.elapsed() < Duration::from_millis(300),
+        "{:?}",
+        begun.elapsed()
+    );
     assert!(
         !over(&destination(at, true)).await.unwrap(),
         "another address of the node is still reached directly"
@@ -381,7 +514,10 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
         one.dialer.relay_for(&destination(closed, true)).is_some(),
         "which says nothing of the first one"
     );
-    assert!(over(&destination(at, false)).await.unwrap(), "an address of an own pod is not dialled");
+    assert!(
+        over(&destination(at, false)).await.unwrap(),
+        "an address of an own pod is not dialled"
+    );
     eventually("the direct way is open again", async || {
         if path() == Some(Path::Direct) {
             return Ok(());
@@ -392,14 +528,29 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     .await;
     assert!(!over(&destination(at, true)).await.unwrap());
     cloud.endpoint.close(quinn::VarInt::from_u32(0), b"");
-    until("the end of the connection to the relay", || !one.relay.is_connected()).await;
-    assert!(!over(&destination(at, true)).await.unwrap(), "without the cloud the direct way stays");
-    assert!(matches!(over(&destination(at, false)).await, Err(DialError::OwnPodNetwork)));
+    until("the end of the connection to the relay", || {
+        !one.relay.is_connected()
+    })
+    .await;
+    assert!(
+        !over(&destination(at, true)).await.unwrap(),
+        "without the cloud the direct way stays"
+    );
+    assert!(matches!(
+        over(&destination(at, false)).await,
+        Err(DialError::OwnPodNetwork)
+    ));
     assert!(matches!(
         one.dialer
-            .dial(&Destination { address: at, node: None, is_direct: true }, CLIENT, || {
-                request(at, Protocol::Tcp)
-            })
+            .dial(
+                &Destination {
+                    address: at,
+                    node: None,
+                    is_direct: true
+                },
+                CLIENT,
+                || { request(at, Protocol::Tcp) }
+            )
             .await,
         Ok(EndpointStream::Direct(_))
     ));
@@ -412,11 +563,17 @@ async fn a_connection_that_breaks_off_is_no_end() {
     let at = listener.local_addr().unwrap();
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let mut stream = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.unwrap();
+    let mut stream = one
+        .relay
+        .dial(CLIENT, "edge-2", &request(at, Protocol::Tcp))
+        .await
+        .unwrap();
     let (mut server, _): (TcpStream, _) = listener.accept().await.unwrap();
     server.write_all(b"half").await.unwrap();
     let mut read = [0; 4];
-    within("the bytes of the endpoint", stream.read_exact(&mut read)).await.unwrap();
+    within("the bytes of the endpoint", stream.read_exact(&mut read))
+        .await
+        .unwrap();
     server.set_zero_linger().unwrap();
     drop(server);
     assert!(ends(&mut stream).await.is_err());

@@ -10,7 +10,8 @@ impl Cloud {
     }
 
     async fn taken(&mut self, id: u64, bytes: usize) {
-        self.send(&Message::Text(Frame::window(id, bytes).encode().into())).await;
+        self.send(&Message::Text(Frame::window(id, bytes).encode().into()))
+            .await;
     }
 
     /// Reads this many bytes of a stream, which are all that come.
@@ -32,7 +33,10 @@ async fn a_log_of_which_nothing_is_taken_stops_at_the_window_and_commands_beside
     cloud.bytes(1, WINDOW).await;
     for id in 2..50 {
         cloud.connect(id, Kind::Exec, "/what").await;
-        assert!(cloud.whole(id).await.starts_with(b"HTTP/1.1 404 "), "and nothing of the log");
+        assert!(
+            cloud.whole(id).await.starts_with(b"HTTP/1.1 404 "),
+            "and nothing of the log"
+        );
     }
     for more in [1, 1000, WINDOW] {
         cloud.taken(1, more).await;
@@ -41,7 +45,11 @@ async fn a_log_of_which_nothing_is_taken_stops_at_the_window_and_commands_beside
         assert_eq!(cloud.whole(99).await, b"/between");
     }
     cloud.frame(1, Kind::RemoveConnect, "").await;
-    assert_eq!(cloud.next().await, Frame::new(1, Kind::RemoveConnect, ""), "one that waits can be ended");
+    assert_eq!(
+        cloud.next().await,
+        Frame::new(1, Kind::RemoveConnect, ""),
+        "one that waits can be ended"
+    );
 }
 
 #[tokio::test]
@@ -56,7 +64,13 @@ async fn a_command_that_reads_nothing_takes_no_more_than_a_window_and_all_of_it_
     loop {
         while credit > 0 {
             let part = credit.min(16 * 1024);
-            cloud.frame(1, Kind::Data, Bytes::copy_from_slice(&bytes[sent..sent + part])).await;
+            cloud
+                .frame(
+                    1,
+                    Kind::Data,
+                    Bytes::copy_from_slice(&bytes[sent..sent + part]),
+                )
+                .await;
             (sent, credit) = (sent + part, credit - part);
         }
         // beside it, before anything of it is read
@@ -86,15 +100,27 @@ async fn a_command_that_reads_nothing_takes_no_more_than_a_window_and_all_of_it_
             credit += cloud.next().await.taken().unwrap();
         }
         let part = credit.min(16 * 1024).min(bytes.len() - sent);
-        cloud.frame(1, Kind::Data, Bytes::copy_from_slice(&bytes[sent..sent + part])).await;
+        cloud
+            .frame(
+                1,
+                Kind::Data,
+                Bytes::copy_from_slice(&bytes[sent..sent + part]),
+            )
+            .await;
         (sent, credit) = (sent + part, credit - part);
     }
-    assert!(within("all bytes", reading).await.unwrap() == bytes, "all bytes in their order");
+    assert!(
+        within("all bytes", reading).await.unwrap() == bytes,
+        "all bytes in their order"
+    );
 }
 
 #[tokio::test]
 async fn the_node_offers_a_window_and_learns_the_clouds() {
-    for (said, window) in [("outrigger-stream-window: 4096\r\n", Some(4096)), ("", None)] {
+    for (said, window) in [
+        ("outrigger-stream-window: 4096\r\n", Some(4096)),
+        ("", None),
+    ] {
         let (node, mut cloud) = duplex(64 * 1024);
         let upgrading = tokio::spawn(dial::upgrade(node, "cloud:10004", "edge-1", "192.0.2.1"));
         let mut asked = BytesMut::new();
@@ -102,14 +128,26 @@ async fn the_node_offers_a_window_and_learns_the_clouds() {
             cloud.read_buf(&mut asked).await.unwrap();
         }
         let asked = String::from_utf8(asked.to_vec()).unwrap();
-        assert!(asked.contains("outrigger-stream-window: 65536\r\n"), "{asked}");
-        let key = asked.split("sec-websocket-key: ").nth(1).unwrap().split("\r\n").next().unwrap();
+        assert!(
+            asked.contains("outrigger-stream-window: 65536\r\n"),
+            "{asked}"
+        );
+        let key = asked
+            .split("sec-websocket-key: ")
+            .nth(1)
+            .unwrap()
+            .split("\r\n")
+            .next()
+            .unwrap();
         let accept = wire::websocket::accept_key(key);
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n{said}\r\n"
         );
         cloud.write_all(answer.as_bytes()).await.unwrap();
-        let (_, learned) = within("the end of the upgrade", upgrading).await.unwrap().unwrap();
+        let (_, learned) = within("the end of the upgrade", upgrading)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(learned, window);
     }
 }

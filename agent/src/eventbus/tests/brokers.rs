@@ -50,7 +50,11 @@ impl RestartableBroker for ExternalBroker {
     }
 }
 
-type Running = (Handle, CancellationToken, JoinHandle<Result<(), mqtt::Error>>);
+type Running = (
+    Handle,
+    CancellationToken,
+    JoinHandle<Result<(), mqtt::Error>>,
+);
 
 impl ExternalBroker {
     /// Starts a broker that keeps sessions in `directory`, or nowhere.
@@ -64,14 +68,34 @@ impl ExternalBroker {
 
     /// Starts a broker that requires a certificate and a password.
     pub(super) async fn guarded(files: &TlsFiles) -> Self {
-        let access = Access::default().with_user("agent", b"right").with_anonymous(false);
-        let tls = Tls { certificates: files.cert.clone(), key: files.key.clone(), client_authorities: None };
-        Self::with(mqtt::Config { access, ..mqtt::Config::default() }, Some(tls)).await
+        let access = Access::default()
+            .with_user("agent", b"right")
+            .with_anonymous(false);
+        let tls = Tls {
+            certificates: files.cert.clone(),
+            key: files.key.clone(),
+            client_authorities: None,
+        };
+        Self::with(
+            mqtt::Config {
+                access,
+                ..mqtt::Config::default()
+            },
+            Some(tls),
+        )
+        .await
     }
 
     async fn with(mut config: mqtt::Config, tls: Option<Tls>) -> Self {
-        config.listeners = vec![Listener { address: (Ipv4Addr::LOCALHOST, 0).into(), tls }];
-        let mut beside = Self { address: (Ipv4Addr::LOCALHOST, 0).into(), config, running: None };
+        config.listeners = vec![Listener {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            tls,
+        }];
+        let mut beside = Self {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            config,
+            running: None,
+        };
         beside.start_again().await;
         beside
     }
@@ -79,7 +103,10 @@ impl ExternalBroker {
     /// Returns the agent's settings for it.
     pub(super) fn external(&self) -> External {
         External {
-            server: HostPort { host: "localhost".into(), port: self.address.port() },
+            server: HostPort {
+                host: "localhost".into(),
+                port: self.address.port(),
+            },
             tls: None,
             client_id: "edge-agent-edge-1".into(),
             username: None,
@@ -89,8 +116,10 @@ impl ExternalBroker {
     }
 
     pub(super) async fn start_again(&mut self) {
-        let (handle, task) =
-            eventually("the broker's port", async || mqtt::bind(self.config.clone()).await).await;
+        let (handle, task) = eventually("the broker's port", async || {
+            mqtt::bind(self.config.clone()).await
+        })
+        .await;
         self.address = handle.addresses()[0];
         self.config.listeners[0].address = self.address;
         let stop = CancellationToken::new();

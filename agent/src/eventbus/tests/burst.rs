@@ -31,8 +31,22 @@ fn payload(number: usize) -> String {
 async fn publisher(address: SocketAddr, qos: u8) -> Child {
     let (port, qos) = (address.port().to_string(), qos.to_string());
     let mut command = Command::new("mosquitto_pub");
-    command.args(["-h", "127.0.0.1", "-p", &port, "-q", &qos, "-t", TOPIC, "-l"]);
-    let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    command.args([
+        "-h",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-q",
+        &qos,
+        "-t",
+        TOPIC,
+        "-l",
+    ]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     let lines: String = (0..BURST).map(|number| payload(number) + "\n").collect();
     tokio::spawn(async move { input.write_all(lines.as_bytes()).await });
@@ -41,16 +55,25 @@ async fn publisher(address: SocketAddr, qos: u8) -> Child {
 
 /// Returns the number of messages on disk.
 async fn on_disk(store: &Arc<dyn Store>) -> usize {
-    let scope = Scope { resource: Resource::new(outbox::GROUP, "uploads"), namespace: None };
+    let scope = Scope {
+        resource: Resource::new(outbox::GROUP, "uploads"),
+        namespace: None,
+    };
     let chunks = store.list(&scope, &Page::default()).await.unwrap().items;
-    chunks.iter().map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len()).sum()
+    chunks
+        .iter()
+        .map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len())
+        .sum()
 }
 
 /// Receives the burst at the cloud: each message, its bytes, and in order.
 async fn receive(line: &FakeCloud) {
     for number in 0..BURST {
         let (topic, found) = upload(line).await;
-        assert_eq!((topic.as_str(), found.as_str()), (TOPIC, Some(&*payload(number))));
+        assert_eq!(
+            (topic.as_str(), found.as_str()),
+            (TOPIC, Some(&*payload(number)))
+        );
     }
 }
 
@@ -60,7 +83,12 @@ async fn a_burst_at_the_internal_broker_is_stored_when_its_publisher_ends_and_su
         let store: Arc<dyn Store> = store();
         let (node, _line) = Node::before(Some(internal(None)), None, store.clone()).await;
         let mut publisher = publisher(node.bus.internal_address().await.unwrap(), qos).await;
-        assert!(within("mosquitto_pub", publisher.wait()).await.unwrap().success());
+        assert!(
+            within("mosquitto_pub", publisher.wait())
+                .await
+                .unwrap()
+                .success()
+        );
         assert_eq!(on_disk(&store).await, BURST, "QoS {qos}");
         node.kill().await;
         let (node, mut line) = Node::before(Some(internal(None)), None, store).await;
@@ -81,7 +109,12 @@ async fn a_burst_at_an_external_broker_reaches_the_cloud() {
             line.up();
         }
         let mut publisher = publisher(beside.address, qos).await;
-        assert!(within("mosquitto_pub", publisher.wait()).await.unwrap().success());
+        assert!(
+            within("mosquitto_pub", publisher.wait())
+                .await
+                .unwrap()
+                .success()
+        );
         if !is_connected {
             eventually("the burst on disk", async || {
                 let stored = on_disk(&kept).await;
@@ -106,7 +139,12 @@ async fn publishers_wait_while_the_disk_fails_and_nothing_is_lost() {
     failing.until_failed(2).await;
     assert_eq!(publisher.try_wait().unwrap(), None, "nothing is stored");
     failing.fail(false);
-    assert!(within("mosquitto_pub", publisher.wait()).await.unwrap().success());
+    assert!(
+        within("mosquitto_pub", publisher.wait())
+            .await
+            .unwrap()
+            .success()
+    );
     assert_eq!(on_disk(&kept).await, BURST);
     line.up();
     receive(&line).await;

@@ -29,7 +29,10 @@ async fn heard(line: &FakeCloud) -> (Upstream, Message) {
     loop {
         let message = within("a message for the cloud", line.next()).await;
         let body = Up::from(message.clone()).body;
-        if let Upstream::Device { .. } | Upstream::MembershipDetail(_) | Upstream::BusUpload { .. } = body {
+        if let Upstream::Device { .. }
+        | Upstream::MembershipDetail(_)
+        | Upstream::BusUpload { .. } = body
+        {
             return (body, message);
         }
     }
@@ -39,7 +42,11 @@ async fn heard(line: &FakeCloud) -> (Upstream, Message) {
 pub(super) async fn report(line: &FakeCloud) -> (String, Value, Message) {
     loop {
         if let (Upstream::Device { path, .. }, message) = heard(line).await {
-            return (path.as_str().to_owned(), message.content_json().unwrap(), message);
+            return (
+                path.as_str().to_owned(),
+                message.content_json().unwrap(),
+                message,
+            );
         }
     }
 }
@@ -53,12 +60,18 @@ pub(super) async fn upload(line: &FakeCloud) -> (String, Value) {
 }
 
 async fn confirm(line: &FakeCloud, message: &Message) {
-    let answer = Downstream::TwinConfirmed("OK".into()).into_message(1).answering(&message.header.msg_id);
+    let answer = Downstream::TwinConfirmed("OK".into())
+        .into_message(1)
+        .answering(&message.header.msg_id);
     line.say(answer).await;
 }
 
 pub(super) async fn say(line: &FakeCloud, body: Downstream) {
-    line.say(Message::from(Down { header: Default::default(), body })).await;
+    line.say(Message::from(Down {
+        header: Default::default(),
+        body,
+    }))
+    .await;
 }
 
 async fn node(directory: &Path) -> (Node, FakeCloud, Mapper) {
@@ -76,14 +89,20 @@ async fn a_node_asks_for_its_devices_once_for_each_connection() {
         panic!("it asks nothing")
     };
     let question: Value = serde_json::from_str(question.as_str().unwrap()).unwrap();
-    assert_eq!((&question["group_id"], &question["operation"]), (&json!("edge-1"), &json!("detail")));
+    assert_eq!(
+        (&question["group_id"], &question["operation"]),
+        (&json!("edge-1"), &json!("detail"))
+    );
     confirm(&line, &message).await;
-    let list =
-        json!({"event_id": "l", "timestamp": 1, "devices": [{"id": "default/listed", "name": "listed"}]});
+    let list = json!({"event_id": "l", "timestamp": 1, "devices": [{"id": "default/listed", "name": "listed"}]});
     say(&line, Downstream::MembershipDetail(list)).await;
     testkit::eventually("the device of the list", async || {
         let members = _node.devices.members().await.unwrap();
-        members.iter().any(|member| member.id.as_str() == "default/listed").then_some(()).ok_or(members)
+        members
+            .iter()
+            .any(|member| member.id.as_str() == "default/listed")
+            .then_some(())
+            .ok_or(members)
     })
     .await;
 }
@@ -93,28 +112,46 @@ async fn reported_values_are_repeated_until_they_are_confirmed() {
     let directory = TempDir::new().unwrap();
     let (node, mut line, mut mapper) = node(directory.path()).await;
     // before there is a cloud
-    mapper.publish(&topic("default/d", "twin/update"), numbered(1)).await;
-    mapper.told(&topic("default/d", "twin/update/result"), "n1").await;
+    mapper
+        .publish(&topic("default/d", "twin/update"), numbered(1))
+        .await;
+    mapper
+        .told(&topic("default/d", "twin/update/result"), "n1")
+        .await;
     line.up();
     let (path, content, message) = report(&line).await;
     assert_eq!(path, "device/default/d/twin/edge_updated");
     let twin = &content["twin"]["temp"];
     assert_eq!(twin["actual_version"], json!({"cloud": 0, "edge": 1}));
     assert_eq!(
-        (&twin["actual"]["value"], &twin["metadata"], &twin["optional"]),
+        (
+            &twin["actual"]["value"],
+            &twin["metadata"],
+            &twin["optional"]
+        ),
         (&json!("1"), &json!({"type": "float"}), &json!(true))
     );
     assert!(message.header.parent_msg_id.is_empty() && content["event_id"].is_string());
     // the connection breaks before the confirmation, and the value changes
     line.down();
-    mapper.publish(&topic("default/d", "twin/update"), numbered(2)).await;
-    mapper.told(&topic("default/d", "twin/update/result"), "n2").await;
+    mapper
+        .publish(&topic("default/d", "twin/update"), numbered(2))
+        .await;
+    mapper
+        .told(&topic("default/d", "twin/update/result"), "n2")
+        .await;
     line.up();
     let (_, content, message) = report(&line).await;
-    assert_eq!(content["twin"]["temp"]["actual"]["value"], "2", "the newest counts");
+    assert_eq!(
+        content["twin"]["temp"]["actual"]["value"], "2",
+        "the newest counts"
+    );
     confirm(&line, &message).await;
     // what is confirmed is not reported again, later changes are
-    node.devices.report_state(&device(), "online").await.unwrap();
+    node.devices
+        .report_state(&device(), "online")
+        .await
+        .unwrap();
     let (path, content, message) = report(&line).await;
     assert_eq!(
         (path.as_str(), &content["device"]["state"]),
@@ -122,13 +159,21 @@ async fn reported_values_are_repeated_until_they_are_confirmed() {
     );
     assert!(message.content.is_string(), "as EdgeCore sends it");
     confirm(&line, &message).await;
-    mapper.publish(&topic("default/d", "twin/update"), numbered(21)).await;
+    mapper
+        .publish(&topic("default/d", "twin/update"), numbered(21))
+        .await;
     let (_, content, _) = report(&line).await;
     let past = node.devices.history(&device()).await.unwrap();
-    assert_eq!(past.first().map(|past| past.value.as_deref()), Some(Some("1")));
+    assert_eq!(
+        past.first().map(|past| past.value.as_deref()),
+        Some(Some("1"))
+    );
     // the desired value is reached now
     assert_eq!(content["twin"]["temp"]["expected"]["value"], "21");
-    assert_eq!(content["twin"]["temp"]["expected_version"], json!({"cloud": 1, "edge": 0}));
+    assert_eq!(
+        content["twin"]["temp"]["expected_version"],
+        json!({"cloud": 1, "edge": 0})
+    );
 }
 
 #[tokio::test]
@@ -138,10 +183,15 @@ async fn topics_of_applications_go_to_the_cloud_as_they_are() {
     // while there is no cloud they wait
     mapper.publish_text("$hw/events/upload/early", "1").await;
     line.up();
-    assert_eq!(upload(&line).await, ("$hw/events/upload/early".into(), json!("1")));
-    for (topic, payload) in
-        [("SYS/dis/upload_records", "{\"a\":1}"), ("ns/user/x/y", "any text"), ("$hw/events/upload/b", "")]
-    {
+    assert_eq!(
+        upload(&line).await,
+        ("$hw/events/upload/early".into(), json!("1"))
+    );
+    for (topic, payload) in [
+        ("SYS/dis/upload_records", "{\"a\":1}"),
+        ("ns/user/x/y", "any text"),
+        ("$hw/events/upload/b", ""),
+    ] {
         mapper.publish_text(topic, payload).await;
         assert_eq!(upload(&line).await, (topic.into(), json!(payload)));
     }
@@ -154,7 +204,10 @@ async fn router(line: &FakeCloud, operation: &str, resource: &str, content: Valu
         "route": {"source": "router_eventbus", "group": "user", "operation": operation, "resource": resource},
         "content": content,
     });
-    line.say(wire::json::decode(message.to_string().as_bytes(), wire::json::DEFAULT_LIMIT).unwrap()).await;
+    line.say(
+        wire::json::decode(message.to_string().as_bytes(), wire::json::DEFAULT_LIMIT).unwrap(),
+    )
+    .await;
 }
 
 /// Returns the answer to a publication of the cloud: whether it failed, and "OK" or the reason.
@@ -162,7 +215,10 @@ async fn published(line: &FakeCloud) -> (bool, Value) {
     loop {
         let message = within("an answer to a publication", line.next()).await;
         let parent = message.header.parent_msg_id.clone();
-        if let Upstream::BusAnswer { failed, content, .. } = Up::from(message).body {
+        if let Upstream::BusAnswer {
+            failed, content, ..
+        } = Up::from(message).body
+        {
             assert_eq!(parent, "0a3c5bd7-02c5-4f76-8dd1-e2cb90163873");
             return (failed, content);
         }
@@ -201,16 +257,23 @@ async fn is_heard(line: &FakeCloud, mapper: &mut Mapper, payload: &str) -> bool 
 async fn rules_listen_and_publish() {
     let directory = TempDir::new().unwrap();
     let store = store();
-    let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store.clone()).await;
+    let (node, mut line) =
+        Node::before(Some(internal(Some(directory.path()))), None, store.clone()).await;
     let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
     line.up();
     // a rule cannot publish as a device
     router(&line, "publish", "$hw/events/rule", json!("{\"hello\":0}")).await;
     let (failed, why) = published(&line).await;
-    assert!(failed && why.as_str().unwrap().contains("begin with $"), "{why}");
+    assert!(
+        failed && why.as_str().unwrap().contains("begin with $"),
+        "{why}"
+    );
     router(&line, "publish", "rules/down", json!("{\"hello\":1}")).await;
     assert_eq!(published(&line).await, (false, json!("OK")));
-    assert_eq!(mapper.until("rules/down", |_| true).await, json!({"hello": 1}));
+    assert_eq!(
+        mapper.until("rules/down", |_| true).await,
+        json!({"hello": 1})
+    );
     for topic in ["bad/#/filter", RULE] {
         router(&line, "subscribe", topic, Value::Null).await;
     }
@@ -233,7 +296,10 @@ async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
     line.up();
     router(&line, "subscribe", RULE, Value::Null).await;
     until_heard(&line, &mut mapper, RULE, "first").await;
-    assert_eq!(topics::TOPICS.load(&kept).await.unwrap(), BTreeSet::from([RULE.to_owned()]));
+    assert_eq!(
+        topics::TOPICS.load(&kept).await.unwrap(),
+        BTreeSet::from([RULE.to_owned()])
+    );
     beside.restart().await;
     until_heard(&line, &mut mapper, RULE, "the broker is back").await;
     for restarts_broker in [false, true] {
@@ -270,10 +336,14 @@ async fn uploads_that_wait_survive_a_kill_of_the_node() {
         mapper.publish(ALWAYS, json!(number)).await;
     }
     testkit::eventually("all on disk", async || {
-        let scope = Scope { resource: Resource::new(outbox::GROUP, "uploads"), namespace: None };
+        let scope = Scope {
+            resource: Resource::new(outbox::GROUP, "uploads"),
+            namespace: None,
+        };
         let chunks = store.list(&scope, &Page::default()).await.unwrap().items;
-        let messages =
-            chunks.iter().map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len());
+        let messages = chunks
+            .iter()
+            .map(|chunk| chunk.value().unwrap()["messages"].as_array().unwrap().len());
         let messages: usize = messages.sum();
         (messages == UPLOADS).then_some(()).ok_or(messages)
     })
@@ -282,6 +352,9 @@ async fn uploads_that_wait_survive_a_kill_of_the_node() {
     let (_node, mut line) = Node::before(Some(internal(None)), None, store).await;
     line.up();
     for number in 0..UPLOADS {
-        assert_eq!(upload(&line).await, (ALWAYS.into(), json!(number.to_string())));
+        assert_eq!(
+            upload(&line).await,
+            (ALWAYS.into(), json!(number.to_string()))
+        );
     }
 }

@@ -32,15 +32,23 @@ impl io::Write for Log {
 async fn an_ordinary_end_warns_of_nothing() {
     let log = Log::default();
     let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(Level::WARN).with_writer(move || writer.clone()).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(Level::WARN)
+        .with_writer(move || writer.clone())
+        .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     for is_running in [false, true] {
         let (hub, inbound, _line) = fake_cloud();
         let store = MemoryStore::new();
         let (_, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
         let messages = ends.topic_messages;
-        let config = Config { internal: Some(internal(None)), external: None, store, hub, messages };
+        let config = Config {
+            internal: Some(internal(None)),
+            external: None,
+            store,
+            hub,
+            messages,
+        };
         let (bus, _requests, task) = new(config).unwrap();
         let stop = CancellationToken::new();
         if !is_running {

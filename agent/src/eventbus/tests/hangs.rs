@@ -27,7 +27,11 @@ use crate::{
 
 /// Returns a free port.
 fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// Stores a device and its model, as if the cloud had sent them.
@@ -39,8 +43,12 @@ async fn put_device(objects: &DeviceObjects) {
         {"name": "temp", "type": "FLOAT", "accessMode": "ReadWrite"},
     ]}});
     let model_id = wire::topic::DeviceId::parse("default/m").unwrap();
-    objects.put(DeviceObject::Model, &model_id, Some(model)).await;
-    objects.put(DeviceObject::Device, &device(), Some(spec)).await;
+    objects
+        .put(DeviceObject::Model, &model_id, Some(model))
+        .await;
+    objects
+        .put(DeviceObject::Device, &device(), Some(spec))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,9 +58,18 @@ async fn devices_and_broker_work_again_after_they_hung() {
     let (hub, inbound, mut line) = fake_cloud();
     let (meta, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
     let address = (Ipv4Addr::LOCALHOST, free_port()).into();
-    let internal = Some(Internal { address, ..internal(None) });
+    let internal = Some(Internal {
+        address,
+        ..internal(None)
+    });
     let messages = ends.topic_messages;
-    let bus = Config { internal, external: None, store: store.clone(), hub: hub.clone(), messages };
+    let bus = Config {
+        internal,
+        external: None,
+        store: store.clone(),
+        hub: hub.clone(),
+        messages,
+    };
     let (bus, requests, bus_task) = new(bus).unwrap();
     let (devices, task) = devicetwin::new(devicetwin::Config {
         node_name: "edge-1".into(),
@@ -72,19 +89,31 @@ async fn devices_and_broker_work_again_after_they_hung() {
     let running = tokio::spawn(supervisor.run(shutdown.clone()));
     line.up();
     let report = async |value: &str| {
-        let reading =
-            Reading { property: "temp".into(), value: Some(value.into()), at: None, observed: None };
+        let reading = Reading {
+            property: "temp".into(),
+            value: Some(value.into()),
+            at: None,
+            observed: None,
+        };
         devices.report(&device(), vec![reading]).await
     };
     let restarts = |part: &str| {
-        vitals.read().into_iter().find(|vital| vital.part == part).map_or(0, |vital| vital.restarts)
+        vitals
+            .read()
+            .into_iter()
+            .find(|vital| vital.part == part)
+            .map_or(0, |vital| vital.restarts)
     };
     // the device is read concurrently
     eventually_paused("the first report is taken", async || report("1").await).await;
     hanging.hang_once();
     let begun = Instant::now();
     report("2").await.unwrap_err();
-    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(120),
+        "{:?}",
+        begun.elapsed()
+    );
     assert_eq!(restarts("devicetwin"), 1);
     eventually_paused("the third report is taken", async || report("3").await).await;
     let twins = serde_json::to_value(devices.twin(&device()).await.unwrap()).unwrap();
@@ -102,7 +131,12 @@ async fn devices_and_broker_work_again_after_they_hung() {
     }
     tokio::time::resume();
     let mut mapper = Mapper::connect(address, "mapper").await;
-    mapper.publish(&topic("d", "twin/get"), json!({"event_id": "e", "timestamp": 1})).await;
+    mapper
+        .publish(
+            &topic("d", "twin/get"),
+            json!({"event_id": "e", "timestamp": 1}),
+        )
+        .await;
     let told = mapper.told(&topic("d", "twin/get/result"), "e").await;
     assert_eq!(told["twin"]["temp"]["actual"]["value"], "3", "{told}");
     shutdown.cancel();

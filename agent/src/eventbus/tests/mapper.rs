@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, net::SocketAddr};
 
 use rumqttc::{
-    AsyncClient, Broker as Address, Event, Incoming, MqttOptions, PublishOptions, QoS, SubscribeFilterInput,
+    AsyncClient, Broker as Address, Event, Incoming, MqttOptions, PublishOptions, QoS,
+    SubscribeFilterInput,
 };
 use serde_json::Value;
 use testkit::within;
@@ -24,12 +25,17 @@ pub(super) struct Mapper {
 impl Mapper {
     /// Connects; it has subscribed when this returns.
     pub(super) async fn connect(address: SocketAddr, name: &str) -> Self {
-        Self::with(MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()))).await
+        Self::with(MqttOptions::new(
+            name,
+            Address::tcp(address.ip().to_string(), address.port()),
+        ))
+        .await
     }
 
     /// Connects to mosquitto, which allows a client twenty open QoS 2 messages and leaves more unanswered.
     pub(super) async fn at_mosquitto(address: SocketAddr, name: &str) -> Self {
-        let mut options = MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()));
+        let mut options =
+            MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()));
         options.set_inflight(20);
         Self::with(options).await
     }
@@ -45,8 +51,9 @@ impl Mapper {
             loop {
                 match events.poll().await {
                     Ok(Event::Incoming(Incoming::ConnAck(_))) => {
-                        let filters = ["$hw/events/#", "rules/#"]
-                            .map(|filter| SubscribeFilterInput::new(filter.to_owned(), QoS::AtLeastOnce));
+                        let filters = ["$hw/events/#", "rules/#"].map(|filter| {
+                            SubscribeFilterInput::new(filter.to_owned(), QoS::AtLeastOnce)
+                        });
                         subscriber.try_subscribe_many(Vec::from(filters)).unwrap();
                     }
                     Ok(Event::Incoming(Incoming::SubAck(_))) => drop(subscribed.try_send(())),
@@ -62,8 +69,15 @@ impl Mapper {
                 }
             }
         });
-        within("the mapper's subscription", is_subscribed.recv()).await.unwrap();
-        Self { client, heard, waiting: VecDeque::new(), task }
+        within("the mapper's subscription", is_subscribed.recv())
+            .await
+            .unwrap();
+        Self {
+            client,
+            heard,
+            waiting: VecDeque::new(),
+            task,
+        }
     }
 
     pub(super) async fn publish(&mut self, topic: &str, body: Value) {
@@ -71,11 +85,21 @@ impl Mapper {
     }
 
     pub(super) async fn publish_text(&mut self, topic: &str, body: &str) {
-        self.client.publish(topic, body.to_owned(), PublishOptions::new(QoS::AtLeastOnce)).await.unwrap();
+        self.client
+            .publish(
+                topic,
+                body.to_owned(),
+                PublishOptions::new(QoS::AtLeastOnce),
+            )
+            .await
+            .unwrap();
     }
 
     pub(super) async fn publish_at(&mut self, topic: &str, body: Value, qos: QoS) {
-        self.client.publish(topic, body.to_string(), PublishOptions::new(qos)).await.unwrap();
+        self.client
+            .publish(topic, body.to_string(), PublishOptions::new(qos))
+            .await
+            .unwrap();
     }
 
     /// Drops the messages that were not checked so far.
@@ -95,7 +119,9 @@ impl Mapper {
             if let Some(place) = self.waiting.iter().position(is_it) {
                 return self.waiting.remove(place).unwrap().1;
             }
-            let message = within(topic, self.heard.recv()).await.expect("the mapper runs");
+            let message = within(topic, self.heard.recv())
+                .await
+                .expect("the mapper runs");
             self.waiting.push_back(message);
         }
     }

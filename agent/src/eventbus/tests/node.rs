@@ -12,7 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use kubeapi::store::{
-    Expect, Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+    Expect, Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch,
+    Write,
 };
 use serde_json::json;
 use testkit::eventually;
@@ -41,9 +42,20 @@ pub(super) fn device() -> DeviceId {
 }
 
 /// Returns the settings of the node's MetaManager, without MetaServer.
-pub(super) fn meta_config(store: Arc<dyn Store>, hub: &EdgeHub, inbound: Inbound) -> metamanager::Config {
+pub(super) fn meta_config(
+    store: Arc<dyn Store>,
+    hub: &EdgeHub,
+    inbound: Inbound,
+) -> metamanager::Config {
     let (node_name, timing) = ("edge-1".into(), metamanager::Timing::default());
-    metamanager::Config { node_name, store, hub: hub.clone(), inbound, timing, server: None }
+    metamanager::Config {
+        node_name,
+        store,
+        hub: hub.clone(),
+        inbound,
+        timing,
+        server: None,
+    }
 }
 
 /// The running modules.
@@ -97,7 +109,13 @@ impl Node {
             tokio::spawn(task.run(two)),
             tokio::spawn(ends.task.run(three)),
         ];
-        let node = Self { bus, devices, store, stop, tasks };
+        let node = Self {
+            bus,
+            devices,
+            store,
+            stop,
+            tasks,
+        };
         if node.store.get(&key("device", "d")).await.unwrap().is_none() {
             let model = json!({"metadata": {"name": "m", "uid": "m"}, "spec": {"properties": [
                 {"name": "temp", "type": "FLOAT", "minimum": "0", "maximum": "100", "accessMode": "ReadWrite"},
@@ -114,21 +132,30 @@ impl Node {
             "deviceModelRef": {"name": "m"}, "properties": [{"name": "temp", "desired": {"value": value}}],
         }});
         self.put("device", "d", object).await;
-        eventually("what is wanted", async || match self.devices.desired(&device()).await {
-            Ok(desired) if desired.get("temp").is_some_and(|wanted| wanted == value) => Ok(()),
-            other => Err(other),
+        eventually("what is wanted", async || {
+            match self.devices.desired(&device()).await {
+                Ok(desired) if desired.get("temp").is_some_and(|wanted| wanted == value) => Ok(()),
+                other => Err(other),
+            }
         })
         .await;
     }
 
     async fn put(&self, kind: &str, name: &str, object: serde_json::Value) {
-        let write = Write { key: key(kind, name), expect: Expect::Anything, value: Some(object) };
+        let write = Write {
+            key: key(kind, name),
+            expect: Expect::Anything,
+            value: Some(object),
+        };
         self.store.commit(vec![write]).await.unwrap();
     }
 
     /// Waits until its brokers are up.
     pub(super) async fn until_up(&self) {
-        eventually("the broker", async || self.bus.is_up().then_some(()).ok_or("not there")).await;
+        eventually("the broker", async || {
+            self.bus.is_up().then_some(()).ok_or("not there")
+        })
+        .await;
     }
 
     /// Waits until connections have failed this often.
@@ -185,7 +212,12 @@ pub(super) struct FailingStore {
 impl FailingStore {
     pub(super) fn new() -> Arc<Self> {
         let (fails, hangs) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { store: MemoryStore::new(), fails, hangs, failed: AtomicU64::new(0) })
+        Arc::new(Self {
+            store: MemoryStore::new(),
+            fails,
+            hangs,
+            failed: AtomicU64::new(0),
+        })
     }
 
     /// Makes the next commit hang.

@@ -37,19 +37,33 @@ async fn bursts(mapper: &mut Mapper, prefix: &str) -> (String, String) {
 
 /// Publishes a burst without a pause; returns the last event and its value. Every answer is awaited, and comes after those to
 /// earlier requests.
-async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: QoS) -> (String, String) {
-    let expected: Vec<String> = numbers.clone().map(|number| format!("{prefix}{number}")).collect();
+async fn burst(
+    mapper: &mut Mapper,
+    prefix: &str,
+    numbers: Range<usize>,
+    qos: QoS,
+) -> (String, String) {
+    let expected: Vec<String> = numbers
+        .clone()
+        .map(|number| format!("{prefix}{number}"))
+        .collect();
     for (event, number) in expected.iter().zip(numbers.clone()) {
-        let body = json!({"event_id": event, "twin": {"temp": {"actual": {"value": value(number)}}}});
-        mapper.publish_at(&topic("default/d", "twin/update"), body, qos).await;
+        let body =
+            json!({"event_id": event, "twin": {"temp": {"actual": {"value": value(number)}}}});
+        mapper
+            .publish_at(&topic("default/d", "twin/update"), body, qos)
+            .await;
     }
     for what in ["twin/update/result", "twin/update/document"] {
         let topic = topic("default/d", what);
         let mut told = Vec::new();
         while told.len() < expected.len() {
             // documents of the cloud's desired values have events of their own, whose names are hexadecimal
-            let ours =
-                |body: &Value| body["event_id"].as_str().is_some_and(|event| event.starts_with(prefix));
+            let ours = |body: &Value| {
+                body["event_id"]
+                    .as_str()
+                    .is_some_and(|event| event.starts_with(prefix))
+            };
             let body = mapper.until(&topic, ours).await;
             assert_eq!(body.get("code"), None, "{body}");
             told.push(body["event_id"].as_str().unwrap().to_owned());
@@ -62,16 +76,25 @@ async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: Qo
 /// Checks that the retained document is the last one.
 async fn keeps_the_last(address: SocketAddr, (event, value): &(String, String)) {
     let mut hears = Subscriber::at(address).await;
-    let document = hears.next(&topic("default/d", "twin/update/document")).await;
+    let document = hears
+        .next(&topic("default/d", "twin/update/document"))
+        .await;
     assert_eq!(document["event_id"], *event);
-    assert_eq!(document["twin"]["temp"]["current"]["actual"]["value"], *value);
+    assert_eq!(
+        document["twin"]["temp"]["current"]["actual"]["value"],
+        *value
+    );
     let result = hears.next(&topic("default/d", "twin/update/result")).await;
     assert_eq!(result["event_id"], *event);
 }
 
 async fn at_the_internal_broker(qos: u8, retain: bool) {
     let directory = tempfile::tempdir().unwrap();
-    let inside = Internal { qos, retain, ..internal(Some(directory.path())) };
+    let inside = Internal {
+        qos,
+        retain,
+        ..internal(Some(directory.path()))
+    };
     let node = Node::start(Some(inside), None, store()).await;
     let address = node.bus.internal_address().await.unwrap();
     let mut mapper = Mapper::connect(address, "mapper").await;
@@ -103,7 +126,10 @@ async fn at_qos_2() {
 async fn by_mosquitto() {
     for qos in [1, 2] {
         let mosquitto = Mosquitto::start().await;
-        let beside = super::External { qos, ..mosquitto.external() };
+        let beside = super::External {
+            qos,
+            ..mosquitto.external()
+        };
         let node = Node::start(None, Some(beside), store()).await;
         node.until_up().await;
         let mut mapper = Mapper::at_mosquitto(mosquitto.address(), "mapper").await;
@@ -114,7 +140,10 @@ async fn by_mosquitto() {
 #[tokio::test]
 async fn by_both() {
     let mosquitto = Mosquitto::start().await;
-    let inside = Internal { retain: true, ..internal(None) };
+    let inside = Internal {
+        retain: true,
+        ..internal(None)
+    };
     let node = Node::start(Some(inside), Some(mosquitto.external()), store()).await;
     node.until_up().await;
     let address = node.bus.internal_address().await.unwrap();
@@ -130,7 +159,12 @@ async fn by_both() {
 #[tokio::test]
 async fn a_mapper_that_subscribes_to_everything_gets_every_answer() {
     for qos in [1, 2] {
-        let inside = Internal { qos, retain: true, session_queue: 100, ..internal(None) };
+        let inside = Internal {
+            qos,
+            retain: true,
+            session_queue: 100,
+            ..internal(None)
+        };
         let node = Node::start(Some(inside), None, store()).await;
         let address = node.bus.internal_address().await.unwrap();
         let mut mapper = Mapper::connect(address, "mapper").await;

@@ -53,7 +53,11 @@ fn twin(expected: &str, actual: &str) -> Value {
 
 /// Reference: KubeEdge's documents, and messages of EdgeCore 1.23. Each row is one topic.
 fn table() -> impl Iterator<Item = Step> {
-    twins().into_iter().chain(memberships()).chain(uploads_and_rules()).chain(refusals())
+    twins()
+        .into_iter()
+        .chain(memberships())
+        .chain(uploads_and_rules())
+        .chain(refusals())
 }
 
 fn on(what: &str) -> String {
@@ -96,13 +100,19 @@ fn twins() -> Vec<Step> {
             json!({"event_id": "x2a", "timestamp": "*", "twin": {"temp": {"actual": valued("12"), "optional": true, "metadata": {"type": "float"}}}}),
         ),
         // the form without a namespace
-        says("$hw/events/device/d/twin/get", r#"{"event_id":"x2b","timestamp":1}"#),
+        says(
+            "$hw/events/device/d/twin/get",
+            r#"{"event_id":"x2b","timestamp":1}"#,
+        ),
         Hears(
             "$hw/events/device/d/twin/get/result".into(),
             json!({"event_id": "x2b", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
         ),
         // state/update
-        says(&on("state/update"), r#"{"event_id":"x4","timestamp":1,"state":"online"}"#),
+        says(
+            &on("state/update"),
+            r#"{"event_id":"x4","timestamp":1,"state":"online"}"#,
+        ),
         Hears(
             on("state/update/result"),
             json!({"event_id": "x4", "timestamp": "*", "device": {"name": "d", "state": "online", "lastOnlineTime": "*"}}),
@@ -112,7 +122,8 @@ fn twins() -> Vec<Step> {
 
 fn memberships() -> Vec<Step> {
     let member = |value: &str| {
-        let attributes = json!({"site": {"value": value, "optional": true, "metadata": {"type": "string"}}});
+        let attributes =
+            json!({"site": {"value": value, "optional": true, "metadata": {"type": "string"}}});
         let added = json!([{"id": "default/e", "name": "e", "attributes": attributes}]);
         Cloud(Downstream::Membership(
             json!({"event_id": "m", "timestamp": 1, "added_devices": added, "removed_devices": null}),
@@ -126,12 +137,31 @@ fn memberships() -> Vec<Step> {
             json!({"event_id": "x3", "timestamp": "*", "devices": [{"id": "default/d", "name": "d", "state": "online"}]}),
         ),
         // the same with a tag, the same in detail, and what is not available
-        says(&format!("{NODE}/get/tag"), r#"{"event_id":"x3b","timestamp":1}"#),
-        Hears(format!("{NODE}/get/result"), json!({"event_id": "x3b", "timestamp": "*", "devices": "*"})),
-        says(&format!("{NODE}/detail"), r#"{"event_id":"x3c","timestamp":1}"#),
-        Hears(format!("{NODE}/detail/result"), json!({"event_id": "x3c", "timestamp": "*", "devices": "*"})),
-        says("$hw/events/node/edge-1/authInfo/get", r#"{"event_id":"x3d","timestamp":1}"#),
-        Refused("$hw/events/node/edge-1/authInfo/get/result".into(), 404, "gives no credentials"),
+        says(
+            &format!("{NODE}/get/tag"),
+            r#"{"event_id":"x3b","timestamp":1}"#,
+        ),
+        Hears(
+            format!("{NODE}/get/result"),
+            json!({"event_id": "x3b", "timestamp": "*", "devices": "*"}),
+        ),
+        says(
+            &format!("{NODE}/detail"),
+            r#"{"event_id":"x3c","timestamp":1}"#,
+        ),
+        Hears(
+            format!("{NODE}/detail/result"),
+            json!({"event_id": "x3c", "timestamp": "*", "devices": "*"}),
+        ),
+        says(
+            "$hw/events/node/edge-1/authInfo/get",
+            r#"{"event_id":"x3d","timestamp":1}"#,
+        ),
+        Refused(
+            "$hw/events/node/edge-1/authInfo/get/result".into(),
+            404,
+            "gives no credentials",
+        ),
         // membership/updated, and a device's attributes
         member("north"),
         Hears(
@@ -159,12 +189,26 @@ fn uploads_and_rules() -> Vec<Step> {
         Uploads("default/user/x/y", json!("")),
         // messages of mappers to applications stay between them
         says("$ke/events/device/d/data/update", r#"{"event_id":"x5"}"#),
-        Hears("$ke/events/device/d/data/update".into(), json!({"event_id": "x5"})),
+        Hears(
+            "$ke/events/device/d/data/update".into(),
+            json!({"event_id": "x5"}),
+        ),
         // rules: a target, and sources; a topic that the agent subscribes to anyway comes once
-        Cloud(Downstream::Publish { topic: "default/down".into(), payload: json!("{\"hello\":1}") }),
+        Cloud(Downstream::Publish {
+            topic: "default/down".into(),
+            payload: json!("{\"hello\":1}"),
+        }),
         Hears("default/down".into(), json!({"hello": 1})),
-        Cloud(Downstream::Subscription { on: true, topic: "default/user/z".into(), content: Value::Null }),
-        Cloud(Downstream::Subscription { on: true, topic: RULE.into(), content: Value::Null }),
+        Cloud(Downstream::Subscription {
+            on: true,
+            topic: "default/user/z".into(),
+            content: Value::Null,
+        }),
+        Cloud(Downstream::Subscription {
+            on: true,
+            topic: RULE.into(),
+            content: Value::Null,
+        }),
         Until(RULE),
         says("default/user/z", "once"),
         Uploads("default/user/z", json!("once")),
@@ -175,7 +219,10 @@ fn uploads_and_rules() -> Vec<Step> {
 
 fn refusals() -> Vec<Step> {
     let update = |body: &str| {
-        says(&on("twin/update"), format!("{{\"event_id\":\"x\",\"timestamp\":1,\"twin\":{body}}}"))
+        says(
+            &on("twin/update"),
+            format!("{{\"event_id\":\"x\",\"timestamp\":1,\"twin\":{body}}}"),
+        )
     };
     let refused = |code, why| Refused(on("twin/update/result"), code, why);
     vec![
@@ -195,22 +242,37 @@ fn refusals() -> Vec<Step> {
         update(r#"{"temp":{"actual":{"value":20}}}"#),
         refused(400, "cannot be read"),
         update(r#"{"temp":{"actual":{"value":""}}}"#),
-        refused(400, "temp is of type float, and \"\" is not a finite number"),
-        says(&on("twin/update"), format!("{{\"event_id\":\"{}\"}}", "x".repeat(300 * 1024))),
+        refused(
+            400,
+            "temp is of type float, and \"\" is not a finite number",
+        ),
+        says(
+            &on("twin/update"),
+            format!("{{\"event_id\":\"{}\"}}", "x".repeat(300 * 1024)),
+        ),
         refused(413, "at most 262144 are read"),
-        says("$hw/events/device/default/nodev/twin/get", r#"{"event_id":"x5","timestamp":1}"#),
+        says(
+            "$hw/events/device/default/nodev/twin/get",
+            r#"{"event_id":"x5","timestamp":1}"#,
+        ),
         Refused(
             "$hw/events/device/default/nodev/twin/get/result".into(),
             404,
             "Device default/nodev not found while getting twin",
         ),
-        says("$hw/events/device/default/nodev/twin/update", r#"{"event_id":"x6","twin":{}}"#),
+        says(
+            "$hw/events/device/default/nodev/twin/update",
+            r#"{"event_id":"x6","twin":{}}"#,
+        ),
         Refused(
             "$hw/events/device/default/nodev/twin/update/result".into(),
             404,
             "Device default/nodev not found",
         ),
-        says("$hw/events/device/default/nodev/state/update", r#"{"event_id":"x7","state":"ok"}"#),
+        says(
+            "$hw/events/device/default/nodev/state/update",
+            r#"{"event_id":"x7","state":"ok"}"#,
+        ),
         Refused(
             "$hw/events/device/default/nodev/state/update/result".into(),
             404,
@@ -229,11 +291,16 @@ fn fits(expected: &Value, found: &Value) -> bool {
         (Value::String(any), found) if any == "*" => !found.is_null(),
         (Value::Object(expected), Value::Object(found)) => {
             expected.len() == found.len()
-                && expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| fits(value, found)))
+                && expected
+                    .iter()
+                    .all(|(key, value)| found.get(key).is_some_and(|found| fits(value, found)))
         }
         (Value::Array(expected), Value::Array(found)) => {
             expected.len() == found.len()
-                && expected.iter().zip(found).all(|(expected, found)| fits(expected, found))
+                && expected
+                    .iter()
+                    .zip(found)
+                    .all(|(expected, found)| fits(expected, found))
         }
         (expected, found) => expected == found,
     }
@@ -245,8 +312,16 @@ async fn run(node: &Node, line: &mut FakeCloud, address: SocketAddr) {
     let mut last = None;
     for step in table() {
         match step {
-            Says(topic, payload) => assert!(publish(address, &topic, &payload, &[]).await, "{topic}"),
-            Cloud(body) => line.say(Message::from(Down { header: Default::default(), body })).await,
+            Says(topic, payload) => {
+                assert!(publish(address, &topic, &payload, &[]).await, "{topic}")
+            }
+            Cloud(body) => {
+                line.say(Message::from(Down {
+                    header: Default::default(),
+                    body,
+                }))
+                .await
+            }
             Hears(topic, expected) => {
                 let mut found = hears.next(&topic).await;
                 // the desired value may have been published again in between
@@ -258,7 +333,10 @@ async fn run(node: &Node, line: &mut FakeCloud, address: SocketAddr) {
             Refused(topic, code, why) => {
                 let found = hears.next(&topic).await;
                 let reason = found["reason"].as_str().unwrap_or_default();
-                assert!(found["code"] == code && reason.contains(why), "{topic}: {found}");
+                assert!(
+                    found["code"] == code && reason.contains(why),
+                    "{topic}: {found}"
+                );
             }
             Uploads(topic, payload) => {
                 let mut told = upload(line).await;
@@ -280,16 +358,29 @@ async fn run(node: &Node, line: &mut FakeCloud, address: SocketAddr) {
     }
     // nothing that was refused has changed
     let twin = node.devices.twin(&device()).await.unwrap();
-    assert_eq!(twin["temp"].clone().unwrap().actual.unwrap().value.as_deref(), Some("12"));
+    assert_eq!(
+        twin["temp"]
+            .clone()
+            .unwrap()
+            .actual
+            .unwrap()
+            .value
+            .as_deref(),
+        Some("12")
+    );
     let past = node.devices.history(&device()).await.unwrap();
-    let past: Vec<_> = past.iter().map(|past| (past.property.as_str(), past.value.as_deref())).collect();
+    let past: Vec<_> = past
+        .iter()
+        .map(|past| (past.property.as_str(), past.value.as_deref()))
+        .collect();
     assert_eq!(past, [("temp", Some("12"))]);
 }
 
 #[tokio::test]
 async fn every_topic_at_the_internal_broker() {
     let directory = tempfile::tempdir().unwrap();
-    let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store()).await;
+    let (node, mut line) =
+        Node::before(Some(internal(Some(directory.path()))), None, store()).await;
     let address = node.bus.internal_address().await.unwrap();
     run(&node, &mut line, address).await;
 }
@@ -306,7 +397,8 @@ async fn every_topic_at_mosquitto() {
 #[tokio::test]
 async fn a_version_that_went_back_is_answered_with_the_newer_one() {
     let directory = tempfile::tempdir().unwrap();
-    let (_node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store()).await;
+    let (_node, mut line) =
+        Node::before(Some(internal(Some(directory.path()))), None, store()).await;
     line.up();
     let wants = |value: &str, cloud: i64| {
         let twin = json!({"temp": {"expected": {"value": value}, "metadata": {"type": "float"}, "expected_version": {"cloud": cloud, "edge": 0}}});
@@ -346,15 +438,28 @@ async fn a_device_publishes_its_own_topics_only() {
         anonymous: false,
         rules: vec![rule("$hw/events/device/default/%u/#")],
     };
-    let broker = super::Internal { access: Some(access), ..internal(Some(directory.path())) };
+    let broker = super::Internal {
+        access: Some(access),
+        ..internal(Some(directory.path()))
+    };
     let node = Node::start(Some(broker), None::<External>, store()).await;
     let address = node.bus.internal_address().await.unwrap();
-    let update =
-        |value: &str| format!(r#"{{"event_id":"x","twin":{{"temp":{{"actual":{{"value":"{value}"}}}}}}}}"#);
+    let update = |value: &str| {
+        format!(r#"{{"event_id":"x","twin":{{"temp":{{"actual":{{"value":"{value}"}}}}}}}}"#)
+    };
     let topic = format!("{D}/twin/update");
     assert!(!publish(address, &topic, &update("1"), &[]).await, "nobody");
-    assert!(!publish(address, &topic, &update("2"), &["-u", "d", "-P", "wrong"]).await, "a wrong password");
-    publish(address, &topic, &update("3"), &["-u", "e", "-P", "other", "-V", "mqttv5"]).await;
+    assert!(
+        !publish(address, &topic, &update("2"), &["-u", "d", "-P", "wrong"]).await,
+        "a wrong password"
+    );
+    publish(
+        address,
+        &topic,
+        &update("3"),
+        &["-u", "e", "-P", "other", "-V", "mqttv5"],
+    )
+    .await;
     assert!(publish(address, &topic, &update("4"), &["-u", "d", "-P", "secret"]).await);
     testkit::eventually("the value of its own device", async || {
         let past = node.devices.history(&device()).await.unwrap();
@@ -362,5 +467,10 @@ async fn a_device_publishes_its_own_topics_only() {
         (values == ["4"]).then_some(()).ok_or(values)
     })
     .await;
-    assert_eq!(node.devices.counts().get(crate::devicetwin::RequestOutcome::Done), 1);
+    assert_eq!(
+        node.devices
+            .counts()
+            .get(crate::devicetwin::RequestOutcome::Done),
+        1
+    );
 }

@@ -12,7 +12,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{Bus, External, Internal, Received, Sinks, external, internal as inside, upload::Upload},
+    super::{
+        Bus, External, Internal, Received, Sinks, external, internal as inside, upload::Upload,
+    },
     node::internal,
     topic,
 };
@@ -46,13 +48,23 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
 /// matches them, and are held back with them.
 #[tokio::test]
 async fn publications_do_not_deadlock_with_waiting_requests() {
-    let (broker_queue, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) });
+    let (broker_queue, mut broker) = inside::Broker::new(Internal {
+        qos: 1,
+        ..internal(None)
+    });
     let bus = Bus::new(vec![broker_queue], Some(broker.listening()));
     let (sinks, mut asked, _uploaded) = sinks(1);
     let connections = sinks.connections.subscribe();
     let (_rules, topics) = watch::channel(BTreeSet::from([RULE.to_owned()]));
     tokio::spawn(async move {
-        broker.run(sinks, topics, CancellationToken::new(), Heartbeat::unmonitored()).await
+        broker
+            .run(
+                sinks,
+                topics,
+                CancellationToken::new(),
+                Heartbeat::unmonitored(),
+            )
+            .await
     });
     bus.internal_address().await.unwrap();
     for _ in 0..4 {
@@ -67,7 +79,10 @@ async fn publications_do_not_deadlock_with_waiting_requests() {
     assert!(bus.dropped() > 0);
     for _ in 0..4 {
         let received = within("the requests", asked.recv()).await;
-        assert!(matches!(received, Some(Received::Message { .. })), "{received:?}");
+        assert!(
+            matches!(received, Some(Received::Message { .. })),
+            "{received:?}"
+        );
     }
     eventually("a hint that something was dropped", async || {
         let hints = *connections.borrow();
@@ -89,7 +104,10 @@ async fn changed_rules_do_not_restart_the_connection_to_a_slow_broker() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (broker_queue, mut broker) = external::Broker::new(External {
-        server: HostPort { host: address.ip().to_string(), port: address.port() },
+        server: HostPort {
+            host: address.ip().to_string(),
+            port: address.port(),
+        },
         tls: None,
         client_id: "agent".into(),
         username: None,
@@ -107,12 +125,18 @@ async fn changed_rules_do_not_restart_the_connection_to_a_slow_broker() {
         yield_now().await;
     }
     stream.write_all(b"\x20\x02\0\0").await.unwrap();
-    eventually("the broker", async || bus.is_up().then_some(()).ok_or(bus.failures())).await;
+    eventually("the broker", async || {
+        bus.is_up().then_some(()).ok_or(bus.failures())
+    })
+    .await;
     // SUBSCRIBE, with the newest of the rules
     let mut received = Vec::new();
     let all = async {
         while !received.windows(7).any(|bytes| bytes == b"rule/99") {
-            assert!(stream.read_buf(&mut received).await.unwrap() > 0, "the connection has ended");
+            assert!(
+                stream.read_buf(&mut received).await.unwrap() > 0,
+                "the connection has ended"
+            );
         }
     };
     within("the newest rule", all).await;

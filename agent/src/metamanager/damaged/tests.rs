@@ -8,7 +8,10 @@ use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use super::*;
 
 async fn list(store: &Arc<dyn Store>, resource: &Resource) -> Vec<String> {
-    let scope = Scope { resource: resource.clone(), namespace: None };
+    let scope = Scope {
+        resource: resource.clone(),
+        namespace: None,
+    };
     let items = store.list(&scope, &Page::default()).await.unwrap().items;
     items.into_iter().map(|object| object.key.name).collect()
 }
@@ -19,12 +22,26 @@ async fn damaged(path: &Path, resource: &Resource) -> Arc<dyn Store> {
         for name in ["one", "two"] {
             let key = Key::new(resource.clone(), "", name);
             let value = Some(json!({"metadata": {"name": name}}));
-            store.commit(vec![Write { key, expect: Expect::Absent, value }]).await.unwrap();
+            store
+                .commit(vec![Write {
+                    key,
+                    expect: Expect::Absent,
+                    value,
+                }])
+                .await
+                .unwrap();
         }
     }
-    let mut hand = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+    let mut hand = SqliteConnectOptions::new()
+        .filename(path)
+        .connect()
+        .await
+        .unwrap();
     let statement = "UPDATE objects SET value = x'7b22' WHERE name = 'one'".to_owned();
-    sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut hand).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statement))
+        .execute(&mut hand)
+        .await
+        .unwrap();
     sqlx::Connection::close(hand).await.unwrap();
     SqliteStore::open(path).await.unwrap()
 }
@@ -55,14 +72,28 @@ async fn unrecoverable_objects_are_removed_and_the_others_stay() {
 async fn objects_of_a_wrong_type_are_removed_with_their_record() {
     let store: Arc<dyn Store> = kubeapi::store::MemoryStore::new();
     let key = |name: &str| Key::new(Resource::new("", "pods"), "ns", name);
-    for (name, spec) in [("bad", json!({"containers": [null]})), ("good", json!({"containers": []}))] {
-        write(&store, &key(name), Some(json!({"metadata": {"name": name}, "spec": spec}))).await.unwrap();
+    for (name, spec) in [
+        ("bad", json!({"containers": [null]})),
+        ("good", json!({"containers": []})),
+    ] {
+        write(
+            &store,
+            &key(name),
+            Some(json!({"metadata": {"name": name}, "spec": spec})),
+        )
+        .await
+        .unwrap();
         let record = super::super::record::record_key(&key(name));
-        write(&store, &record, Some(json!({"metadata": {}, "uid": "u"}))).await.unwrap();
+        write(&store, &record, Some(json!({"metadata": {}, "uid": "u"})))
+            .await
+            .unwrap();
     }
     remove_unrecoverable(&store).await.unwrap();
     assert_eq!(list(&store, &Resource::new("", "pods")).await, ["good"]);
-    assert_eq!(list(&store, &Resource::new("records.outrigger.dev", "pods")).await, ["good"]);
+    assert_eq!(
+        list(&store, &Resource::new("records.outrigger.dev", "pods")).await,
+        ["good"]
+    );
 }
 
 #[tokio::test]
@@ -83,11 +114,19 @@ async fn a_copy_is_forgotten_with_its_record() {
             None => Resource::new("", damages),
         };
         let store = damaged(&path, &resource).await;
-        let (objects, records) =
-            (Resource::new("", "configmaps"), Resource::new("records.outrigger.dev", "configmaps"));
-        let other = if resource == objects { &records } else { &objects };
+        let (objects, records) = (
+            Resource::new("", "configmaps"),
+            Resource::new("records.outrigger.dev", "configmaps"),
+        );
+        let other = if resource == objects {
+            &records
+        } else {
+            &objects
+        };
         let key = Key::new(other.clone(), "", "one");
-        write(&store, &key, Some(json!({"metadata": {}}))).await.unwrap();
+        write(&store, &key, Some(json!({"metadata": {}})))
+            .await
+            .unwrap();
         remove_damaged_copies(&store).await.unwrap();
         assert!(store.damaged().now().is_empty());
         assert_eq!(list(&store, &resource).await, ["two"]);

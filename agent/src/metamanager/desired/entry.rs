@@ -20,6 +20,10 @@ pub(in crate::metamanager) struct Entry {
 impl Entry {
     /// Returns an entry that was not read from a store.
     pub(in crate::metamanager) fn of(object: Option<Value>, record: Option<Record>) -> Self {
-        Self { object, record, ..Self::default() }
+        Self {
+            object,
+            record,
+            ..Self::default()
+        }
     }
 }

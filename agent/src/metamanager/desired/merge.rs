@@ -68,18 +68,29 @@ pub(super) fn merge(
     let CloudVersion { uid, revision } = version;
     match (&entry.record, change) {
         (record, Change::Delete) => removed(record.as_ref(), uid, entry, status, now),
-        (Some(record), _) if record.uid == uid && record.revision >= revision => EntryChange::default(),
+        (Some(record), _) if record.uid == uid && record.revision >= revision => {
+            EntryChange::default()
+        }
         (Some(record), _) if record.uid == uid => updated(record, object, revision, entry, status),
         // the node registers itself before the cloud sends its UID, and stays the same node when the cloud creates it anew
         (record, _) if status == StatusWriter::Node && entry.object.is_some() => {
-            let record = Record { uid: uid.to_owned(), ..record.clone().unwrap_or_default() };
+            let record = Record {
+                uid: uid.to_owned(),
+                ..record.clone().unwrap_or_default()
+            };
             updated(&record, object, revision, entry, status)
         }
         _ => {
             let object = without_server_fields(object);
-            let object =
-                if entry.object.is_some() { StoreChange::Replace(object) } else { StoreChange::Set(object) };
-            EntryChange { object, record: StoreChange::Set(Record::of(uid, revision)) }
+            let object = if entry.object.is_some() {
+                StoreChange::Replace(object)
+            } else {
+                StoreChange::Set(object)
+            };
+            EntryChange {
+                object,
+                record: StoreChange::Set(Record::of(uid, revision)),
+            }
         }
     }
 }
@@ -91,10 +102,16 @@ fn updated(
     entry: &Entry,
     status: StatusWriter,
 ) -> EntryChange {
-    let mut record = Record { revision, ..record.clone() };
+    let mut record = Record {
+        revision,
+        ..record.clone()
+    };
     let Some(current) = &entry.object else {
         // the pod has ended here: the cloud is told so, and the pod is not started again
-        return EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) };
+        return EntryChange {
+            object: StoreChange::Keep,
+            record: StoreChange::Set(record),
+        };
     };
     let mut object = without_server_fields(object);
     if status != StatusWriter::Cloud {
@@ -112,9 +129,15 @@ fn updated(
             map.insert("status".to_owned(), ours);
         }
     }
-    let object =
-        if equal_except_revision(current, &object) { StoreChange::Keep } else { StoreChange::Set(object) };
-    EntryChange { object, record: StoreChange::Set(record) }
+    let object = if equal_except_revision(current, &object) {
+        StoreChange::Keep
+    } else {
+        StoreChange::Set(object)
+    };
+    EntryChange {
+        object,
+        record: StoreChange::Set(record),
+    }
 }
 
 fn removed(
@@ -124,24 +147,36 @@ fn removed(
     status: StatusWriter,
     now: Timestamp,
 ) -> EntryChange {
-    let another = record.is_some_and(|record| !uid.is_empty() && !record.uid.is_empty() && record.uid != uid);
+    let another =
+        record.is_some_and(|record| !uid.is_empty() && !record.uid.is_empty() && record.uid != uid);
     match (record, &entry.object) {
         _ if another => EntryChange::default(),
         (Some(record), Some(pod)) if status == StatusWriter::NodeUntilEnded => {
             let mut pod = pod.clone();
             if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
                 let stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-                metadata.entry("deletionTimestamp").or_insert_with(|| stamp.into());
+                metadata
+                    .entry("deletionTimestamp")
+                    .or_insert_with(|| stamp.into());
                 metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
             }
-            let object =
-                if entry.object.as_ref() == Some(&pod) { StoreChange::Keep } else { StoreChange::Set(pod) };
+            let object = if entry.object.as_ref() == Some(&pod) {
+                StoreChange::Keep
+            } else {
+                StoreChange::Set(pod)
+            };
             EntryChange {
                 object,
-                record: StoreChange::Set(Record { deleted_in_cloud: true, ..record.clone() }),
+                record: StoreChange::Set(Record {
+                    deleted_in_cloud: true,
+                    ..record.clone()
+                }),
             }
         }
-        _ => EntryChange { object: StoreChange::Remove, record: StoreChange::Remove },
+        _ => EntryChange {
+            object: StoreChange::Remove,
+            record: StoreChange::Remove,
+        },
     }
 }
 
@@ -149,12 +184,18 @@ fn removed(
 pub(in crate::metamanager) fn unchanged_revision(entry: &Entry, clouds: &Value) -> Option<u64> {
     let ours = entry.object.as_ref()?;
     let (status, clouds_status) = (ours.get("status")?, clouds.get("status")?);
-    let is_known =
-        equal_except(&["resourceVersion", "managedFields"], ours.get("metadata"), clouds.get("metadata"))
-            && ours.get("spec") == clouds.get("spec")
-            && with_foreign_conditions(status, clouds_status) == *status
-            && status_agrees(status, clouds_status);
-    let revision = clouds.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()?;
+    let is_known = equal_except(
+        &["resourceVersion", "managedFields"],
+        ours.get("metadata"),
+        clouds.get("metadata"),
+    ) && ours.get("spec") == clouds.get("spec")
+        && with_foreign_conditions(status, clouds_status) == *status
+        && status_agrees(status, clouds_status);
+    let revision = clouds
+        .pointer("/metadata/resourceVersion")?
+        .as_str()?
+        .parse()
+        .ok()?;
     is_known.then_some(revision)
 }
 
@@ -170,18 +211,28 @@ pub(in crate::metamanager) fn without_server_fields(object: &Value) -> Value {
 /// Reports whether two states differ in nothing but their revision.
 pub(in crate::metamanager) fn equal_except_revision(one: &Value, other: &Value) -> bool {
     equal_except(&["metadata"], Some(one), Some(other))
-        && equal_except(&["resourceVersion"], one.get("metadata"), other.get("metadata"))
+        && equal_except(
+            &["resourceVersion"],
+            one.get("metadata"),
+            other.get("metadata"),
+        )
 }
 
 /// Reports whether two maps are equal but for these fields.
 fn equal_except(fields: &[&str], one: Option<&Value>, other: Option<&Value>) -> bool {
-    match (one.and_then(Value::as_object), other.and_then(Value::as_object)) {
+    match (
+        one.and_then(Value::as_object),
+        other.and_then(Value::as_object),
+    ) {
         (Some(one), Some(other)) => fields_except(one, fields) == fields_except(other, fields),
         _ => one == other,
     }
 }
 
-fn fields_except<'a>(map: &'a Map<String, Value>, without: &[&str]) -> BTreeMap<&'a str, &'a Value> {
+fn fields_except<'a>(
+    map: &'a Map<String, Value>,
+    without: &[&str],
+) -> BTreeMap<&'a str, &'a Value> {
     map.iter()
         .map(|(name, value)| (name.as_str(), value))
         .filter(|(name, _)| !without.contains(name))

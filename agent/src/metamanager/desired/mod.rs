@@ -8,7 +8,9 @@ pub(super) mod status_match;
 
 use std::sync::Arc;
 
-use kubeapi::store::{Damaged, Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Watch, Write};
+use kubeapi::store::{
+    Damaged, Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use wire::{Change, Header, ResourcePath, ResourceType};
@@ -57,11 +59,21 @@ impl CloudChange {
         object: Value,
         header: &Header,
     ) -> Result<Self, ApplyError> {
-        let malformed =
-            |why: &str| ApplyError::Malformed(format!("message {} about {path}: {why}", header.msg_id));
-        let place = path.as_object().ok_or_else(|| malformed("its resource names no object"))?;
-        let name = place.name.ok_or_else(|| malformed("its resource names no object"))?;
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let malformed = |why: &str| {
+            ApplyError::Malformed(format!("message {} about {path}: {why}", header.msg_id))
+        };
+        let place = path
+            .as_object()
+            .ok_or_else(|| malformed("its resource names no object"))?;
+        let name = place
+            .name
+            .ok_or_else(|| malformed("its resource names no object"))?;
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         if change != Change::Delete && !object.get("metadata").is_some_and(Value::is_object) {
             return Err(malformed("its content is not an object with metadata"));
         }
@@ -69,7 +81,11 @@ impl CloudChange {
         if !claimed.is_empty() && claimed != name {
             return Err(malformed("its content has another name"));
         }
-        let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
+        let key = Key::new(
+            resource(&place.kind),
+            place.namespace.unwrap_or_default(),
+            name,
+        );
         if change != Change::Delete
             && let Some(fault) = schema_error(&key, &object)
         {
@@ -85,15 +101,32 @@ impl CloudChange {
 
     /// Reads UID and revision from the object; `revision` is used where the object has none.
     fn of(change: Change, key: Key, object: Value, revision: &str) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let revision = [text("/metadata/resourceVersion"), revision];
-        let revision = revision.iter().find_map(|text| text.parse().ok()).unwrap_or_default();
+        let revision = revision
+            .iter()
+            .find_map(|text| text.parse().ok())
+            .unwrap_or_default();
         let uid = text("/metadata/uid").to_owned();
-        Self { change, key, uid, revision, object }
+        Self {
+            change,
+            key,
+            uid,
+            revision,
+            object,
+        }
     }
 
     fn version(&self) -> CloudVersion<'_> {
-        CloudVersion { uid: &self.uid, revision: self.revision }
+        CloudVersion {
+            uid: &self.uid,
+            revision: self.revision,
+        }
     }
 
     /// Returns the key under which the object is stored.
@@ -114,7 +147,14 @@ pub(super) fn merge_copy(
     version: CloudVersion<'_>,
     entry: &Entry,
 ) -> EntryChange {
-    merge(change, object, version, entry, StatusWriter::Cloud, jiff::Timestamp::now())
+    merge(
+        change,
+        object,
+        version,
+        entry,
+        StatusWriter::Cloud,
+        jiff::Timestamp::now(),
+    )
 }
 
 /// Returns the collection in which objects of this type are stored. Types that nothing on this node reads keep the type's name.
@@ -141,7 +181,11 @@ pub(super) struct Desired {
 
 impl Desired {
     pub(super) fn new(store: Arc<dyn Store>, node_name: String) -> Self {
-        Self { store, node_name: node_name.into(), writing: Arc::default() }
+        Self {
+            store,
+            node_name: node_name.into(),
+            writing: Arc::default(),
+        }
     }
 
     /// Returns the store itself, for values that are no objects of the cloud.
@@ -166,11 +210,19 @@ impl Desired {
         };
         self.change(&key, |entry| {
             if status == StatusWriter::NodeUntilEnded
-                && let Some(placement) = mirror::merge(put.change, &put.object, put.version(), entry)
+                && let Some(placement) =
+                    mirror::merge(put.change, &put.object, put.version(), entry)
             {
                 return placement;
             }
-            merge(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
+            merge(
+                put.change,
+                &put.object,
+                put.version(),
+                entry,
+                status,
+                jiff::Timestamp::now(),
+            )
         })
         .await
         .map_err(ApplyError::from)
@@ -197,7 +249,9 @@ impl Desired {
             }
             match self.store.commit(writes).await {
                 Ok(_) => return Ok(()),
-                Err(StoreError::Conflict { .. } | StoreError::Exists(_) | StoreError::Missing(_)) => {}
+                Err(
+                    StoreError::Conflict { .. } | StoreError::Exists(_) | StoreError::Missing(_),
+                ) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -208,12 +262,18 @@ impl Desired {
     pub(super) async fn entry(&self, key: &Key) -> Result<Entry, StoreError> {
         let (object, is_damaged) = self.read(key).await?;
         let (record, is_record_damaged) = self.read(&record_key(key)).await?;
-        let says = |record: &Record| !is_damaged || record.deleted_in_cloud || record.terminated_here;
+        let says =
+            |record: &Record| !is_damaged || record.deleted_in_cloud || record.terminated_here;
         Ok(Entry {
             object_revision: object.as_ref().map(|object| object.revision),
             record_revision: record.as_ref().map(|record| record.revision),
             object: object.as_ref().map(Object::value).transpose()?,
-            record: record.as_ref().map(Object::value).transpose()?.map(Record::read).filter(says),
+            record: record
+                .as_ref()
+                .map(Object::value)
+                .transpose()?
+                .map(Record::read)
+                .filter(says),
             is_damaged: (is_damaged, is_record_damaged),
         })
     }
@@ -229,7 +289,11 @@ impl Desired {
 
     /// Returns the stored object at `key`; a damaged one counts as absent.
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, StoreError> {
-        self.read(key).await?.0.map(|object| object.value()).transpose()
+        self.read(key)
+            .await?
+            .0
+            .map(|object| object.value())
+            .transpose()
     }
 
     /// Reports whether the object at `key` is stored but cannot be read.
@@ -244,7 +308,15 @@ impl Desired {
 
     /// Stores `value` at `key`, whatever is stored there; `None` deletes.
     pub(super) async fn set(&self, key: &Key, value: Option<Value>) -> Result<(), StoreError> {
-        match self.store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value }]).await {
+        match self
+            .store
+            .commit(vec![Write {
+                key: key.clone(),
+                expect: Expect::Anything,
+                value,
+            }])
+            .await
+        {
             Ok(_) | Err(StoreError::Missing(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -273,7 +345,10 @@ impl Desired {
 }
 
 fn scope(resource: &Resource) -> Scope {
-    Scope { resource: resource.clone(), namespace: None }
+    Scope {
+        resource: resource.clone(),
+        namespace: None,
+    }
 }
 
 fn writes(key: &Key, entry: &Entry, placement: EntryChange) -> Vec<Write> {
@@ -285,9 +360,11 @@ fn writes(key: &Key, entry: &Entry, placement: EntryChange) -> Vec<Write> {
         StoreChange::Keep => {}
         StoreChange::Remove if entry.object.is_none() && !entry.is_damaged.0 => {}
         StoreChange::Remove => writes.push(write(key.clone(), expect(entry.object_revision), None)),
-        StoreChange::Set(value) => {
-            writes.push(write(key.clone(), expect(entry.object_revision), Some(value)))
-        }
+        StoreChange::Set(value) => writes.push(write(
+            key.clone(),
+            expect(entry.object_revision),
+            Some(value),
+        )),
         // watchers see the old object deleted and the new one added
         StoreChange::Replace(value) => {
             writes.push(write(key.clone(), expect(entry.object_revision), None));
@@ -300,7 +377,11 @@ fn writes(key: &Key, entry: &Entry, placement: EntryChange) -> Vec<Write> {
         StoreChange::Remove if entry.record_revision.is_none() && !entry.is_damaged.1 => {}
         StoreChange::Remove => writes.push(write(record, expect(entry.record_revision), None)),
         StoreChange::Set(value) | StoreChange::Replace(value) => {
-            writes.push(write(record, expect(entry.record_revision), Some(value.write())));
+            writes.push(write(
+                record,
+                expect(entry.record_revision),
+                Some(value.write()),
+            ));
         }
     }
     writes

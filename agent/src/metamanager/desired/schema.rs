@@ -1,7 +1,9 @@
 //! Checks whether an object has the type of its collection, for the collections that EdgeD reads as lists: one that has not
 //! would make the whole list unreadable. Pure.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
+};
 use kubeapi::store::Key;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,10 +16,14 @@ pub(in crate::metamanager) fn schema_error(key: &Key, object: &Value) -> Option<
         "configmaps" => ("ConfigMap", ConfigMap::deserialize(object).is_ok()),
         "secrets" => ("Secret", Secret::deserialize(object).is_ok()),
         "nodes" => ("Node", Node::deserialize(object).is_ok()),
-        "persistentvolumes" => ("PersistentVolume", PersistentVolume::deserialize(object).is_ok()),
-        "persistentvolumeclaims" => {
-            ("PersistentVolumeClaim", PersistentVolumeClaim::deserialize(object).is_ok())
-        }
+        "persistentvolumes" => (
+            "PersistentVolume",
+            PersistentVolume::deserialize(object).is_ok(),
+        ),
+        "persistentvolumeclaims" => (
+            "PersistentVolumeClaim",
+            PersistentVolumeClaim::deserialize(object).is_ok(),
+        ),
         _ => return None,
     };
     (!is_one).then(|| format!("its content has fields of other types than a {kind} has"))
@@ -34,16 +40,48 @@ mod tests {
     fn fields_of_wrong_types_are_reported_without_their_content() {
         let metadata = json!({"name": "x"});
         for (plural, object, is_one) in [
-            ("pods", json!({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}}), true),
+            (
+                "pods",
+                json!({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}}),
+                true,
+            ),
             ("pods", json!({"metadata": metadata, "unknown": 7}), true),
             ("pods", json!({"metadata": metadata, "spec": 7}), false),
-            ("pods", json!({"metadata": metadata, "spec": {"containers": [null]}}), false),
-            ("pods", json!({"metadata": metadata, "status": "canary"}), false),
-            ("pods", json!({"metadata": {"name": "x", "labels": ["canary"]}}), false),
-            ("configmaps", json!({"metadata": metadata, "data": {"k": "v"}}), true),
-            ("configmaps", json!({"metadata": metadata, "data": {"k": {"canary": 1}}}), false),
-            ("secrets", json!({"metadata": metadata, "data": {"k": "Y2FuYXJ5"}}), true),
-            ("secrets", json!({"metadata": metadata, "data": {"k": "canary!"}}), false),
+            (
+                "pods",
+                json!({"metadata": metadata, "spec": {"containers": [null]}}),
+                false,
+            ),
+            (
+                "pods",
+                json!({"metadata": metadata, "status": "canary"}),
+                false,
+            ),
+            (
+                "pods",
+                json!({"metadata": {"name": "x", "labels": ["canary"]}}),
+                false,
+            ),
+            (
+                "configmaps",
+                json!({"metadata": metadata, "data": {"k": "v"}}),
+                true,
+            ),
+            (
+                "configmaps",
+                json!({"metadata": metadata, "data": {"k": {"canary": 1}}}),
+                false,
+            ),
+            (
+                "secrets",
+                json!({"metadata": metadata, "data": {"k": "Y2FuYXJ5"}}),
+                true,
+            ),
+            (
+                "secrets",
+                json!({"metadata": metadata, "data": {"k": "canary!"}}),
+                false,
+            ),
             ("unicorns", json!({"metadata": metadata, "data": 7}), true),
         ] {
             let fault = schema_error(&Key::new(Resource::new("", plural), "ns", "x"), &object);

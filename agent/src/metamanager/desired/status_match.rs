@@ -7,20 +7,39 @@ use serde_json::Value;
 pub(in crate::metamanager) fn status_agrees(ours: &Value, clouds: &Value) -> bool {
     let same = |field: &str| ours.get(field).is_none() || ours.get(field) == clouds.get(field);
     let conditions = |status: &Value| -> Vec<(String, String)> {
-        let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        let list = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
-        list.map(|condition| (text(condition, "type"), text(condition, "status"))).collect()
+        let text = |condition: &Value, field: &str| {
+            condition[field].as_str().unwrap_or_default().to_owned()
+        };
+        let list = status
+            .get("conditions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        list.map(|condition| (text(condition, "type"), text(condition, "status")))
+            .collect()
     };
     let containers = |status: &Value| -> Vec<(Value, Value, Value)> {
-        let list = status.get("containerStatuses").and_then(Value::as_array).into_iter().flatten();
-        list.map(|status| (status["name"].clone(), status["ready"].clone(), status["containerID"].clone()))
-            .collect()
+        let list = status
+            .get("containerStatuses")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        list.map(|status| {
+            (
+                status["name"].clone(),
+                status["ready"].clone(),
+                status["containerID"].clone(),
+            )
+        })
+        .collect()
     };
     let theirs = conditions(clouds);
     same("phase")
         && same("podIP")
         && containers(ours) == containers(clouds)
-        && conditions(ours).iter().all(|condition| theirs.contains(condition))
+        && conditions(ours)
+            .iter()
+            .all(|condition| theirs.contains(condition))
 }
 
 #[cfg(test)]
@@ -51,7 +70,10 @@ mod tests {
         ));
         assert!(status_agrees(&ours, &with("qosClass", json!("Burstable"))));
         assert!(!status_agrees(&ours, &with("phase", json!("Pending"))));
-        assert!(!status_agrees(&ours, &with("conditions", json!([{"type": "Ready", "status": "False"}]))));
+        assert!(!status_agrees(
+            &ours,
+            &with("conditions", json!([{"type": "Ready", "status": "False"}]))
+        ));
         assert!(!status_agrees(&ours, &with("containerStatuses", json!([]))));
         assert!(!status_agrees(&ours, &Value::Null));
         assert!(

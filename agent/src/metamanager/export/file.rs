@@ -22,12 +22,23 @@ const SIDE_FILES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// Writes the rows to a new file that replaces the one at `path`.
 pub(super) async fn write(rows: &Rows, path: &Path) -> Result<(), ExportError> {
-    let failed = |source| ExportError::File { path: path.display().to_string(), source };
-    let broken = |source| ExportError::Database { path: path.display().to_string(), source };
+    let failed = |source| ExportError::File {
+        path: path.display().to_string(),
+        source,
+    };
+    let broken = |source| ExportError::Database {
+        path: path.display().to_string(),
+        source,
+    };
     let new = with_suffix(path, ".new");
     remove_with_side_files(&new).await.map_err(failed)?;
     // the file holds Secrets
-    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).await;
+    let made = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .await;
     made.map_err(failed)?;
     let done = fill(&new, &rows.rows).await.map_err(broken);
     let done = match done {
@@ -42,11 +53,15 @@ pub(super) async fn write(rows: &Rows, path: &Path) -> Result<(), ExportError> {
 
 async fn fill(new: &Path, rows: &[Row]) -> Result<(), sqlx::Error> {
     // as EdgeCore has it: one file, and a journal only during a write
-    let options = SqliteConnectOptions::new().filename(new).journal_mode(SqliteJournalMode::Delete);
+    let options = SqliteConnectOptions::new()
+        .filename(new)
+        .journal_mode(SqliteJournalMode::Delete);
     let mut connection = options.disable_statement_logging().connect().await?;
     let mut transaction = connection.begin().await?;
     for table in Table::ALL {
-        sqlx::raw_sql(table.schema()).execute(&mut *transaction).await?;
+        sqlx::raw_sql(table.schema())
+            .execute(&mut *transaction)
+            .await?;
     }
     for row in rows {
         insert(&mut transaction, row).await?;
@@ -80,15 +95,22 @@ async fn replace_file(new: &Path, path: &Path) -> Result<(), Error> {
         remove_file(&with_suffix(path, suffix)).await?;
     }
     fs::rename(new, path).await?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     fs::File::open(folder).await?.sync_all().await
 }
 
 /// Plays the journal of the old file back. A file that is no database any more has nothing to play back.
 async fn replay_journal(path: &Path) {
-    let options = SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Delete);
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Delete);
     if let Ok(mut connection) = options.disable_statement_logging().connect().await {
-        let _ = sqlx::raw_sql("SELECT count(*) FROM sqlite_master").execute(&mut connection).await;
+        let _ = sqlx::raw_sql("SELECT count(*) FROM sqlite_master")
+            .execute(&mut connection)
+            .await;
         let _ = connection.close().await;
     }
 }

@@ -82,7 +82,10 @@ pub(crate) async fn export(
     for row in &rows.rows {
         *written.entry(row.table.name()).or_default() += 1;
     }
-    Ok(ExportSummary { written, skipped: rows.skipped })
+    Ok(ExportSummary {
+        written,
+        skipped: rows.skipped,
+    })
 }
 
 #[cfg(test)]

@@ -60,18 +60,24 @@ fn object(rows: &mut Rows, all: &BTreeMap<Key, Value>, node_name: &str, key: &Ke
     match (plural, group) {
         ("pods", "") => pods::rows(rows, all, node_name, key, value, record()),
         ("nodes", "") if key.name != node_name => {}
-        ("nodes", "") => {
-            rows.push_cloud_object("node", "Node", key, with_cloud_revision(value, record().as_ref()))
-        }
+        ("nodes", "") => rows.push_cloud_object(
+            "node",
+            "Node",
+            key,
+            with_cloud_revision(value, record().as_ref()),
+        ),
         ("configmaps", "") => rows.push_cloud_object(
             "configmap",
             "ConfigMap",
             key,
             with_cloud_revision(value, record().as_ref()),
         ),
-        ("secrets", "") => {
-            rows.push_cloud_object("secret", "Secret", key, with_cloud_revision(value, record().as_ref()))
-        }
+        ("secrets", "") => rows.push_cloud_object(
+            "secret",
+            "Secret",
+            key,
+            with_cloud_revision(value, record().as_ref()),
+        ),
         ("persistentvolumes", "") => {
             rows.push_cloud_object(
                 "persistentvolume",
@@ -91,9 +97,13 @@ fn object(rows: &mut Rows, all: &BTreeMap<Key, Value>, node_name: &str, key: &Ke
         }
         ("pods", RECORDS) => pods::skip_ended_pod(rows, key, value),
         (_, group) if group == RECORDS || group.ends_with(&format!(".{RECORDS}")) => {}
-        ("chunks", "history.outrigger.dev") => rows.skip("what devices were before", "their history"),
+        ("chunks", "history.outrigger.dev") => {
+            rows.skip("what devices were before", "their history")
+        }
         ("mappers", "mappers.outrigger.dev") => rows.push_mapper(&value["mapper"]),
-        ("topics", "eventbus.outrigger.dev") => rows.push(Table::SubTopics, vec![key.name.clone().into()]),
+        ("topics", "eventbus.outrigger.dev") => {
+            rows.push(Table::SubTopics, vec![key.name.clone().into()])
+        }
         ("targets", "servicebus.outrigger.dev") => {
             rows.push(Table::TargetUrls, vec![key.name.clone().into()])
         }

@@ -16,8 +16,12 @@ use crate::metamanager::{
 };
 
 /// The status fields that EdgeCore's kubelet makes from the containers that it observes.
-const OBSERVED_FIELDS: [&str; 4] =
-    ["conditions", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+const OBSERVED_FIELDS: [&str; 4] = [
+    "conditions",
+    "containerStatuses",
+    "initContainerStatuses",
+    "ephemeralContainerStatuses",
+];
 
 /// Adds the rows of the pod at `key`.
 pub(super) fn rows(
@@ -30,9 +34,13 @@ pub(super) fn rows(
 ) {
     if mirror::is_static(pod) {
         // EdgeCore reads the file itself; the mirror is already in the cloud
-        if let Some(record) = record.filter(|record| !record.terminated_here && !record.uid.is_empty()) {
+        if let Some(record) =
+            record.filter(|record| !record.terminated_here && !record.uid.is_empty())
+        {
             let node = all.get(&Key::new(Resource::new("", "nodes"), "", node_name));
-            let node_uid = node.and_then(|node| node.pointer("/metadata/uid")).and_then(Value::as_str);
+            let node_uid = node
+                .and_then(|node| node.pointer("/metadata/uid"))
+                .and_then(Value::as_str);
             rows.push_cloud_object(
                 "pod",
                 "Pod",
@@ -42,16 +50,27 @@ pub(super) fn rows(
         }
         return;
     }
-    if record.as_ref().is_some_and(|record| record.deleted_in_cloud) {
+    if record
+        .as_ref()
+        .is_some_and(|record| record.deleted_in_cloud)
+    {
         return;
     }
     let mut object = with_cloud_revision(pod, record.as_ref());
     if !is_confirmed(pod, record.as_ref()) {
-        let is_over = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let is_over = matches!(
+            pod["status"]["phase"].as_str(),
+            Some("Succeeded" | "Failed")
+        );
         if is_over {
-            rows.skip("ends of pods that the cloud has not heard of", qualified_name(key));
+            rows.skip(
+                "ends of pods that the cloud has not heard of",
+                qualified_name(key),
+            );
         } else if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-            OBSERVED_FIELDS.iter().for_each(|field| drop(status.shift_remove(*field)));
+            OBSERVED_FIELDS
+                .iter()
+                .for_each(|field| drop(status.shift_remove(*field)));
         }
     }
     rows.push_cloud_object("pod", "Pod", key, object);
@@ -69,7 +88,10 @@ pub(super) fn skip_ended_pod(rows: &mut Rows, key: &Key, record: &Value) {
 
 /// Reports whether the cloud has confirmed the pod's status. A status that no kubelet has written is the cloud's own.
 fn is_confirmed(pod: &Value, record: Option<&Record>) -> bool {
-    let Some(status) = pod.get("status").filter(|status| status.get("startTime").is_some()) else {
+    let Some(status) = pod
+        .get("status")
+        .filter(|status| status.get("startTime").is_some())
+    else {
         return true;
     };
     record.and_then(|record| record.reported.as_deref()) == Some(fingerprint(status).as_str())
@@ -81,7 +103,10 @@ fn mirror_pod(pod: &Value, node_name: &str, node_uid: &str, record: &Record) -> 
         metadata.insert("uid".into(), record.uid.as_str().into());
         set_revision(metadata, record.revision);
     }
-    if let Some(status) = pod.get("status").filter(|_| is_confirmed(pod, Some(record))) {
+    if let Some(status) = pod
+        .get("status")
+        .filter(|_| is_confirmed(pod, Some(record)))
+    {
         mirror["status"] = status.clone();
     }
     mirror

@@ -58,13 +58,25 @@ impl Table {
     fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Meta => &["key", "type", "value"],
-            Self::MetaV2 => {
-                &["key", "group_version_resource", "namespace", "name", "resource_version", "value"]
-            }
+            Self::MetaV2 => &[
+                "key",
+                "group_version_resource",
+                "namespace",
+                "name",
+                "resource_version",
+                "value",
+            ],
             Self::Device => &["id", "name", "description", "state", "last_online"],
-            Self::DeviceAttr => {
-                &["id", "deviceid", "name", "description", "value", "optional", "attr_type", "metadata"]
-            }
+            Self::DeviceAttr => &[
+                "id",
+                "deviceid",
+                "name",
+                "description",
+                "value",
+                "optional",
+                "attr_type",
+                "metadata",
+            ],
             Self::DeviceTwin => &[
                 "id",
                 "deviceid",
@@ -88,7 +100,9 @@ impl Table {
     /// Returns the statement that creates the table, as EdgeCore's ORM writes it.
     pub(super) fn schema(self) -> &'static str {
         match self {
-            Self::Meta => "CREATE TABLE `meta` (`key` text,`type` text,`value` text,PRIMARY KEY (`key`))",
+            Self::Meta => {
+                "CREATE TABLE `meta` (`key` text,`type` text,`value` text,PRIMARY KEY (`key`))"
+            }
             Self::MetaV2 => {
                 "CREATE TABLE `meta_v2` (`key` text,`group_version_resource` text,`namespace` text,`name` text,\
                  `resource_version` integer,`value` text,PRIMARY KEY (`key`))"
@@ -117,7 +131,9 @@ impl Table {
             Self::Meta => "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
             Self::MetaV2 => "INSERT OR REPLACE INTO meta_v2 VALUES (?, ?, ?, ?, ?, ?)",
             Self::Device => "INSERT OR REPLACE INTO device VALUES (?, ?, ?, ?, ?)",
-            Self::DeviceAttr => "INSERT OR REPLACE INTO device_attr VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            Self::DeviceAttr => {
+                "INSERT OR REPLACE INTO device_attr VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            }
             Self::DeviceTwin => {
                 "INSERT OR REPLACE INTO device_twin VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             }
@@ -156,7 +172,13 @@ impl Rows {
     }
 
     /// Adds an object that EdgeCore has from the cloud, under the word that messages use for its kind.
-    pub(super) fn push_cloud_object(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
+    pub(super) fn push_cloud_object(
+        &mut self,
+        word: &str,
+        kind: &str,
+        key: &Key,
+        mut object: Value,
+    ) {
         if !kind.is_empty()
             && let Some(map) = object.as_object_mut()
         {
@@ -164,14 +186,24 @@ impl Rows {
             map.entry("kind").or_insert_with(|| kind.into());
         }
         let row = wire::ResourcePath::object(&key.namespace, &word.to_owned().into(), &key.name);
-        self.push(Table::Meta, vec![row.as_str().into(), word.into(), object.to_string().into()]);
+        self.push(
+            Table::Meta,
+            vec![row.as_str().into(), word.into(), object.to_string().into()],
+        );
         self.push_copy(key, &object);
     }
 
     /// Adds what MetaServer's clients read; an object without its kind is not for them.
     pub(super) fn push_copy(&mut self, key: &Key, object: &Value) {
-        let text = |field: &str| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else { return };
+        let text = |field: &str| {
+            object
+                .get(field)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+            return;
+        };
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let plural = plural(kind);
         let place = |text: &str, empty: &str| if text.is_empty() { empty } else { text }.to_owned();
@@ -181,8 +213,12 @@ impl Rows {
             place(&key.namespace, wire::CLUSTER),
             key.name
         );
-        let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        let revision: i64 = revision.and_then(|text| text.parse().ok()).unwrap_or_default();
+        let revision = object
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
+        let revision: i64 = revision
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default();
         let values = vec![
             row.into(),
             format!("{group}/{version}, Resource={plural}").into(),
@@ -197,26 +233,40 @@ impl Rows {
     /// Adds a token under the key that EdgeCore's kubelet uses.
     pub(super) fn push_token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
         let pods = Resource::new("", "pods");
-        let pod =
-            all.iter().find(|(place, pod)| place.resource == pods && pod["metadata"]["uid"] == kept["pod"]);
+        let pod = all
+            .iter()
+            .find(|(place, pod)| place.resource == pods && pod["metadata"]["uid"] == kept["pod"]);
         let pod = pod.map(|(place, _)| place.name.as_str());
         match TokenRequest::of_kept(key, kept, pod) {
             Some(request) => self.push(
                 Table::Meta,
-                vec![request.write().into(), "serviceaccounttoken".into(), kept["token"].to_string().into()],
+                vec![
+                    request.write().into(),
+                    "serviceaccounttoken".into(),
+                    kept["token"].to_string().into(),
+                ],
             ),
-            None => self.skip("tokens, for which the cloud is asked again", key.name.as_str()),
+            None => self.skip(
+                "tokens, for which the cloud is asked again",
+                key.name.as_str(),
+            ),
         }
     }
 
     pub(super) fn skip_queued_messages(&mut self, what: &str, chunk: &Value) {
         let count = chunk["messages"].as_array().map_or(0, Vec::len);
-        self.skip("messages that wait for the cloud", format!("{count} {what}"));
+        self.skip(
+            "messages that wait for the cloud",
+            format!("{count} {what}"),
+        );
     }
 
     pub(super) fn push_device(&mut self, device: Option<DeviceRows>, key: &Key) {
         let Some(device) = device else {
-            return self.skip("devices that cannot be read; the cloud sends them", key.name.as_str());
+            return self.skip(
+                "devices that cannot be read; the cloud sends them",
+                key.name.as_str(),
+            );
         };
         if device.has_unconfirmed {
             self.skip(
@@ -243,7 +293,10 @@ impl Rows {
     fn push_mapper_row(&mut self, name: &str, row: &Value) {
         // EdgeCore writes this prefix literally
         let key = format!("node/nodeID/namespace/devicemapper/{name}");
-        self.push(Table::Meta, vec![key.into(), "devicemapper".into(), row.to_string().into()]);
+        self.push(
+            Table::Meta,
+            vec![key.into(), "devicemapper".into(), row.to_string().into()],
+        );
     }
 
     /// Adds a row that EdgeCore has written and that no module of this agent has taken over yet.

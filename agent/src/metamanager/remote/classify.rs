@@ -29,7 +29,11 @@ pub(super) enum RemoteRequest {
 
 /// Returns how a request concerns the cloud; `None` if the store answers it.
 pub(super) fn classify(method: &Method, uri: &Uri) -> Option<RemoteRequest> {
-    let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<&str> = uri
+        .path()
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     let (namespace, rest) = match segments.as_slice() {
         ["api", "v1", "namespaces", namespace, rest @ ..] => ((*namespace).to_owned(), rest),
         ["api", "v1", "persistentvolumes", name] if method == Method::GET => {
@@ -39,9 +43,14 @@ pub(super) fn classify(method: &Method, uri: &Uri) -> Option<RemoteRequest> {
                 (*name).to_owned(),
             ));
         }
-        ["apis", "coordination.k8s.io", "v1", "namespaces", namespace, rest @ ..]
-            if *namespace == LEASE_NAMESPACE =>
-        {
+        [
+            "apis",
+            "coordination.k8s.io",
+            "v1",
+            "namespaces",
+            namespace,
+            rest @ ..,
+        ] if *namespace == LEASE_NAMESPACE => {
             return match (method.as_str(), rest) {
                 ("POST", ["leases"]) => Some(RemoteRequest::Lease(String::new())),
                 ("GET" | "PUT", ["leases", name]) => Some(RemoteRequest::Lease((*name).to_owned())),
@@ -51,12 +60,16 @@ pub(super) fn classify(method: &Method, uri: &Uri) -> Option<RemoteRequest> {
         _ => return None,
     };
     match (method.as_str(), rest) {
-        ("GET", ["configmaps", name]) => {
-            Some(RemoteRequest::StoreFirst(ResourceType::ConfigMap, namespace, (*name).to_owned()))
-        }
-        ("GET", ["secrets", name]) => {
-            Some(RemoteRequest::StoreFirst(ResourceType::Secret, namespace, (*name).to_owned()))
-        }
+        ("GET", ["configmaps", name]) => Some(RemoteRequest::StoreFirst(
+            ResourceType::ConfigMap,
+            namespace,
+            (*name).to_owned(),
+        )),
+        ("GET", ["secrets", name]) => Some(RemoteRequest::StoreFirst(
+            ResourceType::Secret,
+            namespace,
+            (*name).to_owned(),
+        )),
         ("GET", ["persistentvolumeclaims", name]) => Some(RemoteRequest::CloudFirst(
             ResourceType::PersistentVolumeClaim,
             namespace,
@@ -66,7 +79,9 @@ pub(super) fn classify(method: &Method, uri: &Uri) -> Option<RemoteRequest> {
             Some(RemoteRequest::Token(namespace, (*account).to_owned()))
         }
         ("POST", ["events"]) => Some(RemoteRequest::Event(namespace)),
-        ("PATCH", ["events", name]) => Some(RemoteRequest::PatchEvent(namespace, (*name).to_owned())),
+        ("PATCH", ["events", name]) => {
+            Some(RemoteRequest::PatchEvent(namespace, (*name).to_owned()))
+        }
         ("GET", ["pods", name]) => Some(RemoteRequest::Pod(namespace, (*name).to_owned())),
         ("DELETE", ["pods", name]) => Some(RemoteRequest::DeletePod(namespace, (*name).to_owned())),
         _ => None,
@@ -84,37 +99,65 @@ mod tests {
             (
                 "GET",
                 "/api/v1/namespaces/ns/configmaps/c",
-                Some(RemoteRequest::StoreFirst(ResourceType::ConfigMap, text("ns"), text("c"))),
+                Some(RemoteRequest::StoreFirst(
+                    ResourceType::ConfigMap,
+                    text("ns"),
+                    text("c"),
+                )),
             ),
             (
                 "GET",
                 "/api/v1/namespaces/ns/secrets/s?x=y",
-                Some(RemoteRequest::StoreFirst(ResourceType::Secret, text("ns"), text("s"))),
+                Some(RemoteRequest::StoreFirst(
+                    ResourceType::Secret,
+                    text("ns"),
+                    text("s"),
+                )),
             ),
             (
                 "GET",
                 "/api/v1/namespaces/ns/persistentvolumeclaims/c",
-                Some(RemoteRequest::CloudFirst(ResourceType::PersistentVolumeClaim, text("ns"), text("c"))),
+                Some(RemoteRequest::CloudFirst(
+                    ResourceType::PersistentVolumeClaim,
+                    text("ns"),
+                    text("c"),
+                )),
             ),
             (
                 "GET",
                 "/api/v1/persistentvolumes/v",
-                Some(RemoteRequest::CloudFirst(ResourceType::PersistentVolume, text(""), text("v"))),
+                Some(RemoteRequest::CloudFirst(
+                    ResourceType::PersistentVolume,
+                    text(""),
+                    text("v"),
+                )),
             ),
             ("DELETE", "/api/v1/persistentvolumes/v", None),
             ("GET", "/api/v1/persistentvolumes", None),
             ("GET", "/api/v1/namespaces/ns/configmaps", None),
-            ("GET", "/api/v1/namespaces/ns/pods/p", Some(RemoteRequest::Pod(text("ns"), text("p")))),
+            (
+                "GET",
+                "/api/v1/namespaces/ns/pods/p",
+                Some(RemoteRequest::Pod(text("ns"), text("p"))),
+            ),
             ("GET", "/api/v1/namespaces/ns/pods/p/log", None),
             ("GET", "/api/v1/namespaces/ns/pods", None),
-            ("DELETE", "/api/v1/namespaces/ns/pods/p", Some(RemoteRequest::DeletePod(text("ns"), text("p")))),
+            (
+                "DELETE",
+                "/api/v1/namespaces/ns/pods/p",
+                Some(RemoteRequest::DeletePod(text("ns"), text("p"))),
+            ),
             ("PATCH", "/api/v1/namespaces/ns/pods/p/status", None),
             (
                 "POST",
                 "/api/v1/namespaces/ns/serviceaccounts/a/token",
                 Some(RemoteRequest::Token(text("ns"), text("a"))),
             ),
-            ("POST", "/api/v1/namespaces/ns/events", Some(RemoteRequest::Event(text("ns")))),
+            (
+                "POST",
+                "/api/v1/namespaces/ns/events",
+                Some(RemoteRequest::Event(text("ns"))),
+            ),
             (
                 "PATCH",
                 "/api/v1/namespaces/ns/events/e",
@@ -130,12 +173,20 @@ mod tests {
                 "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
                 Some(RemoteRequest::Lease(text(""))),
             ),
-            ("GET", "/apis/coordination.k8s.io/v1/namespaces/other/leases/n", None),
+            (
+                "GET",
+                "/apis/coordination.k8s.io/v1/namespaces/other/leases/n",
+                None,
+            ),
             ("POST", "/api/v1/nodes", None),
         ];
         for (method, uri, expected) in rows {
             let method: Method = method.parse().unwrap();
-            assert_eq!(classify(&method, &uri.parse().unwrap()), expected, "{method} {uri}");
+            assert_eq!(
+                classify(&method, &uri.parse().unwrap()),
+                expected,
+                "{method} {uri}"
+            );
         }
     }
 }

@@ -12,16 +12,33 @@ use crate::rt::unix_millis;
 /// The most events that are queued for the outbox; further senders wait.
 pub(in crate::metamanager) const MAX_QUEUED_EVENTS: usize = 64;
 /// The most events that wait on disk while the cloud is not connected: the last hours of a node in trouble.
-pub(in crate::metamanager) const EVENT_OUTBOX_LIMITS: Limits = Limits { messages: 1_000, bytes: 2 << 20 };
+pub(in crate::metamanager) const EVENT_OUTBOX_LIMITS: Limits = Limits {
+    messages: 1_000,
+    bytes: 2 << 20,
+};
 
 impl Remote {
     /// Sends a new event to the cloud; there is no answer.
-    pub(super) async fn send_event(&self, namespace: &str, event: Value) -> Result<Response<Body>, ApiError> {
-        let name = event.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    pub(super) async fn send_event(
+        &self,
+        namespace: &str,
+        event: Value,
+    ) -> Result<Response<Body>, ApiError> {
+        let name = event
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if name.is_empty() {
             return Err(ApiError::bad_request("an event needs metadata.name"));
         }
-        let put = Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone());
+        let put = Upstream::put(
+            Change::Insert,
+            namespace,
+            &ResourceType::Event,
+            &name,
+            event.clone(),
+        );
         self.queue_event(put, None).await?;
         Ok(success(&Method::POST, &event))
     }
@@ -37,15 +54,30 @@ impl Remote {
         let content = json!({"event": patch, "patchData": patch.to_string()});
         let path = ResourcePath::object(namespace, &ResourceType::Event, name);
         let key = path.as_str().to_owned();
-        self.queue_event(Upstream::Patch { path, patch: content }, Some(key)).await?;
+        self.queue_event(
+            Upstream::Patch {
+                path,
+                patch: content,
+            },
+            Some(key),
+        )
+        .await?;
         Ok(success(&Method::PATCH, &patch))
     }
 
     /// Queues a message for the outbox, and waits for space. A newer message of the same key replaces an older one.
     async fn queue_event(&self, event: Upstream, key: Option<String>) -> Result<(), ApiError> {
-        let item =
-            Item { message: event.into_message(unix_millis()), key, on_stored: None, is_awaited: false };
-        self.config.events.send(item).await.map_err(|_| ApiError::unavailable("the agent ends"))
+        let item = Item {
+            message: event.into_message(unix_millis()),
+            key,
+            on_stored: None,
+            is_awaited: false,
+        };
+        self.config
+            .events
+            .send(item)
+            .await
+            .map_err(|_| ApiError::unavailable("the agent ends"))
     }
 }
 
@@ -89,11 +121,24 @@ mod tests {
             dropped: Arc::default(),
         };
         let mut outbox = outbox::new(config, items);
-        let remote =
-            Remote::new(api.service(), desired, hub, pods_complete, Config { events, timeout: TIMEOUT });
+        let remote = Remote::new(
+            api.service(),
+            desired,
+            hub,
+            pods_complete,
+            Config {
+                events,
+                timeout: TIMEOUT,
+            },
+        );
         let event = async {
             for index in 0..EVENTS {
-                remote.send_event("shop", json!({"metadata": {"name": format!("web.{index}")}})).await?;
+                remote
+                    .send_event(
+                        "shop",
+                        json!({"metadata": {"name": format!("web.{index}")}}),
+                    )
+                    .await?;
             }
             line.up();
             for index in 0..EVENTS {

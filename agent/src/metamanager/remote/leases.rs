@@ -22,7 +22,11 @@ impl Remote {
         name: &str,
         mut lease: Value,
     ) -> Result<Response<Body>, ApiError> {
-        let given = lease.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(name).to_owned();
+        let given = lease
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or(name)
+            .to_owned();
         if let Some(map) = lease.as_object_mut() {
             // EdgeCore sends neither kind nor apiVersion
             map.shift_remove("kind");
@@ -43,7 +47,9 @@ impl Remote {
             Answer::Failed(status) => return Err(ApiError::of(status)),
             Answer::Found(lease) => lease,
             Answer::Done => {
-                return Err(ApiError::bad_gateway("the cloud answered a lease request without a lease"));
+                return Err(ApiError::bad_gateway(
+                    "the cloud answered a lease request without a lease",
+                ));
             }
         };
         if let Some(map) = lease.as_object_mut() {
@@ -57,9 +63,16 @@ impl Remote {
     async fn owner_reference(&self) -> Result<Value, ApiError> {
         let name = self.desired.node_name();
         let key = Key::new(resource(&ResourceType::Node), "", name);
-        let uid = self.desired.entry(&key).await?.record.map(|record| record.uid).unwrap_or_default();
+        let uid = self
+            .desired
+            .entry(&key)
+            .await?
+            .record
+            .map(|record| record.uid)
+            .unwrap_or_default();
         if uid.is_empty() {
-            let why = "the cloud does not know this node; its lease is written when it is registered";
+            let why =
+                "the cloud does not know this node; its lease is written when it is registered";
             return Err(ApiError::unavailable(why));
         }
         Ok(json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}))
@@ -96,15 +109,24 @@ mod tests {
         let (hub, _, mut line) = fake_cloud();
         let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
         line.up();
-        let config = Config { events: tokio::sync::mpsc::channel(1).0, timeout: TIMEOUT };
-        (Remote::new(api.service(), desired.clone(), hub, pods_complete, config), desired, line)
+        let config = Config {
+            events: tokio::sync::mpsc::channel(1).0,
+            timeout: TIMEOUT,
+        };
+        (
+            Remote::new(api.service(), desired.clone(), hub, pods_complete, config),
+            desired,
+            line,
+        )
     }
 
     async fn know_node(desired: &Desired, uid: &str) {
         let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
         let record = Record::of(uid, 1);
-        let known =
-            |_: &_| EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) };
+        let known = |_: &_| EntryChange {
+            object: StoreChange::Keep,
+            record: StoreChange::Set(record.clone()),
+        };
         desired.change(&key, known).await.unwrap();
     }
 
@@ -130,10 +152,21 @@ mod tests {
                     line.say(answer.answering(&message.header.msg_id)).await;
                 };
                 let (answer, ()) = tokio::join!(asked, answered);
-                let body = answer.unwrap().into_body().collect().await.unwrap().to_bytes();
+                let body = answer
+                    .unwrap()
+                    .into_body()
+                    .collect()
+                    .await
+                    .unwrap()
+                    .to_bytes();
                 let lease: Value = serde_json::from_slice(&body).unwrap();
-                let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "edge-1", "uid": uid});
-                assert_eq!(lease["metadata"]["ownerReferences"], json!([owner]), "{method}");
+                let owner =
+                    json!({"apiVersion": "v1", "kind": "Node", "name": "edge-1", "uid": uid});
+                assert_eq!(
+                    lease["metadata"]["ownerReferences"],
+                    json!([owner]),
+                    "{method}"
+                );
             }
         }
     }
@@ -150,6 +183,9 @@ mod tests {
                 assert!(refusal.is_unavailable(), "{refusal:?}");
             }
         }
-        assert!(line.next().now_or_never().is_none(), "the cloud is asked for nothing");
+        assert!(
+            line.next().now_or_never().is_none(),
+            "the cloud is asked for nothing"
+        );
     }
 }

@@ -57,7 +57,11 @@ impl Remote {
     }
 
     /// Fetches an object from the cloud, stores it and acknowledges the answer.
-    pub(super) async fn fetch_and_store(&self, kind: &ResourceType, key: &Key) -> Result<Value, ApiError> {
+    pub(super) async fn fetch_and_store(
+        &self,
+        kind: &ResourceType,
+        key: &Key,
+    ) -> Result<Value, ApiError> {
         let (namespace, name) = (&key.namespace, &key.name);
         let (answer, message) = match self.request(Upstream::query(namespace, kind, name)).await {
             Ok(answered) => answered,
@@ -76,7 +80,12 @@ impl Remote {
             Answer::Response(response) => response.into_result().map_err(ApiError::of)?,
             Answer::Done => return Err(ApiError::not_found(key.resource.as_str(), name)),
         };
-        self.store_answer(&ResourcePath::object(namespace, kind, name), &value, &message).await?;
+        self.store_answer(
+            &ResourcePath::object(namespace, kind, name),
+            &value,
+            &message,
+        )
+        .await?;
         Ok(value)
     }
 
@@ -95,7 +104,10 @@ impl Remote {
             }
             Ok(()) => {}
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "failed to store an answer from the cloud")
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to store an answer from the cloud"
+                )
             }
         }
         Ok(())

@@ -76,7 +76,13 @@ impl Remote {
         pods_complete: PodsComplete,
         config: Config,
     ) -> Self {
-        Self { local, desired, hub, pods_complete, config }
+        Self {
+            local,
+            desired,
+            hub,
+            pods_complete,
+            config,
+        }
     }
 
     /// Returns the cloud's answer with its message. The request is repeated until the timeout, because CloudCore drops requests
@@ -87,7 +93,10 @@ impl Remote {
             let left = end.saturating_duration_since(Instant::now());
             match self
                 .hub
-                .request(request.clone().into_message(unix_millis()), RETRY_INTERVAL.min(left))
+                .request(
+                    request.clone().into_message(unix_millis()),
+                    RETRY_INTERVAL.min(left),
+                )
                 .await
             {
                 Err(Unreachable::Timeout(_)) if left > RETRY_INTERVAL => {}
@@ -103,7 +112,10 @@ impl Remote {
     async fn request_once(&self, request: Upstream) -> Result<(Answer, Message), ApiError> {
         parse_answer(
             self.hub
-                .request(request.into_message(unix_millis()), RETRY_INTERVAL.min(self.config.timeout))
+                .request(
+                    request.into_message(unix_millis()),
+                    RETRY_INTERVAL.min(self.config.timeout),
+                )
                 .await,
         )
     }
@@ -127,12 +139,17 @@ impl Remote {
             RemoteRequest::Token(namespace, account) => {
                 self.token(&namespace, &account, body(request).await?).await
             }
-            RemoteRequest::Event(namespace) => self.send_event(&namespace, body(request).await?).await,
+            RemoteRequest::Event(namespace) => {
+                self.send_event(&namespace, body(request).await?).await
+            }
             RemoteRequest::PatchEvent(namespace, name) => {
-                self.send_event_patch(&namespace, &name, body(request).await?).await
+                self.send_event_patch(&namespace, &name, body(request).await?)
+                    .await
             }
             RemoteRequest::Pod(namespace, name) => self.pod(&namespace, &name, request).await,
-            RemoteRequest::DeletePod(namespace, name) => self.delete_pod(&namespace, &name, request).await,
+            RemoteRequest::DeletePod(namespace, name) => {
+                self.delete_pod(&namespace, &name, request).await
+            }
         }
     }
 }
@@ -141,15 +158,24 @@ fn parse_answer(answer: Result<Message, Unreachable>) -> Result<(Answer, Message
     let message = answer.map_err(|error| ApiError::unavailable(&error.to_string()))?;
     match Down::from(message.clone()).body {
         Downstream::Answer { answer, .. } => Ok((answer, message)),
-        _ => Err(ApiError::bad_gateway("the cloud's answer is of another kind than the request")),
+        _ => Err(ApiError::bad_gateway(
+            "the cloud's answer is of another kind than the request",
+        )),
     }
 }
 
 /// Reads the object in a request's body.
 async fn body(request: Request<ClientBody>) -> Result<Value, ApiError> {
-    let bytes: Bytes = match Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await {
+    let bytes: Bytes = match Limited::new(request.into_body(), MAX_BODY_BYTES)
+        .collect()
+        .await
+    {
         Ok(collected) => collected.to_bytes(),
-        Err(error) => return Err(ApiError::bad_request(&format!("the body could not be read: {error}"))),
+        Err(error) => {
+            return Err(ApiError::bad_request(&format!(
+                "the body could not be read: {error}"
+            )));
+        }
     };
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -173,7 +199,10 @@ impl Service<Request<ClientBody>> for Remote {
         };
         let this = self.clone();
         Box::pin(async move {
-            Ok(this.handle(remote_request, request).await.unwrap_or_else(|error| error_response(&error)))
+            Ok(this
+                .handle(remote_request, request)
+                .await
+                .unwrap_or_else(|error| error_response(&error)))
         })
     }
 }
@@ -181,7 +210,11 @@ impl Service<Request<ClientBody>> for Remote {
 /// Returns the response with the object: 201 for a POST, 200 for all others.
 fn success(method: &Method, value: &Value) -> Response<Body> {
     object_response(
-        if method == Method::POST { http::StatusCode::CREATED } else { http::StatusCode::OK },
+        if method == Method::POST {
+            http::StatusCode::CREATED
+        } else {
+            http::StatusCode::OK
+        },
         value,
     )
 }
@@ -198,16 +231,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_to_a_silent_cloud_is_repeated_until_the_timeout() {
         for (seconds, times) in [(3, 1), (25, 3), (60, 6)] {
-            let api = kubeapi::Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
+            let api = kubeapi::Api::builder(MemoryStore::new())
+                .rules(Rules::Relay)
+                .build();
             let desired = Desired::new(MemoryStore::new(), "edge-1".into());
             let (hub, _inbound, mut line) = fake_cloud();
             let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
             let limit = Duration::from_secs(seconds);
-            let config = Config { events: mpsc::channel(1).0, timeout: limit };
+            let config = Config {
+                events: mpsc::channel(1).0,
+                timeout: limit,
+            };
             let remote = Remote::new(api.service(), desired, hub, pods_complete, config);
             line.up();
             let begun = Instant::now();
-            let refusal = remote.store_first(ResourceType::ConfigMap, "ns", "settings").await.unwrap_err();
+            let refusal = remote
+                .store_first(ResourceType::ConfigMap, "ns", "settings")
+                .await
+                .unwrap_err();
             assert_eq!(begun.elapsed().as_secs(), seconds);
             assert!(refusal.is_unavailable(), "{refusal:?}");
             let asked = std::iter::from_fn(|| line.next().now_or_never()).count();

@@ -33,21 +33,27 @@ impl Remote {
         }
         let mut local = self.local.clone();
         // the local API answers its errors as responses
-        Ok(local.call(request).await.unwrap_or_else(|never| match never {}))
+        Ok(local
+            .call(request)
+            .await
+            .unwrap_or_else(|never| match never {}))
     }
 
     /// Fetches the pod from the cloud, and stores it. A mirror of a static pod is not stored: the pod comes from its file.
     pub(super) async fn fetch_pod(&self, key: &Key) -> Result<(), ApiError> {
         let (namespace, name) = (&key.namespace, &key.name);
-        let (answer, message) =
-            self.request(Upstream::pod_patch(namespace, name, NO_CHANGE.to_owned())).await?;
+        let (answer, message) = self
+            .request(Upstream::pod_patch(namespace, name, NO_CHANGE.to_owned()))
+            .await?;
         let mut pod = match answer {
             Answer::Response(response) => response.into_result().map_err(ApiError::of)?,
             Answer::Found(pod) => pod,
             Answer::Failed(status) => return Err(ApiError::of(status)),
             // the cloud has the pod, or did not look: whether it exists is not known
             Answer::Done => {
-                return Err(ApiError::bad_gateway("the cloud answered a query for a pod without the pod"));
+                return Err(ApiError::bad_gateway(
+                    "the cloud answered a query for a pod without the pod",
+                ));
             }
         };
         let place = pod.pointer("/spec/nodeName").and_then(Value::as_str);
@@ -62,7 +68,12 @@ impl Remote {
             pod.insert("kind".to_owned(), "Pod".into());
             pod.insert("apiVersion".to_owned(), "v1".into());
         }
-        self.store_answer(&ResourcePath::object(namespace, &ResourceType::Pod, name), &pod, &message).await
+        self.store_answer(
+            &ResourcePath::object(namespace, &ResourceType::Pod, name),
+            &pod,
+            &message,
+        )
+        .await
     }
 
     /// Deletes the pod here, or starts the deletion if it has a grace period. Preconditions hold as at an API server.
@@ -73,11 +84,19 @@ impl Remote {
         request: Request<ClientBody>,
     ) -> Result<Response<Body>, ApiError> {
         let options = body(request).await?;
-        let expected = options.pointer("/preconditions/uid").and_then(Value::as_str);
+        let expected = options
+            .pointer("/preconditions/uid")
+            .and_then(Value::as_str);
         let key = Key::new(resource(&ResourceType::Pod), namespace, name);
         let entry = self.desired.entry(&key).await?;
-        let Some(pod) = &entry.object else { return Err(ApiError::not_found("pods", name)) };
-        let uid = pod.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Some(pod) = &entry.object else {
+            return Err(ApiError::not_found("pods", name));
+        };
+        let uid = pod
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if let Some(expected) = expected.filter(|expected| *expected != uid) {
             let why = format!(
                 "Operation cannot be fulfilled on pods \"{name}\": Precondition failed: UID in precondition: {expected}, UID \
@@ -87,10 +106,16 @@ impl Remote {
         }
         let grace = options.get("gracePeriodSeconds").and_then(Value::as_i64);
         if let Some(grace) = grace.filter(|grace| *grace > 0 && !is_deleting(pod)) {
-            self.desired.change(&key, |entry| begin_deletion(entry, &uid, grace, Timestamp::now())).await?;
+            self.desired
+                .change(&key, |entry| {
+                    begin_deletion(entry, &uid, grace, Timestamp::now())
+                })
+                .await?;
             return Ok(object_response(StatusCode::OK, pod));
         }
-        self.desired.change(&key, |entry| finish_deletion(entry, &uid)).await?;
+        self.desired
+            .change(&key, |entry| finish_deletion(entry, &uid))
+            .await?;
         tokens::remove_tokens_of_pod(&self.desired, namespace, &uid).await?;
         Ok(object_response(StatusCode::OK, pod))
     }
@@ -106,21 +131,32 @@ fn begin_deletion(entry: &Entry, uid: &str, grace: i64, now: Timestamp) -> Entry
         Some(pod) if pod["metadata"]["uid"] == uid && !is_deleting(pod) => pod.clone(),
         _ => return EntryChange::default(),
     };
-    let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MAX);
+    let end = now
+        .checked_add(SignedDuration::from_secs(grace))
+        .unwrap_or(Timestamp::MAX);
     pod["metadata"]["deletionTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
     pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
-    EntryChange { object: StoreChange::Set(pod), record: StoreChange::Keep }
+    EntryChange {
+        object: StoreChange::Set(pod),
+        record: StoreChange::Keep,
+    }
 }
 
 fn finish_deletion(entry: &Entry, uid: &str) -> EntryChange {
-    let Some(pod) =
-        entry.object.as_ref().filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
+    let Some(pod) = entry
+        .object
+        .as_ref()
+        .filter(|pod| pod.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
     else {
         return EntryChange::default();
     };
     let record = match &entry.record {
         // the cloud knows already
-        Some(Record { deleted_in_cloud: true, .. }) | None => StoreChange::Remove,
+        Some(Record {
+            deleted_in_cloud: true,
+            ..
+        })
+        | None => StoreChange::Remove,
         Some(record) => {
             let status = pod.get("status").cloned().unwrap_or_else(|| json!({}));
             let is_reported = record.reported.as_deref() == Some(fingerprint(&status).as_str());
@@ -131,5 +167,8 @@ fn finish_deletion(entry: &Entry, uid: &str) -> EntryChange {
             })
         }
     };
-    EntryChange { object: StoreChange::Remove, record }
+    EntryChange {
+        object: StoreChange::Remove,
+        record,
+    }
 }

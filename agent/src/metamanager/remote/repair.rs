@@ -92,7 +92,11 @@ impl Remote {
         }
     }
 
-    async fn repair(&self, key: &Key, unknown: &mut UnknownPods) -> Result<RepairOutcome, RepairError> {
+    async fn repair(
+        &self,
+        key: &Key,
+        unknown: &mut UnknownPods,
+    ) -> Result<RepairOutcome, RepairError> {
         if is_record_collection(&key.resource) {
             return self.repair_record(key).await;
         }
@@ -115,7 +119,11 @@ impl Remote {
         }
     }
 
-    async fn repair_pod(&self, key: &Key, unknown: &mut UnknownPods) -> Result<RepairOutcome, RepairError> {
+    async fn repair_pod(
+        &self,
+        key: &Key,
+        unknown: &mut UnknownPods,
+    ) -> Result<RepairOutcome, RepairError> {
         let entry = self.desired.entry(key).await?;
         // the cloud has deleted it
         if entry.record.is_some_and(|record| record.deleted_in_cloud) {
@@ -140,11 +148,18 @@ impl Remote {
     async fn repair_record(&self, key: &Key) -> Result<RepairOutcome, RepairError> {
         // the marks of this store are no records of objects, and count as absent
         let place = object_key(key).filter(|place| place.resource.as_str() != "stores");
-        let Some(place) = place else { return Ok(RepairOutcome::Skipped) };
+        let Some(place) = place else {
+            return Ok(RepairOutcome::Skipped);
+        };
         let uid = self.desired.get(&place).await?;
-        let uid = uid.and_then(|object| Some(object.pointer("/metadata/uid")?.as_str()?.to_owned()));
+        let uid =
+            uid.and_then(|object| Some(object.pointer("/metadata/uid")?.as_str()?.to_owned()));
         match uid {
-            Some(uid) => self.desired.set(key, Some(Record::of(&uid, 0).write())).await?,
+            Some(uid) => {
+                self.desired
+                    .set(key, Some(Record::of(&uid, 0).write()))
+                    .await?
+            }
             None => {
                 self.desired.set(key, None).await?;
                 if queryable_type(&place) == Some(ResourceType::Pod)
@@ -160,7 +175,10 @@ impl Remote {
 
     async fn forget(&self, key: &Key) -> Result<RepairOutcome, RepairError> {
         self.desired
-            .change(key, |_| EntryChange { object: StoreChange::Remove, record: StoreChange::Remove })
+            .change(key, |_| EntryChange {
+                object: StoreChange::Remove,
+                record: StoreChange::Remove,
+            })
             .await?;
         Ok(RepairOutcome::Done)
     }
@@ -168,7 +186,11 @@ impl Remote {
     /// Returns the outcome after the cloud's answer was stored.
     async fn outcome(&self, key: &Key) -> Result<RepairOutcome, StoreError> {
         let is_damaged = self.desired.is_damaged(key).await?;
-        Ok(if is_damaged { RepairOutcome::Retry } else { RepairOutcome::Done })
+        Ok(if is_damaged {
+            RepairOutcome::Retry
+        } else {
+            RepairOutcome::Done
+        })
     }
 }
 
@@ -182,7 +204,9 @@ fn queryable_type(key: &Key) -> Option<ResourceType> {
         ResourceType::PersistentVolume,
         ResourceType::PersistentVolumeClaim,
     ];
-    kinds.into_iter().find(|kind| resource(kind) == key.resource)
+    kinds
+        .into_iter()
+        .find(|kind| resource(kind) == key.resource)
 }
 
 #[cfg(test)]

@@ -29,22 +29,31 @@ impl Remote {
     ) -> Result<Response<Body>, ApiError> {
         let key = key(namespace, account, &request);
         let kept = self.desired.get(&key).await?;
-        if let Some(kept) = kept.as_ref().filter(|kept| is_fresh(kept, Timestamp::now())) {
+        if let Some(kept) = kept
+            .as_ref()
+            .filter(|kept| is_fresh(kept, Timestamp::now()))
+        {
             return Ok(success(&Method::POST, &kept["token"]));
         }
-        let asked = match self.request(Upstream::token(namespace, account, request.clone())).await {
+        let asked = match self
+            .request(Upstream::token(namespace, account, request.clone()))
+            .await
+        {
             Ok((Answer::Found(token), _)) => Ok(token),
             Ok((Answer::Failed(status), _)) => return Err(ApiError::of(status)),
             Ok((Answer::Response(response), _)) => response.into_result().map_err(ApiError::of),
-            Ok((Answer::Done, _)) => {
-                Err(ApiError::bad_gateway("the cloud answered a token request without a token"))
-            }
+            Ok((Answer::Done, _)) => Err(ApiError::bad_gateway(
+                "the cloud answered a token request without a token",
+            )),
             Err(refusal) => Err(refusal),
         };
         let token = match (asked, kept) {
             (Ok(token), _) => token,
             (Err(_), Some(kept)) => {
-                debug!(namespace, account, "the cloud gives no token now; the last known one is used");
+                debug!(
+                    namespace,
+                    account, "the cloud gives no token now; the last known one is used"
+                );
                 return Ok(success(&Method::POST, &kept["token"]));
             }
             (Err(refusal), None) => return Err(refusal),
@@ -92,22 +101,36 @@ pub(in crate::metamanager) fn resource() -> Resource {
 }
 
 fn bound_pod(request: &Value) -> &str {
-    request.pointer("/spec/boundObjectRef/uid").and_then(Value::as_str).unwrap_or_default()
+    request
+        .pointer("/spec/boundObjectRef/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Returns the key of a token: one for each account, audience, lifetime and pod.
 fn key(namespace: &str, account: &str, request: &Value) -> Key {
     let spec = request.get("spec").unwrap_or(&Value::Null);
     let part = |name: &str| spec.get(name).cloned().unwrap_or_default();
-    let what = json!([part("audiences"), part("expirationSeconds"), bound_pod(request)]);
-    Key::new(resource(), namespace, format!("{account}.{}", fingerprint(&what)))
+    let what = json!([
+        part("audiences"),
+        part("expirationSeconds"),
+        bound_pod(request)
+    ]);
+    Key::new(
+        resource(),
+        namespace,
+        format!("{account}.{}", fingerprint(&what)),
+    )
 }
 
 fn is_fresh(kept: &Value, now: Timestamp) -> bool {
     let time = |pointer: &str| {
-        kept.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok())
+        kept.pointer(pointer)
+            .and_then(Value::as_str)
+            .and_then(|text| text.parse::<Timestamp>().ok())
     };
-    let (Some(issued), Some(expiry)) = (time("/issued"), time("/token/status/expirationTimestamp")) else {
+    let (Some(issued), Some(expiry)) = (time("/issued"), time("/token/status/expirationTimestamp"))
+    else {
         return false;
     };
     let (life, age) = (expiry.duration_since(issued), now.duration_since(issued));
@@ -133,7 +156,11 @@ mod tests {
             ("nonsense", "2026-01-01T00:00:01Z", false),
         ];
         for (expiry, now, expected) in rows {
-            assert_eq!(is_fresh(&kept(expiry), now.parse().unwrap()), expected, "{expiry} {now}");
+            assert_eq!(
+                is_fresh(&kept(expiry), now.parse().unwrap()),
+                expected,
+                "{expiry} {now}"
+            );
         }
     }
 

@@ -22,14 +22,30 @@ const MIRROR_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 impl Reporter {
     /// Creates a mirror of `pod`; the pod's status is reported after that.
-    pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<ReportOutcome, ReportError> {
+    pub(super) async fn mirror(
+        &self,
+        key: &Key,
+        pod: &Value,
+    ) -> Result<ReportOutcome, ReportError> {
         let node = Key::new(resource(&ResourceType::Node), "", self.node_name.as_str());
-        let node_uid = self.desired.entry(&node).await?.record.map(|record| record.uid).unwrap_or_default();
+        let node_uid = self
+            .desired
+            .entry(&node)
+            .await?
+            .record
+            .map(|record| record.uid)
+            .unwrap_or_default();
         if node_uid.is_empty() {
             return Ok(ReportOutcome::RetryAfter(NODE_UID_RETRY_DELAY));
         }
         let mirror = mirror::build(pod, &self.node_name, &node_uid);
-        let insert = Upstream::put(Change::Insert, &key.namespace, &ResourceType::Pod, &key.name, mirror);
+        let insert = Upstream::put(
+            Change::Insert,
+            &key.namespace,
+            &ResourceType::Pod,
+            &key.name,
+            mirror,
+        );
         let (answer, message) = self.request(insert).await?;
         if needs_ack(&message) {
             // disconnected by now: the cloud does not wait for the acknowledgement
@@ -47,7 +63,9 @@ impl Reporter {
                 self.record_mirror(key, &made).await
             }
             // the existing pod comes in a message of the cloud, and is deleted first if it is no mirror of this pod
-            Err(status) if status["code"] == 409 => Ok(ReportOutcome::RetryAfter(NODE_UID_RETRY_DELAY)),
+            Err(status) if status["code"] == 409 => {
+                Ok(ReportOutcome::RetryAfter(NODE_UID_RETRY_DELAY))
+            }
             Err(status) => {
                 let why = status["message"].as_str().unwrap_or_default();
                 warn!(
@@ -63,11 +81,15 @@ impl Reporter {
 
     /// Records which pod of the cloud is the mirror, unless the cloud has sent that by itself meanwhile.
     async fn record_mirror(&self, key: &Key, made: &Value) -> Result<ReportOutcome, ReportError> {
-        let uid = made.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let uid = made
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let noted = self.desired.change(key, |entry| match &entry.record {
-            None if !uid.is_empty() => {
-                EntryChange { object: StoreChange::Keep, record: StoreChange::Set(Record::of(uid, 0)) }
-            }
+            None if !uid.is_empty() => EntryChange {
+                object: StoreChange::Keep,
+                record: StoreChange::Set(Record::of(uid, 0)),
+            },
             _ => EntryChange::default(),
         });
         noted.await?;

@@ -139,7 +139,9 @@ impl Reporter {
             }
             seen = now;
             while online && under_way.len() < MAX_CONCURRENT_REPORTS {
-                let Some(key) = next_key(&waiting, last.as_ref(), &busy) else { break };
+                let Some(key) = next_key(&waiting, last.as_ref(), &busy) else {
+                    break;
+                };
                 waiting.remove(&key);
                 last = Some(key.clone());
                 busy.insert(key.clone());
@@ -183,10 +185,24 @@ impl Reporter {
     async fn all_keys(&self) -> Result<BTreeSet<Key>, StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let mut keys: BTreeSet<Key> = BTreeSet::new();
-        keys.extend(self.desired.list(&pods).await?.0.into_iter().map(|object| object.key));
+        keys.extend(
+            self.desired
+                .list(&pods)
+                .await?
+                .0
+                .into_iter()
+                .map(|object| object.key),
+        );
         // pods that have ended are only in their records
-        let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
-        keys.extend(records.into_iter().map(|object| Key { resource: pods.clone(), ..object.key }));
+        let records = self
+            .desired
+            .list(&Resource::new(GROUP, pods.as_str()))
+            .await?
+            .0;
+        keys.extend(records.into_iter().map(|object| Key {
+            resource: pods.clone(),
+            ..object.key
+        }));
         keys.insert(Key::new(nodes, "", self.node_name.as_str()));
         Ok(keys)
     }
@@ -223,7 +239,10 @@ impl Reporter {
 
     /// Sends a report, and returns the cloud's answer.
     async fn request(&self, report: Upstream) -> Result<(Answer, Message), ReportError> {
-        let message = self.hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await?;
+        let message = self
+            .hub
+            .request(report.into_message(unix_millis()), CONFIRM_TIMEOUT)
+            .await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),
             _ => Err(ReportError::Answer),
@@ -231,7 +250,11 @@ impl Reporter {
     }
 
     async fn delete(&self, key: &Key, uid: &str) -> Result<(), ReportError> {
-        match self.request(Upstream::pod_delete(&key.namespace, &key.name, uid)).await?.0 {
+        match self
+            .request(Upstream::pod_delete(&key.namespace, &key.name, uid))
+            .await?
+            .0
+        {
             Answer::Failed(status) if status["code"] != 404 => Err(ReportError::Refused(status)),
             _ => Ok(()),
         }
@@ -242,7 +265,14 @@ impl Reporter {
         key: &Key,
         node: serde_json::Value,
     ) -> Result<(Answer, Message), ReportError> {
-        self.request(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
+        self.request(Upstream::put(
+            Change::Insert,
+            "",
+            &ResourceType::Node,
+            &key.name,
+            node,
+        ))
+        .await
     }
 }
 

@@ -26,8 +26,13 @@ impl Reporter {
         }
         let link = *self.hub.link().borrow();
         let entry = self.desired.entry(key).await?;
-        let Some(node) = entry.object else { return Ok(ReportOutcome::Done) };
-        let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
+        let Some(node) = entry.object else {
+            return Ok(ReportOutcome::Done);
+        };
+        let known = entry
+            .record
+            .as_ref()
+            .and_then(|record| record.reported.as_deref());
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
         // the cloud behind a new connection may have thought this node dead, whatever it had confirmed before
@@ -53,24 +58,42 @@ impl Reporter {
             Err(status) => return Err(ReportError::Refused(status)),
         };
         // a status that the cloud has shown is disregarded if it is from before this report
-        let revision = response.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let revision = response
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
         let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
-        let uid = response.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let uid = response
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let at_report = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
                 let now = entry.record.clone().unwrap_or_default();
                 let is_newest = revision.is_some_and(|revision| revision >= now.revision);
-                let conflicting_statuses =
-                    if is_newest { now.conflicting_statuses } else { at_report.conflicting_statuses };
-                let at_report = Record { conflicting_statuses, ..at_report.clone() };
+                let conflicting_statuses = if is_newest {
+                    now.conflicting_statuses
+                } else {
+                    at_report.conflicting_statuses
+                };
+                let at_report = Record {
+                    conflicting_statuses,
+                    ..at_report.clone()
+                };
                 // the first message of the cloud about this node brings its UID
                 let at_report = if at_report.uid.is_empty() {
-                    Record { uid: now.uid.clone(), ..at_report }
+                    Record {
+                        uid: now.uid.clone(),
+                        ..at_report
+                    }
                 } else {
                     at_report
                 };
-                match entry.object.as_ref().filter(|_| is_newest && !uid.is_empty() && now.uid != uid) {
+                match entry
+                    .object
+                    .as_ref()
+                    .filter(|_| is_newest && !uid.is_empty() && now.uid != uid)
+                {
                     Some(node) => with_cloud_identity(node, uid, now.conflicting_statuses, &fresh),
                     None => {
                         let next = now.confirmed(&at_report, &fresh);
@@ -90,9 +113,14 @@ impl Reporter {
     async fn forget_uid(&self, key: &Key, uid: &str) -> Result<(), ReportError> {
         let forgotten = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid => {
-                let record =
-                    Record { conflicting_statuses: record.conflicting_statuses, ..Record::default() };
-                EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) }
+                let record = Record {
+                    conflicting_statuses: record.conflicting_statuses,
+                    ..Record::default()
+                };
+                EntryChange {
+                    object: StoreChange::Keep,
+                    record: StoreChange::Set(record),
+                }
             }
             _ => EntryChange::default(),
         });
@@ -107,7 +135,13 @@ impl Reporter {
             map.shift_remove("apiVersion");
         }
         if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
-            for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
+            for field in [
+                "uid",
+                "resourceVersion",
+                "creationTimestamp",
+                "generation",
+                "managedFields",
+            ] {
                 metadata.shift_remove(field);
             }
         }
@@ -126,12 +160,23 @@ impl Reporter {
 
 /// Records the UID of a node whose status the cloud has confirmed. The revision stays unset, because the rest of the node is
 /// still to come.
-fn with_cloud_identity(node: &Value, uid: &str, conflicting_statuses: u64, fingerprint: &str) -> EntryChange {
+fn with_cloud_identity(
+    node: &Value,
+    uid: &str,
+    conflicting_statuses: u64,
+    fingerprint: &str,
+) -> EntryChange {
     let mut node = node.clone();
     if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("uid".into(), uid.into());
     }
-    let record =
-        Record { conflicting_statuses, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
-    EntryChange { object: StoreChange::Set(node), record: StoreChange::Set(record) }
+    let record = Record {
+        conflicting_statuses,
+        reported: Some(fingerprint.to_owned()),
+        ..Record::of(uid, 0)
+    };
+    EntryChange {
+        object: StoreChange::Set(node),
+        record: StoreChange::Set(record),
+    }
 }

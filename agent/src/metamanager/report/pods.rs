@@ -18,7 +18,9 @@ impl Reporter {
         let entry = self.desired.entry(key).await?;
         let static_pod = entry.object.as_ref().filter(|pod| mirror::is_static(pod));
         let Some(record) = entry.record else {
-            return match static_pod.filter(|pod| pod.pointer("/metadata/deletionTimestamp").is_none()) {
+            return match static_pod
+                .filter(|pod| pod.pointer("/metadata/deletionTimestamp").is_none())
+            {
                 Some(pod) => self.mirror(key, pod).await,
                 None => Ok(ReportOutcome::Done),
             };
@@ -49,7 +51,11 @@ impl Reporter {
     }
 
     async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), ReportError> {
-        let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
+        let report = Upstream::pod_patch(
+            &key.namespace,
+            &key.name,
+            patch(&record.uid, status).to_string(),
+        );
         let clouds = match outcome(self.request(report).await?.0) {
             Ok(object) => object,
             // deleted, or another pod by now: the message about its deletion is on its way
@@ -61,7 +67,10 @@ impl Reporter {
         };
         let confirmed = fingerprint(status);
         let noted = self.desired.change(key, |entry| {
-            let mut next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
+            let mut next = entry
+                .record
+                .as_ref()
+                .and_then(|now| now.confirmed(record, &confirmed));
             if let Some(record) = &mut next
                 && let Some(revision) = unchanged_revision(entry, &clouds)
             {
@@ -88,7 +97,10 @@ fn patch(uid: &str, status: &Value) -> Value {
     clear_absent_texts(&mut status);
     // other components have conditions in this list: it is merged by type
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    conditions.into_iter().flatten().for_each(clear_absent_texts);
+    conditions
+        .into_iter()
+        .flatten()
+        .for_each(clear_absent_texts);
     json!({"metadata": {"uid": uid}, "status": status})
 }
 

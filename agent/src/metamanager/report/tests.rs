@@ -24,7 +24,8 @@ const MIRROR_REST_PERIOD: Duration = Duration::from_secs(30);
 const MIRROR_REST_PERIODS: usize = 10;
 
 fn pod(change: usize) -> Value {
-    let annotations = json!({"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "h"});
+    let annotations =
+        json!({"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "h"});
     json!({
         "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations},
         "spec": {"nodeName": change.to_string()},
@@ -40,7 +41,12 @@ async fn refuse(line: FakeCloud, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>
         let path = message.route.resource.clone();
         let answer = Answer::Failed(json!({"code": 403, "message": "no pods here"}));
         let id = message.header.msg_id;
-        line.say(Downstream::Answer { path, answer }.into_message(1).answering(&id)).await;
+        line.say(
+            Downstream::Answer { path, answer }
+                .into_message(1)
+                .answering(&id),
+        )
+        .await;
     }
 }
 
@@ -49,11 +55,16 @@ async fn changes_of_a_pod_do_not_shorten_the_retry_delay() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let (hub, _inbound, mut line) = fake_cloud();
     let node = Key::new(resource(&ResourceType::Node), "", "edge-1");
-    let known =
-        |_: &_| EntryChange { object: StoreChange::Keep, record: StoreChange::Set(Record::of("n", 1)) };
+    let known = |_: &_| EntryChange {
+        object: StoreChange::Keep,
+        record: StoreChange::Set(Record::of("n", 1)),
+    };
     desired.change(&node, known).await.unwrap();
     line.up();
-    let (asked, last) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Value>>::default());
+    let (asked, last) = (
+        Arc::<AtomicUsize>::default(),
+        Arc::<Mutex<Value>>::default(),
+    );
     tokio::spawn(refuse(line, asked.clone(), last.clone()));
     tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into(), None).run());
     let key = Key::new(resource(&ResourceType::Pod), "ns", "p");
@@ -61,10 +72,18 @@ async fn changes_of_a_pod_do_not_shorten_the_retry_delay() {
         desired.set(&key, Some(pod(change))).await.unwrap();
         sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "it rests after the first time");
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        1,
+        "it rests after the first time"
+    );
     let rests = u32::try_from(MIRROR_REST_PERIODS).unwrap();
     sleep(MIRROR_REST_PERIOD * rests).await;
-    assert_eq!(asked.load(Ordering::Relaxed), 1 + MIRROR_REST_PERIODS, "once after each rest");
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        1 + MIRROR_REST_PERIODS,
+        "once after each rest"
+    );
     assert_eq!(*last.lock(), json!(CHANGES.to_string()), "what it is now");
 }
 
@@ -87,8 +106,12 @@ async fn know_nodes(line: FakeCloud, node: Arc<Mutex<Option<u64>>>) {
             })),
             None => wire::ObjectResp::failed(json!({"code": 404, "message": "no such node"})),
         };
-        let answer = Downstream::Answer { path, answer: Answer::Response(response) };
-        line.say(answer.into_message(1).answering(&message.header.msg_id)).await;
+        let answer = Downstream::Answer {
+            path,
+            answer: Answer::Response(response),
+        };
+        line.say(answer.into_message(1).answering(&message.header.msg_id))
+            .await;
     }
 }
 
@@ -155,7 +178,8 @@ async fn the_status_of_a_pod_is_repeated_at_the_configured_interval() {
         }
         let answer = Answer::Response(wire::ObjectResp::ok(json!({"metadata": {}})));
         let answer = Downstream::Answer { path, answer };
-        line.say(answer.into_message(1).answering(&message.header.msg_id)).await;
+        line.say(answer.into_message(1).answering(&message.header.msg_id))
+            .await;
     }
     assert_eq!(told, [0, 30, 60, 90]);
 }

@@ -26,7 +26,11 @@ pub(super) enum Authenticator {
 impl Authenticator {
     /// Returns the caller of the request. A request in another user's name is rejected: the caller's own rights would decide about it.
     pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, ApiError> {
-        if parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        if parts
+            .headers
+            .keys()
+            .any(|name| name.as_str().starts_with("impersonate-"))
+        {
             return Err(ApiError::bad_request(
                 "MetaServer does not support impersonation; send the request to the cloud's API server",
             ));
@@ -39,13 +43,25 @@ impl Authenticator {
     }
 
     /// Checks that the caller may send this request for objects.
-    pub(super) async fn authorize(&self, caller: &Caller, request: &ObjectRequest) -> Result<(), ApiError> {
+    pub(super) async fn authorize(
+        &self,
+        caller: &Caller,
+        request: &ObjectRequest,
+    ) -> Result<(), ApiError> {
         match self {
             Self::Accounts(access) => {
                 access.check(caller, request).await?;
                 if request.is_session() && request.verb == Verb::Get {
                     // a GET that is upgraded to a WebSocket can do as much as a POST
-                    access.check(caller, &ObjectRequest { verb: Verb::Create, ..request.clone() }).await?;
+                    access
+                        .check(
+                            caller,
+                            &ObjectRequest {
+                                verb: Verb::Create,
+                                ..request.clone()
+                            },
+                        )
+                        .await?;
                 }
                 Ok(())
             }

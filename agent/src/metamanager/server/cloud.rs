@@ -65,7 +65,11 @@ impl Unavailable {
     /// Returns the error for a request that needs the cloud.
     pub(super) fn error(self, what: &str) -> ApiError {
         let why = format!("{what}: {}", self.message());
-        if self == Self::Offline { ApiError::unavailable(&why) } else { ApiError::timeout(&why) }
+        if self == Self::Offline {
+            ApiError::unavailable(&why)
+        } else {
+            ApiError::timeout(&why)
+        }
     }
 }
 
@@ -79,7 +83,11 @@ pub(super) struct Cloud {
 
 impl Cloud {
     pub(super) fn new(node: &str, hub: EdgeHub) -> Self {
-        Self { node: node.into(), hub, silent: Arc::default() }
+        Self {
+            node: node.into(),
+            hub,
+            silent: Arc::default(),
+        }
     }
 
     /// Returns the name of the node that calls.
@@ -99,8 +107,9 @@ impl Cloud {
     }
 
     fn unavailable(&self, link: Link) -> Option<Unavailable> {
-        let is_silent =
-            |(then, since): &(Link, Instant)| *then == link && since.elapsed() < UNRESPONSIVE_PERIOD;
+        let is_silent = |(then, since): &(Link, Instant)| {
+            *then == link && since.elapsed() < UNRESPONSIVE_PERIOD
+        };
         match link {
             Link::Down => Some(Unavailable::Offline),
             Link::Up(_) => self
@@ -126,14 +135,25 @@ impl Cloud {
 
     /// Returns what the cloud answers at a path that names no objects.
     pub(super) async fn get_path(&self, path: &str) -> Result<Vec<u8>, CallError> {
-        self.execute(Application::new(&self.node, path.to_owned(), Verb::Get, &json!({}), Vec::new(), ""))
-            .await
+        self.execute(Application::new(
+            &self.node,
+            path.to_owned(),
+            Verb::Get,
+            &json!({}),
+            Vec::new(),
+            "",
+        ))
+        .await
     }
 
     /// Executes a call. Returns its result as JSON, which is empty for calls without one.
     pub(super) async fn execute(&self, call: Application) -> Result<Vec<u8>, CallError> {
         let (key, verb) = (call.key.clone(), call.verb);
-        let content = match self.request(Upstream::Application(call.write())).await?.body {
+        let content = match self
+            .request(Upstream::Application(call.write()))
+            .await?
+            .body
+        {
             Downstream::Application(content) => content,
             other => return Err(unexpected_answer(other.kind())),
         };
@@ -141,12 +161,18 @@ impl Cloud {
         match answer.status {
             Status::Approved => Ok(answer.resp_body),
             _ => {
-                debug!(key, verb = verb.as_str(), reason = answer.reason, "the cloud has refused a call");
+                debug!(
+                    key,
+                    verb = verb.as_str(),
+                    reason = answer.reason,
+                    "the cloud has refused a call"
+                );
                 Err(CallError::Refused(match answer.refusal() {
                     Some(status) => ApiError::of(status.clone()),
-                    None => {
-                        ApiError::bad_gateway(&format!("the cloud has not carried it out: {}", answer.reason))
-                    }
+                    None => ApiError::bad_gateway(&format!(
+                        "the cloud has not carried it out: {}",
+                        answer.reason
+                    )),
                 }))
             }
         }
@@ -163,7 +189,11 @@ impl Cloud {
         if let Some(away) = self.unavailable(link) {
             return Err(CallError::Unavailable(away));
         }
-        match self.hub.request(request.into_message(unix_millis()), CLOUD_TIMEOUT).await {
+        match self
+            .hub
+            .request(request.into_message(unix_millis()), CLOUD_TIMEOUT)
+            .await
+        {
             Ok(answer) => Ok(Down::from(answer)),
             Err(Unreachable::Timeout(_)) => {
                 *self.silent.lock() = Some((link, Instant::now()));

@@ -82,7 +82,10 @@ impl Copies {
 
     /// Removes the copy at `key` and its record.
     async fn drop(&self, key: &Key) -> Result<(), StoreError> {
-        let gone = |_: &Entry| EntryChange { object: StoreChange::Remove, record: StoreChange::Remove };
+        let gone = |_: &Entry| EntryChange {
+            object: StoreChange::Remove,
+            record: StoreChange::Remove,
+        };
         self.stored.change(key, gone).await
     }
 
@@ -92,9 +95,18 @@ impl Copies {
         if self.is_own(key).await? || self.deleted.lock().iter().any(|deleted| deleted == uid) {
             return Ok(());
         }
-        let revision = text(object, "/metadata/resourceVersion").parse().unwrap_or_default();
+        let revision = text(object, "/metadata/resourceVersion")
+            .parse()
+            .unwrap_or_default();
         self.stored
-            .change(key, |entry| merge_copy(Change::Update, object, CloudVersion { uid, revision }, entry))
+            .change(key, |entry| {
+                merge_copy(
+                    Change::Update,
+                    object,
+                    CloudVersion { uid, revision },
+                    entry,
+                )
+            })
             .await
     }
 
@@ -112,7 +124,12 @@ impl Copies {
         }
         self.stored
             .change(key, |entry| {
-                merge_copy(Change::Delete, &Value::Null, CloudVersion { uid, revision: 0 }, entry)
+                merge_copy(
+                    Change::Delete,
+                    &Value::Null,
+                    CloudVersion { uid, revision: 0 },
+                    entry,
+                )
             })
             .await
     }
@@ -132,7 +149,10 @@ impl Copies {
                 Some(record) if listed.contains(&record.uid) || record.revision > revision => {
                     EntryChange::default()
                 }
-                _ => EntryChange { object: StoreChange::Remove, record: StoreChange::Remove },
+                _ => EntryChange {
+                    object: StoreChange::Remove,
+                    record: StoreChange::Remove,
+                },
             })
             .await
     }
@@ -148,7 +168,8 @@ impl Copies {
         self.stored
             .change(key, |entry| match &entry.object {
                 Some(current)
-                    if equal_except_revision(current, &object) && entry.record.as_ref() == Some(&record) =>
+                    if equal_except_revision(current, &object)
+                        && entry.record.as_ref() == Some(&record) =>
                 {
                     EntryChange::default()
                 }
@@ -156,15 +177,18 @@ impl Copies {
                 Some(_) if !is_ours_to_tell && is_older(&record, entry.record.as_ref()) => {
                     EntryChange::default()
                 }
-                Some(current) if text(current, "/metadata/uid") != text(&object, "/metadata/uid") => {
+                Some(current)
+                    if text(current, "/metadata/uid") != text(&object, "/metadata/uid") =>
+                {
                     EntryChange {
                         object: StoreChange::Replace(object.clone()),
                         record: StoreChange::Set(record.clone()),
                     }
                 }
-                Some(current) if equal_except_revision(current, &object) => {
-                    EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) }
-                }
+                Some(current) if equal_except_revision(current, &object) => EntryChange {
+                    object: StoreChange::Keep,
+                    record: StoreChange::Set(record.clone()),
+                },
                 _ => EntryChange {
                     object: StoreChange::Set(object.clone()),
                     record: StoreChange::Set(record.clone()),
@@ -175,7 +199,9 @@ impl Copies {
 
     /// Removes the copy of a pod of this node that has ended, or of this node itself.
     pub(super) async fn forget_own(&self, key: &Key) -> Result<(), StoreError> {
-        let Some(object) = self.get(key).await? else { return Ok(()) };
+        let Some(object) = self.get(key).await? else {
+            return Ok(());
+        };
         if text(&object, "/spec/nodeName") == &*self.node
             || (key.resource.as_str() == "nodes" && *key.name == *self.node)
         {
@@ -190,9 +216,15 @@ impl Copies {
     }
 
     /// Returns the cloud's revision of an object that a client has read at this server's `revision`.
-    pub(super) async fn cloud_revision(&self, key: &Key, revision: &str) -> Result<String, ApiError> {
+    pub(super) async fn cloud_revision(
+        &self,
+        key: &Key,
+        revision: &str,
+    ) -> Result<String, ApiError> {
         let entry = self.stored.entry(key).await?;
-        let stands = entry.object_revision.is_some_and(|stands| stands.to_string() == revision);
+        let stands = entry
+            .object_revision
+            .is_some_and(|stands| stands.to_string() == revision);
         match entry.record.filter(|record| stands && record.revision > 0) {
             Some(record) => Ok(record.revision.to_string()),
             None => Err(ApiError::conflict(&format!(

@@ -47,7 +47,10 @@ impl CollectionUsage {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            if let Err(error) = self.evict(copies, watches, MAX_COPIES_BYTES, Instant::now()).await {
+            if let Err(error) = self
+                .evict(copies, watches, MAX_COPIES_BYTES, Instant::now())
+                .await
+            {
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "failed to limit the size of MetaServer's copies; retrying"
@@ -65,7 +68,9 @@ impl CollectionUsage {
     ) -> Result<(), StoreError> {
         let mut sizes = copies.sizes().await?;
         let stays = watches.all().into_iter().chain([definitions()]);
-        let stays: Vec<_> = stays.map(|collection| keys::resource(&collection.target)).collect();
+        let stays: Vec<_> = stays
+            .map(|collection| keys::resource(&collection.target))
+            .collect();
         let total = sizes.iter().map(|(_, bytes)| bytes).sum();
         sizes.retain(|(resource, _)| {
             !stays.contains(resource)
@@ -125,7 +130,9 @@ mod tests {
     fn the_least_recently_used_collections_are_evicted() {
         let (usage, begun) = (CollectionUsage::default(), Instant::now());
         let sizes = || {
-            [("a", 30), ("b", 30), ("c", 10), ("d", 20)].map(|(name, bytes)| (resource(name), bytes)).to_vec()
+            [("a", 30), ("b", 30), ("c", 10), ("d", 20)]
+                .map(|(name, bytes)| (resource(name), bytes))
+                .to_vec()
         };
         for (minute, name) in [(0, "c"), (1, "b"), (0, "a")] {
             usage.record_use(resource(name), begun + Duration::from_mins(minute));
@@ -135,8 +142,16 @@ mod tests {
         };
         assert!(evicted(90, 90, 60).is_empty(), "they fit");
         // `d` was not used since the start
-        assert_eq!(evicted(90, 89, 1), [resource("d")], "the others were asked for just now");
-        assert_eq!(evicted(90, 60, 60), ["d", "a"].map(resource), "40 are left of 60");
+        assert_eq!(
+            evicted(90, 89, 1),
+            [resource("d")],
+            "the others were asked for just now"
+        );
+        assert_eq!(
+            evicted(90, 60, 60),
+            ["d", "a"].map(resource),
+            "40 are left of 60"
+        );
         assert_eq!(
             evicted(90, 80, 60),
             [resource("a")],
@@ -161,11 +176,21 @@ mod tests {
         let filler = "x".repeat(1000);
         let object = |name: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": "7"}, "data": filler});
         let key = |plural: &str, name: &str| Key::new(resource(plural), "ns", name);
-        own.set(&key("secrets", "ours"), Some(object("ours"))).await.unwrap();
-        let definitions =
-            Key::new(Resource::new("apiextensions.k8s.io", "customresourcedefinitions"), "", "defined");
+        own.set(&key("secrets", "ours"), Some(object("ours")))
+            .await
+            .unwrap();
+        let definitions = Key::new(
+            Resource::new("apiextensions.k8s.io", "customresourcedefinitions"),
+            "",
+            "defined",
+        );
         let theirs = key("secrets", "theirs");
-        let all = [key("secrets", "ours"), theirs.clone(), key("configmaps", "watched"), definitions];
+        let all = [
+            key("secrets", "ours"),
+            theirs.clone(),
+            key("configmaps", "watched"),
+            definitions,
+        ];
         for key in &all {
             copies.put(key, &object(&key.name)).await.unwrap();
         }
@@ -175,10 +200,18 @@ mod tests {
             plural: "configmaps".into(),
             ..Default::default()
         };
-        let _client =
-            watches.add(&Collection { target, labels: String::new(), fields: String::new() }).unwrap();
+        let _client = watches
+            .add(&Collection {
+                target,
+                labels: String::new(),
+                fields: String::new(),
+            })
+            .unwrap();
         let usage = CollectionUsage::default();
-        usage.evict(&copies, &watches, 1 << 20, Instant::now()).await.unwrap();
+        usage
+            .evict(&copies, &watches, 1 << 20, Instant::now())
+            .await
+            .unwrap();
         let left = async || {
             let mut left = Vec::new();
             for key in &all {
@@ -188,9 +221,16 @@ mod tests {
             left
         };
         assert_eq!(left().await, [true, true, true, true], "there is room");
-        usage.evict(&copies, &watches, 1000, Instant::now()).await.unwrap();
+        usage
+            .evict(&copies, &watches, 1000, Instant::now())
+            .await
+            .unwrap();
         assert_eq!(left().await, [true, false, true, true]);
         copies.put(&theirs, &object("theirs")).await.unwrap();
-        assert_eq!(left().await, [true, true, true, true], "it can be read anew");
+        assert_eq!(
+            left().await,
+            [true, true, true, true],
+            "it can be read anew"
+        );
     }
 }

@@ -87,10 +87,17 @@ impl InClusterCa {
         if let Some(ca) = read(cert, key).filter(|ca| ca.servers().as_ref() == Some(&names)) {
             return Ok(Self { ca, names });
         }
-        let ca = Ca::generate_for(&format!("API server as on {node}"), &names, SystemTime::now())?;
+        let ca = Ca::generate_for(
+            &format!("API server as on {node}"),
+            &names,
+            SystemTime::now(),
+        )?;
         let written = file::replace(key, pem_ec_private_key(ca.key_sec1_der()).as_bytes(), 0o600)
             .and_then(|()| file::replace(cert, pem_certificate(ca.cert_der()).as_bytes(), 0o644));
-        written.map_err(|source| InClusterCaError::Keep { path: cert.clone(), source })?;
+        written.map_err(|source| InClusterCaError::Keep {
+            path: cert.clone(),
+            source,
+        })?;
         info!(file = %cert.display(), "this node has an authority for the names of the Service default/kubernetes, for its own pods");
         Ok(Self { ca, names })
     }
@@ -103,7 +110,9 @@ impl InClusterCa {
     /// Builds the TLS configuration for this address.
     fn tls(&self, client_ca: &Path, address: IpAddr) -> Result<ServerConfig, ServeError> {
         let names = self.names.iter().cloned().chain([address.to_string()]);
-        let made = self.ca.sign_server_for(names, CERT_LIFETIME, SystemTime::now())?;
+        let made = self
+            .ca
+            .sign_server_for(names, CERT_LIFETIME, SystemTime::now())?;
         Ok(config_of_made(client_ca, made)?)
     }
 }
@@ -150,8 +159,13 @@ impl InCluster {
                     }
                 }
             }
-            let again =
-                async { if failed { sleep(LISTEN_RETRY_DELAY).await } else { std::future::pending().await } };
+            let again = async {
+                if failed {
+                    sleep(LISTEN_RETRY_DELAY).await
+                } else {
+                    std::future::pending().await
+                }
+            };
             tokio::select! {
                 // cancel-safe, both: the newest addresses are read in any case
                 changed = addresses.changed() => if changed.is_err() { std::future::pending().await },
@@ -160,16 +174,28 @@ impl InCluster {
         }
     }
 
-    fn open(&self, address: SocketAddr, api_server: &ApiServer) -> Result<Server<ApiServer>, ServeError> {
+    fn open(
+        &self,
+        address: SocketAddr,
+        api_server: &ApiServer,
+    ) -> Result<Server<ApiServer>, ServeError> {
         let tls = self.ca.tls(&self.client_ca, address.ip())?;
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
         socket.set_reuseaddr(true)?;
         if address.is_ipv6() {
             // a route alone makes an IPv6 address one that accepts packets, but not one that a socket can be bound to
             setsockopt(&socket, IpFreebind, &true).map_err(io::Error::from)?;
         }
         socket.bind(address)?;
-        Ok(Server::on(socket.listen(LISTEN_BACKLOG)?, tls, api_server.clone())?)
+        Ok(Server::on(
+            socket.listen(LISTEN_BACKLOG)?,
+            tls,
+            api_server.clone(),
+        )?)
     }
 }
 

@@ -10,10 +10,15 @@ use super::{super::response::ApiError, cloud::Unavailable};
 
 /// Returns a response with JSON as it is.
 pub(super) fn raw_response(code: StatusCode, json: Vec<u8>) -> Response<Body> {
-    let body = Full::new(Bytes::from(json)).map_err(|never| match never {}).boxed_unsync();
+    let body = Full::new(Bytes::from(json))
+        .map_err(|never| match never {})
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }
 
@@ -28,8 +33,9 @@ pub(super) fn with_stale_warning(mut answer: Response<Body>, away: Unavailable) 
 
 /// Parses an answer of the cloud.
 pub(super) fn parse_answer(answer: &[u8]) -> Result<Value, ApiError> {
-    serde_json::from_slice(answer)
-        .map_err(|error| ApiError::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
+    serde_json::from_slice(answer).map_err(|error| {
+        ApiError::bad_gateway(&format!("the cloud's answer cannot be read: {error}"))
+    })
 }
 
 /// Parses the object in a request.

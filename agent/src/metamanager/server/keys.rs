@@ -11,15 +11,26 @@ pub(super) fn resource(target: &Target) -> Resource {
 
 /// Returns the key of an object of the target's collection.
 pub(super) fn key_of(target: &Target, object: &Value) -> Key {
-    Key::new(resource(target), text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+    Key::new(
+        resource(target),
+        text(object, "/metadata/namespace"),
+        text(object, "/metadata/name"),
+    )
 }
 
 /// Returns the key of the target's object.
 pub(super) fn key(target: &Target) -> Key {
-    Key::new(resource(target), target.namespace.as_str(), target.name.as_str())
+    Key::new(
+        resource(target),
+        target.namespace.as_str(),
+        target.name.as_str(),
+    )
 }
 
 /// Returns the string at `pointer`, empty if there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

@@ -35,7 +35,12 @@ pub(super) struct Kinds {
 
 impl Kinds {
     pub(super) fn new(api: Api, copies: Copies, lists: CollectionLister) -> Self {
-        Self { api, copies, lists, asked: Arc::default() }
+        Self {
+            api,
+            copies,
+            lists,
+            asked: Arc::default(),
+        }
     }
 
     /// Serves the stored definitions.
@@ -59,7 +64,9 @@ impl Kinds {
     pub(super) async fn refresh(&self, link: Option<Link>) {
         let Some(link) = link else { return };
         let mut asked = self.asked.lock().await;
-        if asked.is_some_and(|(then, since)| then == link && since.elapsed() < DEFINITIONS_FRESH_FOR) {
+        if asked
+            .is_some_and(|(then, since)| then == link && since.elapsed() < DEFINITIONS_FRESH_FOR)
+        {
             return;
         }
         match self.lists.renew(&definitions()).await {
@@ -78,7 +85,10 @@ impl Kinds {
 
     /// Reports whether there is such a collection.
     pub(super) fn knows(&self, target: &Target) -> bool {
-        self.api.registry().find(&target.group, &target.version, &target.plural).is_some()
+        self.api
+            .registry()
+            .find(&target.group, &target.version, &target.plural)
+            .is_some()
     }
 
     /// Returns the collection of an object that comes without its path.
@@ -86,9 +96,17 @@ impl Kinds {
         let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let registry = self.api.registry();
-        let known = registry.kinds().iter().find(|known| known.group == group && known.kind == kind);
+        let known = registry
+            .kinds()
+            .iter()
+            .find(|known| known.group == group && known.kind == kind);
         let plural = known.map_or_else(|| plural_of(kind), |known| known.plural.clone());
-        Target { group: group.to_owned(), version: version.to_owned(), plural, ..Target::default() }
+        Target {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural,
+            ..Target::default()
+        }
     }
 }
 
@@ -100,7 +118,11 @@ pub(super) fn definitions() -> Collection {
         plural: "customresourcedefinitions".to_owned(),
         ..Target::default()
     };
-    Collection { target, labels: String::new(), fields: String::new() }
+    Collection {
+        target,
+        labels: String::new(),
+        fields: String::new(),
+    }
 }
 
 /// Guesses the plural of a kind.

@@ -27,7 +27,10 @@ impl NodeStreams for LateKubelet {
     async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
         match self.0.get() {
             Some(kubelet) => kubelet.ask(node, request).await,
-            None => Err(NodeError::Broken(node.to_owned(), "it runs no pods".to_owned())),
+            None => Err(NodeError::Broken(
+                node.to_owned(),
+                "it runs no pods".to_owned(),
+            )),
         }
     }
 }

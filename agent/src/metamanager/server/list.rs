@@ -32,7 +32,11 @@ pub(super) struct CollectionLister {
 
 impl CollectionLister {
     pub(super) fn new(cloud: Cloud, copies: Copies, local: LocalApi) -> Self {
-        Self { cloud, copies, local }
+        Self {
+            cloud,
+            copies,
+            local,
+        }
     }
 
     /// Makes the copies of `collection` equal to the cloud's objects.
@@ -43,25 +47,37 @@ impl CollectionLister {
             let (page, length) = self.page(collection, &next).await?;
             bytes += length as u64;
             if bytes > MAX_LIST_BYTES {
-                return Err(CallError::Refused(ApiError::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
+                return Err(CallError::Refused(ApiError::too_long(&format!(
+                    "{} MiB",
+                    MAX_LIST_BYTES >> 20
+                ))));
             }
             // later pages may be of a later revision
-            revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
-            let kind = text(&page, "/kind").strip_suffix("List").unwrap_or_default();
+            revision =
+                revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
+            let kind = text(&page, "/kind")
+                .strip_suffix("List")
+                .unwrap_or_default();
             for item in items(&page) {
                 let object = with_kind(item, kind, text(&page, "/apiVersion"));
                 listed.insert(text(&object, "/metadata/uid").to_owned());
-                self.copies.put(&key_of(&collection.target, &object), &object).await.map_err(failed)?;
+                self.copies
+                    .put(&key_of(&collection.target, &object), &object)
+                    .await
+                    .map_err(failed)?;
             }
             if listed.len() > MAX_OBJECTS {
-                return Err(CallError::Refused(ApiError::too_long(&format!("{MAX_OBJECTS} objects"))));
+                return Err(CallError::Refused(ApiError::too_long(&format!(
+                    "{MAX_OBJECTS} objects"
+                ))));
             }
             next = text(&page, "/metadata/continue").to_owned();
             if next.is_empty() {
                 break;
             }
         }
-        self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await?;
+        self.remove_unlisted(collection, &listed, revision.unwrap_or_default())
+            .await?;
         self.copies.listed.add(collection).await.map_err(failed)
     }
 
@@ -77,10 +93,14 @@ impl CollectionLister {
                 option[name] = value.into();
             }
         }
-        let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
+        let call = self
+            .cloud
+            .call(&collection.target, Verb::List, &option, Vec::new(), "");
         let answer = self.cloud.execute(call).await?;
         let page = serde_json::from_slice(&answer).map_err(|error| {
-            CallError::Refused(ApiError::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
+            CallError::Refused(ApiError::bad_gateway(&format!(
+                "the cloud's list cannot be read: {error}"
+            )))
         })?;
         Ok((page, answer.len()))
     }
@@ -97,11 +117,17 @@ impl CollectionLister {
             .append_pair("labelSelector", &collection.labels)
             .append_pair("fieldSelector", &collection.fields)
             .finish();
-        let selected = self.local.json(&Method::GET, &format!("{}?{query}", target.path())).await;
+        let selected = self
+            .local
+            .json(&Method::GET, &format!("{}?{query}", target.path()))
+            .await;
         for copy in items(&selected) {
             if !listed.contains(text(copy, "/metadata/uid")) {
                 let key = key_of(target, copy);
-                self.copies.remove_unlisted(&key, listed, revision).await.map_err(failed)?;
+                self.copies
+                    .remove_unlisted(&key, listed, revision)
+                    .await
+                    .map_err(failed)?;
             }
         }
         Ok(())
@@ -109,7 +135,9 @@ impl CollectionLister {
 }
 
 fn items(list: &Value) -> &[Value] {
-    list.get("items").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    list.get("items")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// Adds kind and apiVersion to an item of a list, which may leave them out.
@@ -117,7 +145,8 @@ fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     let mut object = item.clone();
     if let Some(map) = object.as_object_mut() {
         map.entry("kind").or_insert_with(|| kind.into());
-        map.entry("apiVersion").or_insert_with(|| api_version.into());
+        map.entry("apiVersion")
+            .or_insert_with(|| api_version.into());
     }
     object
 }

@@ -39,7 +39,10 @@ fn key() -> Key {
 impl ListedCollections {
     /// Creates the set beside these copies.
     pub(super) fn new(copies: Desired) -> Self {
-        Self { copies, known: Arc::default() }
+        Self {
+            copies,
+            known: Arc::default(),
+        }
     }
 
     /// Reports whether all objects of `collection` were listed.
@@ -56,7 +59,11 @@ impl ListedCollections {
         if known.iter().any(|held| covers(held, collection)) {
             return Ok(());
         }
-        let mut new: Vec<_> = known.iter().filter(|held| !covers(collection, held)).cloned().collect();
+        let mut new: Vec<_> = known
+            .iter()
+            .filter(|held| !covers(collection, held))
+            .cloned()
+            .collect();
         new.push(collection.clone());
         let surplus = new.len().saturating_sub(MAX_COLLECTIONS);
         new.drain(..surplus);
@@ -67,8 +74,16 @@ impl ListedCollections {
     pub(super) async fn forget(&self, gone: &Resource) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         let known = self.read(&mut known).await?;
-        let new: Vec<_> = known.iter().filter(|held| resource(&held.target) != *gone).cloned().collect();
-        if new.len() == known.len() { Ok(()) } else { self.write(known, new).await }
+        let new: Vec<_> = known
+            .iter()
+            .filter(|held| resource(&held.target) != *gone)
+            .cloned()
+            .collect();
+        if new.len() == known.len() {
+            Ok(())
+        } else {
+            self.write(known, new).await
+        }
     }
 
     async fn read<'a>(
@@ -78,15 +93,29 @@ impl ListedCollections {
         if known.is_none() {
             let stored = self.copies.get(&key()).await?.unwrap_or_default();
             let items = stored.get("items").and_then(Value::as_array);
-            *known = Some(items.into_iter().flatten().filter_map(parse_collection).collect());
+            *known = Some(
+                items
+                    .into_iter()
+                    .flatten()
+                    .filter_map(parse_collection)
+                    .collect(),
+            );
         }
         Ok(known.get_or_insert_default())
     }
 
-    async fn write(&self, known: &mut Vec<Collection>, new: Vec<Collection>) -> Result<(), StoreError> {
-        let items: Vec<_> =
-            new.iter().map(|held| json!([held.target.to_string(), held.labels, held.fields])).collect();
-        self.copies.set(&key(), Some(json!({"metadata": {}, "items": items}))).await?;
+    async fn write(
+        &self,
+        known: &mut Vec<Collection>,
+        new: Vec<Collection>,
+    ) -> Result<(), StoreError> {
+        let items: Vec<_> = new
+            .iter()
+            .map(|held| json!([held.target.to_string(), held.labels, held.fields]))
+            .collect();
+        self.copies
+            .set(&key(), Some(json!({"metadata": {}, "items": items})))
+            .await?;
         *known = new;
         Ok(())
     }
@@ -94,8 +123,16 @@ impl ListedCollections {
 
 fn parse_collection(item: &Value) -> Option<Collection> {
     let text = |at: usize| item.get(at).and_then(Value::as_str);
-    let (target, labels, fields) = (Target::parse(text(0)?)?, text(1)?.to_owned(), text(2)?.to_owned());
-    Some(Collection { target, labels, fields })
+    let (target, labels, fields) = (
+        Target::parse(text(0)?)?,
+        text(1)?.to_owned(),
+        text(2)?.to_owned(),
+    );
+    Some(Collection {
+        target,
+        labels,
+        fields,
+    })
 }
 
 #[cfg(test)]
@@ -111,7 +148,11 @@ mod tests {
             namespace: namespace.into(),
             ..Target::default()
         };
-        Collection { target, labels: String::new(), fields: fields.into() }
+        Collection {
+            target,
+            labels: String::new(),
+            fields: fields.into(),
+        }
     }
 
     #[tokio::test]
@@ -128,7 +169,10 @@ mod tests {
             (collection("secrets", "", ""), false),
         ];
         for (wanted, _) in &rows {
-            assert!(!held.has(wanted).await.unwrap(), "{wanted:?} was never listed");
+            assert!(
+                !held.has(wanted).await.unwrap(),
+                "{wanted:?} was never listed"
+            );
         }
         held.add(&collection("configmaps", "a", "")).await.unwrap();
         held.add(&collection("configmaps", "", "")).await.unwrap();
@@ -138,8 +182,16 @@ mod tests {
                 assert_eq!(held.has(wanted).await.unwrap(), *expected, "{wanted:?}");
             }
         }
-        begin().forget(&Resource::new("", "configmaps")).await.unwrap();
-        assert!(!begin().has(&collection("configmaps", "a", "")).await.unwrap());
+        begin()
+            .forget(&Resource::new("", "configmaps"))
+            .await
+            .unwrap();
+        assert!(
+            !begin()
+                .has(&collection("configmaps", "a", ""))
+                .await
+                .unwrap()
+        );
         assert!(begin().has(&collection("secrets", "a", "")).await.unwrap());
     }
 
@@ -147,9 +199,14 @@ mod tests {
     async fn there_is_a_limit() {
         let held = ListedCollections::new(Desired::new(MemoryStore::new(), String::new()));
         for number in 0..=MAX_COLLECTIONS {
-            held.add(&collection("pods", &number.to_string(), "")).await.unwrap();
+            held.add(&collection("pods", &number.to_string(), ""))
+                .await
+                .unwrap();
         }
-        assert!(!held.has(&collection("pods", "0", "")).await.unwrap(), "the first has made room");
+        assert!(
+            !held.has(&collection("pods", "0", "")).await.unwrap(),
+            "the first has made room"
+        );
         assert!(held.has(&collection("pods", "1", "")).await.unwrap());
     }
 }

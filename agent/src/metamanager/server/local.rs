@@ -33,10 +33,21 @@ impl LocalApi {
 
     /// Returns the answer as JSON; `null` if it is none.
     pub(super) async fn json(&self, method: &Method, path: &str) -> Value {
-        let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new()));
-        let Ok(request) = request else { return Value::Null };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(Full::new(Bytes::new()));
+        let Ok(request) = request else {
+            return Value::Null;
+        };
         // the size of stored objects was limited when they were stored
-        match self.call(request, Identity::master()).await.into_body().collect().await {
+        match self
+            .call(request, Identity::master())
+            .await
+            .into_body()
+            .collect()
+            .await
+        {
             Ok(body) => serde_json::from_slice(&body.to_bytes()).unwrap_or_default(),
             Err(_) => Value::Null,
         }

@@ -163,7 +163,11 @@ impl WatchedChanges {
         let key = key_of(&self.kinds.collection_of(object), object);
         match change {
             Change::Insert | Change::Update => self.copies.put(&key, object).await,
-            Change::Delete => self.copies.remove(&key, text(object, "/metadata/uid")).await,
+            Change::Delete => {
+                self.copies
+                    .remove(&key, text(object, "/metadata/uid"))
+                    .await
+            }
         }
     }
 }
@@ -184,7 +188,9 @@ pub struct MetaServer {
 
 impl std::fmt::Debug for MetaServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MetaServer").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("MetaServer")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -195,7 +201,11 @@ pub(super) fn new(
     own: Desired,
     hub: EdgeHub,
 ) -> (MetaServer, WatchedChanges) {
-    let MetaServerConfig { address, copies, authentication } = config;
+    let MetaServerConfig {
+        address,
+        copies,
+        authentication,
+    } = config;
     let kubelet = LateKubelet::default();
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay);
     let api = api.node_streams(Arc::new(kubelet.clone())).build();
@@ -205,7 +215,10 @@ pub(super) fn new(
     let lists = CollectionLister::new(cloud.clone(), copies.clone(), local.clone());
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
     let watches = ClientWatches::default();
-    let watched_changes = WatchedChanges { copies: copies.clone(), kinds: kinds.clone() };
+    let watched_changes = WatchedChanges {
+        copies: copies.clone(),
+        kinds: kinds.clone(),
+    };
     let api_server = ApiServer {
         authenticator: None,
         cloud,
@@ -219,7 +232,18 @@ pub(super) fn new(
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
     (
-        MetaServer { address, authentication, node, hub, own, copies, kinds, watches, api_server, listening },
+        MetaServer {
+            address,
+            authentication,
+            node,
+            hub,
+            own,
+            copies,
+            kinds,
+            watches,
+            api_server,
+            listening,
+        },
         watched_changes,
     )
 }
@@ -247,7 +271,10 @@ impl MetaServer {
 
     /// Returns a client for the agent's own modules: in process, as this node.
     pub(crate) fn client(&self) -> Client {
-        let api_server = ApiServer { authenticator: Some(Authenticator::Agent), ..self.api_server.clone() };
+        let api_server = ApiServer {
+            authenticator: Some(Authenticator::Agent),
+            ..self.api_server.clone()
+        };
         client_of(api_server, "default")
     }
 
@@ -285,18 +312,27 @@ impl MetaServer {
                 let (own, cloud) = (self.own.clone(), self.api_server.cloud.clone());
                 let access = Access::new(&self.node, own, cloud, guard.tokens.clone())?;
                 self.api_server.authenticator = Some(Authenticator::Accounts(Arc::new(access)));
-                let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
+                let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else {
+                    return Ok(());
+                };
                 let (served, manager) = ready?;
                 make_interface(guard.pods_address.ip()).await;
                 for_pods = Some(
-                    Server::bind(guard.pods_address, Some(served.clone()), self.api_server.clone()).await,
+                    Server::bind(
+                        guard.pods_address,
+                        Some(served.clone()),
+                        self.api_server.clone(),
+                    )
+                    .await,
                 );
                 (tls, certificate_manager) = (Some(served), manager);
             }
             Authentication::Loopback(loopback) => {
                 credentials = local_credentials(loopback, self.address.ip())?;
                 tls = credentials.as_ref().map(Credentials::tls).transpose()?;
-                let token = credentials.as_ref().map(|credentials| credentials.token.as_str());
+                let token = credentials
+                    .as_ref()
+                    .map(|credentials| credentials.token.as_str());
                 let clients = LocalClients::new(loopback, token);
                 self.api_server.authenticator = Some(Authenticator::Local(Arc::new(clients)));
             }
@@ -320,7 +356,10 @@ impl MetaServer {
         });
         let serve_pods = or_pending(for_pods.map(|server| server.run(shutdown.clone())));
         let keep = or_pending(certificate_manager.map(CertificateManager::run));
-        let serve_in_cluster = or_pending(self.in_cluster().map(|to| to.serve(&self.api_server, &shutdown)));
+        let serve_in_cluster = or_pending(
+            self.in_cluster()
+                .map(|to| to.serve(&self.api_server, &shutdown)),
+        );
         let serve = async {
             tokio::select! {
                 // cancel-safe, all: what is not renewed now is at the next start
@@ -367,12 +406,19 @@ impl MetaServer {
         let addresses = addresses([self.address.ip(), guard.pods_address.ip()]);
         let files = (guard.tls.cert.clone(), guard.tls.key.clone());
         let manager = CertificateManager::new(&self.node, addresses, files, self.hub.clone());
-        Ok((tls::config_of_current(&guard.tls.ca, manager.current_certificate())?, Some(manager)))
+        Ok((
+            tls::config_of_current(&guard.tls.ca, manager.current_certificate())?,
+            Some(manager),
+        ))
     }
 }
 
 impl Part for MetaServer {
-    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
         Ok(Box::pin(self.run_restartable(&heartbeat, shutdown)).await?)
     }
 }
@@ -386,7 +432,10 @@ async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
 }
 
 /// Returns the credentials of clients on this machine; `None` if they need none, which is logged.
-fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Credentials>, CredentialsError> {
+fn local_credentials(
+    loopback: &Loopback,
+    address: IpAddr,
+) -> Result<Option<Credentials>, CredentialsError> {
     if loopback.anonymous {
         tracing::warn!(
             "modules.metaManager.metaServer.anonymousAuth is true: every user of this machine may read Secrets, delete pods and get \
@@ -399,8 +448,13 @@ fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Cred
 
 /// Returns the addresses at which it can be reached, each once.
 fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
-    let reached =
-        |address: IpAddr| if address.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address };
+    let reached = |address: IpAddr| {
+        if address.is_unspecified() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            address
+        }
+    };
     let mut addresses = listening.map(reached).to_vec();
     addresses.dedup();
     addresses
@@ -410,7 +464,10 @@ fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
 async fn make_interface(address: IpAddr) {
     let made = crate::rt::spawn_blocking(move || interface::ensure(address)).await;
     if let Ok(Err(error)) = made {
-        tracing::warn!(error = &error as &dyn std::error::Error, "cannot allocate the pod address");
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot allocate the pod address"
+        );
     }
 }
 

@@ -17,8 +17,18 @@ pub(super) async fn run(own: &Desired, copies: &Copies, heartbeat: &Heartbeat) {
     tokio::join!(
         follow(own, copies, "nodes", heartbeat.for_loop("copies of nodes")),
         follow(own, copies, "pods", heartbeat.for_loop("copies of pods")),
-        follow(own, copies, "configmaps", heartbeat.for_loop("copies of configmaps")),
-        follow(own, copies, "secrets", heartbeat.for_loop("copies of secrets")),
+        follow(
+            own,
+            copies,
+            "configmaps",
+            heartbeat.for_loop("copies of configmaps")
+        ),
+        follow(
+            own,
+            copies,
+            "secrets",
+            heartbeat.for_loop("copies of secrets")
+        ),
     );
 }
 
@@ -46,7 +56,12 @@ async fn follow_once(
     let (objects, revision) = own.list(resource).await?;
     // objects that were deleted while nothing followed
     let mut keys: Vec<Key> = match resource.as_str() {
-        "pods" | "nodes" => copies.all(resource).await?.into_iter().map(|copy| copy.key).collect(),
+        "pods" | "nodes" => copies
+            .all(resource)
+            .await?
+            .into_iter()
+            .map(|copy| copy.key)
+            .collect(),
         _ => Vec::new(),
     };
     keys.retain(|key| !objects.iter().any(|object| object.key == *key));

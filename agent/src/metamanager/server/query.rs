@@ -10,18 +10,30 @@ pub(super) struct Query(Vec<(String, String)>);
 impl Query {
     /// Parses the query of a URI.
     pub(super) fn of(uri: &Uri) -> Self {
-        Self(form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect())
+        Self(
+            form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
+                .into_owned()
+                .collect(),
+        )
     }
 
     /// Returns the first value of `name` if it is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let found = self
+            .0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str());
         found.filter(|value| !value.is_empty())
     }
 
     /// Returns whether a flag is given with a value other than `0` and `false`.
     pub(super) fn flag(&self, name: &str) -> bool {
-        let value = self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let value = self
+            .0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str());
         value.is_some_and(|value| !matches!(value, "0" | "false"))
     }
 
@@ -44,11 +56,18 @@ impl Query {
 
     /// Returns the options of a delete: the query overrides the body.
     pub(super) fn delete_options(&self, body: Value) -> Value {
-        let mut options = if let Value::Object(options) = body { options } else { Map::new() };
+        let mut options = if let Value::Object(options) = body {
+            options
+        } else {
+            Map::new()
+        };
         if let Some(policy) = self.get("propagationPolicy") {
             options.insert("propagationPolicy".to_owned(), policy.into());
         }
-        if let Some(seconds) = self.get("gracePeriodSeconds").and_then(|text| text.parse::<i64>().ok()) {
+        if let Some(seconds) = self
+            .get("gracePeriodSeconds")
+            .and_then(|text| text.parse::<i64>().ok())
+        {
             options.insert("gracePeriodSeconds".to_owned(), seconds.into());
         }
         if let Some(stage) = self.get("dryRun") {

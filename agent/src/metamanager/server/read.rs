@@ -27,11 +27,18 @@ impl ApiServer {
     ) -> Result<Response<Body>, ApiError> {
         let key = key(&request.target);
         let is_whole = request.part.is_empty() || request.part == "status";
-        if is_whole && (self.copies.is_own(&key).await? || self.is_watched(&collection(request, parts))) {
+        if is_whole
+            && (self.copies.is_own(&key).await? || self.is_watched(&collection(request, parts)))
+        {
             return Ok(self.local.answer(parts).await);
         }
-        let call =
-            self.cloud.call(&request.target, Verb::Get, &json!({}), Vec::new(), cloud_subresource(request));
+        let call = self.cloud.call(
+            &request.target,
+            Verb::Get,
+            &json!({}),
+            Vec::new(),
+            cloud_subresource(request),
+        );
         match self.cloud.execute(call).await {
             Ok(answer) if is_whole => {
                 let object: Value = parse_answer(&answer)?;
@@ -45,12 +52,15 @@ impl ApiServer {
                 }
                 Err(refusal)
             }
-            Err(CallError::Unavailable(away)) if is_whole && self.copies.get(&key).await?.is_some() => {
+            Err(CallError::Unavailable(away))
+                if is_whole && self.copies.get(&key).await?.is_some() =>
+            {
                 Ok(with_stale_warning(self.local.answer(parts).await, away))
             }
-            Err(CallError::Unavailable(away)) => {
-                Err(away.error(&format!("{} \"{}\" is not held on this node", key.resource, key.name)))
-            }
+            Err(CallError::Unavailable(away)) => Err(away.error(&format!(
+                "{} \"{}\" is not held on this node",
+                key.resource, key.name
+            ))),
         }
     }
 
@@ -80,7 +90,11 @@ impl ApiServer {
 
     /// Checks that a collection can be listed without the cloud: it was listed before, or it is of this node's own pods or the
     /// node itself, which is all that a node sees of these. An empty list of anything else would say that nothing exists.
-    async fn check_listed(&self, collection: &Collection, away: Unavailable) -> Result<(), ApiError> {
+    async fn check_listed(
+        &self,
+        collection: &Collection,
+        away: Unavailable,
+    ) -> Result<(), ApiError> {
         let target = &collection.target;
         let is_own = target.group.is_empty() && matches!(target.plural.as_str(), "pods" | "nodes");
         if is_own || self.copies.listed.has(collection).await? {
@@ -106,8 +120,9 @@ impl ApiServer {
         self.find_kind(request).await;
         let collection = collection(request, parts);
         let client = self.watches.add(&collection);
-        let client = client
-            .ok_or_else(|| ApiError::too_busy("too many different collections are watched on this node"))?;
+        let client = client.ok_or_else(|| {
+            ApiError::too_busy("too many different collections are watched on this node")
+        })?;
         if !self.is_watched(&collection) {
             match self.subscribe(&collection).await {
                 Ok(()) => {}
@@ -143,17 +158,23 @@ impl ApiServer {
     /// Builds the call that asks for a watch: the same for the same collection.
     pub(super) fn watch_call(&self, collection: &Collection) -> wire::application::Application {
         let mut option = json!({"watch": true});
-        for (name, value) in [("labelSelector", &collection.labels), ("fieldSelector", &collection.fields)] {
+        for (name, value) in [
+            ("labelSelector", &collection.labels),
+            ("fieldSelector", &collection.fields),
+        ] {
             if !value.is_empty() {
                 option[name] = value.as_str().into();
             }
         }
-        self.cloud.call(&collection.target, Verb::Watch, &option, Vec::new(), "")
+        self.cloud
+            .call(&collection.target, Verb::Watch, &option, Vec::new(), "")
     }
 
     /// Reports whether the cloud sends all changes of the collection now.
     pub(super) fn is_watched(&self, collection: &Collection) -> bool {
-        self.cloud.link().is_some_and(|link| self.watches.is_confirmed(collection, link))
+        self.cloud
+            .link()
+            .is_some_and(|link| self.watches.is_confirmed(collection, link))
     }
 
     /// An unknown kind may have been defined since: fetches the definitions.
@@ -181,12 +202,17 @@ impl ApiServer {
 
     /// Lists a kind that only the cloud knows: returns the cloud's answer unchanged.
     async fn list_unknown(&self, collection: &Collection) -> Result<Response<Body>, ApiError> {
-        let option = json!({"labelSelector": collection.labels, "fieldSelector": collection.fields});
-        let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
+        let option =
+            json!({"labelSelector": collection.labels, "fieldSelector": collection.fields});
+        let call = self
+            .cloud
+            .call(&collection.target, Verb::List, &option, Vec::new(), "");
         match self.cloud.execute(call).await {
             Ok(answer) => Ok(raw_response(StatusCode::OK, answer)),
             Err(CallError::Refused(refusal)) => Err(refusal),
-            Err(CallError::Unavailable(away)) => Err(away.error("this kind is not known on this node")),
+            Err(CallError::Unavailable(away)) => {
+                Err(away.error("this kind is not known on this node"))
+            }
         }
     }
 }
@@ -200,7 +226,11 @@ fn resumes_watch(parts: &Parts) -> bool {
 
 /// Returns the subresource that the cloud is asked for; the status comes with the whole object.
 fn cloud_subresource(request: &ObjectRequest) -> &str {
-    if request.part == "status" { "" } else { &request.part }
+    if request.part == "status" {
+        ""
+    } else {
+        &request.part
+    }
 }
 
 /// Returns the collection of a read; for one object, the collection that it is in.
@@ -209,5 +239,9 @@ fn collection(request: &ObjectRequest, parts: &Parts) -> Collection {
     let selector = |name: &str| query.get(name).unwrap_or_default().to_owned();
     let mut target = request.target.clone();
     target.name.clear();
-    Collection { target, labels: selector("labelSelector"), fields: selector("fieldSelector") }
+    Collection {
+        target,
+        labels: selector("labelSelector"),
+        fields: selector("fieldSelector"),
+    }
 }

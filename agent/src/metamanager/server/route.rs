@@ -44,12 +44,17 @@ impl ObjectRequest {
 
 /// Parses a request's method and path.
 pub(super) fn route(method: &Method, uri: &Uri) -> Route {
-    let Some(segments) = segments(uri.path()) else { return Route::Unknown };
+    let Some(segments) = segments(uri.path()) else {
+        return Route::Unknown;
+    };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let (group, version, rest) = match segments.as_slice() {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
-        ["api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "openapi", ..] => {
+        [
+            "api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "openapi",
+            ..,
+        ] => {
             return if *method == Method::GET {
                 Route::Discovery
             } else {
@@ -86,7 +91,9 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         ("PUT", false) => Verb::Update,
         ("PATCH", false) => Verb::Patch,
         ("DELETE", false) => Verb::Delete,
-        ("DELETE", true) => return Route::Refused("MetaServer deletes objects one by one, not collections"),
+        ("DELETE", true) => {
+            return Route::Refused("MetaServer deletes objects one by one, not collections");
+        }
         _ => return Route::Refused("the API has no such method for this path"),
     };
     let text = str::to_owned;
@@ -97,7 +104,11 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         namespace: text(namespace),
         name: text(name),
     };
-    Route::Objects(ObjectRequest { target, part: text(part), verb })
+    Route::Objects(ObjectRequest {
+        target,
+        part: text(part),
+        verb,
+    })
 }
 
 /// Returns the path's segments; `None` if one of them is empty, which other servers read differently, or has an encoded
@@ -108,8 +119,10 @@ fn segments(path: &str) -> Option<Vec<String>> {
     path.split('/')
         .map(|segment| {
             let text = percent_decode_str(segment).decode_utf8().ok()?.into_owned();
-            let is_plain =
-                !text.is_empty() && !text.contains(['/', '%', '?', '#']) && text != "." && text != "..";
+            let is_plain = !text.is_empty()
+                && !text.contains(['/', '%', '?', '#'])
+                && text != "."
+                && text != "..";
             is_plain.then_some(text)
         })
         .collect()
@@ -128,29 +141,67 @@ mod tests {
     fn requests_are_parsed() {
         let ask = |verb: Verb, parts: [&str; 5], part: &str| {
             let [group, version, plural, namespace, name] = parts.map(str::to_owned);
-            let target = Target { group, version, plural, namespace, name };
-            Route::Objects(ObjectRequest { target, part: part.to_owned(), verb })
+            let target = Target {
+                group,
+                version,
+                plural,
+                namespace,
+                name,
+            };
+            Route::Objects(ObjectRequest {
+                target,
+                part: part.to_owned(),
+                verb,
+            })
         };
         let rows = [
-            ("GET /api/v1/pods", ask(Verb::List, ["", "v1", "pods", "", ""], "")),
-            ("GET /api/v1/pods?watch=1", ask(Verb::Watch, ["", "v1", "pods", "", ""], "")),
-            ("GET /api/v1/namespaces", ask(Verb::List, ["", "v1", "namespaces", "", ""], "")),
-            ("GET /api/v1/namespaces/a", ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "")),
-            ("GET /api/v1/namespaces/a/status", ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "status")),
-            ("GET /api/v1/namespaces/a/pods/b", ask(Verb::Get, ["", "v1", "pods", "a", "b"], "")),
+            (
+                "GET /api/v1/pods",
+                ask(Verb::List, ["", "v1", "pods", "", ""], ""),
+            ),
+            (
+                "GET /api/v1/pods?watch=1",
+                ask(Verb::Watch, ["", "v1", "pods", "", ""], ""),
+            ),
+            (
+                "GET /api/v1/namespaces",
+                ask(Verb::List, ["", "v1", "namespaces", "", ""], ""),
+            ),
+            (
+                "GET /api/v1/namespaces/a",
+                ask(Verb::Get, ["", "v1", "namespaces", "", "a"], ""),
+            ),
+            (
+                "GET /api/v1/namespaces/a/status",
+                ask(Verb::Get, ["", "v1", "namespaces", "", "a"], "status"),
+            ),
+            (
+                "GET /api/v1/namespaces/a/pods/b",
+                ask(Verb::Get, ["", "v1", "pods", "a", "b"], ""),
+            ),
             (
                 "PUT /api/v1/namespaces/a/pods/b/status",
                 ask(Verb::UpdateStatus, ["", "v1", "pods", "a", "b"], "status"),
             ),
-            ("PATCH /apis/x.io/v1/things/b", ask(Verb::Patch, ["x.io", "v1", "things", "", "b"], "")),
-            ("DELETE /apis/x.io/v1/things/b", ask(Verb::Delete, ["x.io", "v1", "things", "", "b"], "")),
+            (
+                "PATCH /apis/x.io/v1/things/b",
+                ask(Verb::Patch, ["x.io", "v1", "things", "", "b"], ""),
+            ),
+            (
+                "DELETE /apis/x.io/v1/things/b",
+                ask(Verb::Delete, ["x.io", "v1", "things", "", "b"], ""),
+            ),
             (
                 "POST /api/v1/namespaces/a/configmaps",
                 ask(Verb::Create, ["", "v1", "configmaps", "a", ""], ""),
             ),
             (
                 "POST /api/v1/namespaces/a/serviceaccounts/b/token",
-                ask(Verb::Create, ["", "v1", "serviceaccounts", "a", "b"], "token"),
+                ask(
+                    Verb::Create,
+                    ["", "v1", "serviceaccounts", "a", "b"],
+                    "token",
+                ),
             ),
             (
                 "GET /api/v1/namespaces/a/pods/b/log?follow=true&watch=1",
@@ -160,7 +211,10 @@ mod tests {
                 "POST /api/v1/namespaces/a/pods/b/exec?command=sh",
                 ask(Verb::Create, ["", "v1", "pods", "a", "b"], "exec"),
             ),
-            ("GET /apis/apps/v1/namespaces/a/deployments/b/log", Route::Unknown),
+            (
+                "GET /apis/apps/v1/namespaces/a/deployments/b/log",
+                Route::Unknown,
+            ),
             ("GET /apis", Route::Discovery),
             ("GET /api/v1", Route::Discovery),
             ("GET /openapi/v3/apis/apps/v1", Route::Discovery),
@@ -178,8 +232,12 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(of(line), expected, "{line}");
         }
-        for line in ["DELETE /api/v1/pods", "POST /apis", "GET /api/v1/nodes/a/proxy", "POST /api/v1/nodes/a"]
-        {
+        for line in [
+            "DELETE /api/v1/pods",
+            "POST /apis",
+            "GET /api/v1/nodes/a/proxy",
+            "POST /api/v1/nodes/a",
+        ] {
             assert!(matches!(of(line), Route::Refused(_)), "{line}");
         }
     }

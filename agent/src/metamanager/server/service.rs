@@ -68,7 +68,10 @@ where
         let this = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            Ok(this.handle(&parts, body).await.unwrap_or_else(|error| error_response(&error)))
+            Ok(this
+                .handle(&parts, body)
+                .await
+                .unwrap_or_else(|error| error_response(&error)))
         })
     }
 }
@@ -79,7 +82,10 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let authenticator = self.authenticator.as_ref().ok_or_else(ApiError::unauthorized)?;
+        let authenticator = self
+            .authenticator
+            .as_ref()
+            .ok_or_else(ApiError::unauthorized)?;
         let caller = authenticator.authenticate(parts).await?;
         let request = match route(&parts.method, &parts.uri) {
             Route::Objects(request) => request,
@@ -88,21 +94,29 @@ impl ApiServer {
             Route::Unknown => return Err(ApiError::path_not_found()),
         };
         // anonymous callers are refused, as by default in Kubernetes
-        if let Some(review) = SelfReview::of(&request.target).filter(|_| caller != Caller::Anonymous) {
+        if let Some(review) =
+            SelfReview::of(&request.target).filter(|_| caller != Caller::Anonymous)
+        {
             reviews::check(&request)?;
             let question = object_of(&parts.headers, &read_body(body).await?)?;
             let node = self.cloud.node();
-            let answer = reviews::answer(review, authenticator, &caller, parts, node, &question).await?;
+            let answer =
+                reviews::answer(review, authenticator, &caller, parts, node, &question).await?;
             return Ok(object_response(StatusCode::CREATED, &answer));
         }
         authenticator.authorize(&caller, &request).await?;
         debug!(verb = request.verb.as_str(), target = %request.target, part = request.part, "MetaServer is asked");
         if request.is_stream() {
             return self
-                .stream(&request, parts, identity(authenticator, &caller, parts, self.cloud.node()))
+                .stream(
+                    &request,
+                    parts,
+                    identity(authenticator, &caller, parts, self.cloud.node()),
+                )
                 .await;
         }
-        self.usage.record_use(resource(&request.target), Instant::now());
+        self.usage
+            .record_use(resource(&request.target), Instant::now());
         match request.verb {
             Verb::Get => self.get(&request, parts).await,
             Verb::List => self.list(&request, parts).await,
@@ -133,9 +147,11 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
-        ReadBodyError::TooLarge(limit) => ApiError::too_large(limit),
-        late @ ReadBodyError::Timeout(_) => ApiError::request_timeout(&late.to_string()),
-        broken @ ReadBodyError::Broken(_) => ApiError::bad_request(&broken.to_string()),
-    })
+    gather(body, MAX_BODY_BYTES)
+        .await
+        .map_err(|unread| match unread {
+            ReadBodyError::TooLarge(limit) => ApiError::too_large(limit),
+            late @ ReadBodyError::Timeout(_) => ApiError::request_timeout(&late.to_string()),
+            broken @ ReadBodyError::Broken(_) => ApiError::bad_request(&broken.to_string()),
+        })
 }

@@ -15,7 +15,11 @@ impl ApiServer {
     ) -> Result<Response<Body>, ApiError> {
         if !self.kubelet.is_set() {
             let why = "this node runs no pods; switch modules.edged on";
-            return Err(ApiError::with_code(StatusCode::NOT_IMPLEMENTED, "NotImplemented", why));
+            return Err(ApiError::with_code(
+                StatusCode::NOT_IMPLEMENTED,
+                "NotImplemented",
+                why,
+            ));
         }
         if !self.copies.is_own(&key(&request.target)).await? {
             return Err(ApiError::bad_request(&format!(
@@ -25,6 +29,9 @@ impl ApiServer {
         }
         // the caller is authorized; the name is for the log
         let groups = Identity::master().groups;
-        Ok(self.local.stream(parts, Identity { groups, ..caller }).await)
+        Ok(self
+            .local
+            .stream(parts, Identity { groups, ..caller })
+            .await)
     }
 }

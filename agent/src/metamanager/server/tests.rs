@@ -38,7 +38,8 @@ async fn code(
     config.root_cert = Some(vec![ca.cert_der().to_vec()]);
     config.default_retry = false;
     if let Some((cert, key)) = identity {
-        let base64 = |text: String| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+        let base64 =
+            |text: String| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
         config.auth_info.client_certificate_data = Some(base64(pem_certificate(&cert)));
         config.auth_info.client_key_data = Some(base64(pem_ec_private_key(&key)).into());
     }
@@ -48,25 +49,40 @@ async fn code(
     }
     let request = request.body(kube::client::Body::empty()).unwrap();
     let client = Client::try_from(config).unwrap();
-    client.send(request).await.map_or(0, |answer| answer.status().as_u16())
+    client
+        .send(request)
+        .await
+        .map_or(0, |answer| answer.status().as_u16())
 }
 
 /// Protected as by default, with the files in `directory`.
 pub(super) fn loopback(directory: &Path) -> Loopback {
-    Loopback { anonymous: false, directory: directory.to_owned(), group: None, hosts: Vec::new() }
+    Loopback {
+        anonymous: false,
+        directory: directory.to_owned(),
+        group: None,
+        hosts: Vec::new(),
+    }
 }
 
 fn node_certificate(ca: &Ca, name: &str) -> (Vec<u8>, Vec<u8>) {
     let csr = Csr::for_node(name).unwrap();
     let day = std::time::Duration::from_secs(86400);
-    (ca.sign_edge(csr.der(), &[Usage::ClientAuth], day, SystemTime::now()).unwrap(), csr.key_sec1_der())
+    (
+        ca.sign_edge(csr.der(), &[Usage::ClientAuth], day, SystemTime::now())
+            .unwrap(),
+        csr.key_sec1_der(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn over_tls_callers_get_as_far_as_they_may() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
-    let (ca, other) = (Ca::generate(SystemTime::now()).unwrap(), Ca::generate(SystemTime::now()).unwrap());
+    let (ca, other) = (
+        Ca::generate(SystemTime::now()).unwrap(),
+        Ca::generate(SystemTime::now()).unwrap(),
+    );
     let own = Desired::new(MemoryStore::new(), "edge-1".into());
     access::tests::fill(&own).await;
     let token = access::tests::held_token(&own).await;
@@ -79,7 +95,11 @@ async fn over_tls_callers_get_as_far_as_they_may() {
             pods_address: pods.local_addr().unwrap(),
             tls: files(&ca, directory.path()),
             requested: false,
-            tokens: TokenRules { issuers: vec![ISSUER.into()], audiences: Vec::new(), key_files: Vec::new() },
+            tokens: TokenRules {
+                issuers: vec![ISSUER.into()],
+                audiences: Vec::new(),
+                key_files: Vec::new(),
+            },
             in_cluster: None,
             directory: directory.path().to_owned(),
         }),
@@ -90,7 +110,8 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let running = tokio::spawn(server.run(shutdown.clone()));
     let address = listening.wait_for(Option::is_some).await.unwrap().unwrap();
     let url = format!("https://{address}");
-    let [maps, pods] = ["configmaps", "pods"].map(|plural| format!("/api/v1/namespaces/ns/{plural}"));
+    let [maps, pods] =
+        ["configmaps", "pods"].map(|plural| format!("/api/v1/namespaces/ns/{plural}"));
     let (maps, pods) = (maps.as_str(), pods.as_str());
 
     let node = || Some(node_certificate(&ca, "edge-1"));
@@ -100,7 +121,13 @@ async fn over_tls_callers_get_as_far_as_they_may() {
         ("nobody may read objects", None, None, maps, 403),
         ("the node may", node(), None, pods, 200),
         ("an administrator may", admin(), None, pods, 200),
-        ("another node may not", Some(node_certificate(&ca, "edge-2")), None, maps, 403),
+        (
+            "another node may not",
+            Some(node_certificate(&ca, "edge-2")),
+            None,
+            maps,
+            403,
+        ),
         (
             "an account may as told, which is not known without the cloud",
             None,
@@ -108,8 +135,20 @@ async fn over_tls_callers_get_as_far_as_they_may() {
             maps,
             503,
         ),
-        ("an account may not otherwise", None, Some(token.as_str()), "/api/v1/namespaces/ns/secrets", 403),
-        ("a wrong token is refused", None, Some("a.b.c"), "/apis", 401),
+        (
+            "an account may not otherwise",
+            None,
+            Some(token.as_str()),
+            "/api/v1/namespaces/ns/secrets",
+            403,
+        ),
+        (
+            "a wrong token is refused",
+            None,
+            Some("a.b.c"),
+            "/apis",
+            401,
+        ),
         (
             "a certificate of another CA gets no connection",
             Some(node_certificate(&other, "edge-1")),
@@ -119,7 +158,11 @@ async fn over_tls_callers_get_as_far_as_they_may() {
         ),
     ];
     for (what, identity, token, path, expected) in rows {
-        assert_eq!(code(&ca, &url, identity, token, path).await, expected, "{what}");
+        assert_eq!(
+            code(&ca, &url, identity, token, path).await,
+            expected,
+            "{what}"
+        );
     }
     assert_eq!(
         code(&other, &url, None, None, "/apis").await,
@@ -140,10 +183,19 @@ async fn missing_files_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let ca = Ca::generate(SystemTime::now()).unwrap();
     let good = files(&ca, directory.path());
-    let missing = TlsFiles { key: directory.path().join("none"), ..good.clone() };
+    let missing = TlsFiles {
+        key: directory.path().join("none"),
+        ..good.clone()
+    };
     let error = tls::config(&missing).unwrap_err().to_string();
-    assert!(error.contains("none") && error.contains("tlsPrivateKeyFile"), "{error}");
-    let swapped = TlsFiles { cert: good.key.clone(), ..good };
+    assert!(
+        error.contains("none") && error.contains("tlsPrivateKeyFile"),
+        "{error}"
+    );
+    let swapped = TlsFiles {
+        cert: good.key.clone(),
+        ..good
+    };
     assert!(tls::config(&swapped).is_err());
     assert_eq!(
         json!(

@@ -55,17 +55,26 @@ pub(super) fn config_of_current(
 fn builder(ca: &Path) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca)? {
-        roots.add(certificate).map_err(|error| TlsError::Unfit(Box::new(error)))?;
+        roots
+            .add(certificate)
+            .map_err(|error| TlsError::Unfit(Box::new(error)))?;
     }
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build();
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
+        .allow_unauthenticated()
+        .build();
     let verifier = verifier.map_err(|error| TlsError::Unfit(Box::new(error)))?;
     Ok(ServerConfig::builder().with_client_cert_verifier(verifier))
 }
 
 /// Builds a server configuration with a generated certificate and its key: DER, SEC1 DER.
-pub(super) fn config_of_made(ca: &Path, (cert, key): (Vec<u8>, Vec<u8>)) -> Result<ServerConfig, TlsError> {
+pub(super) fn config_of_made(
+    ca: &Path,
+    (cert, key): (Vec<u8>, Vec<u8>),
+) -> Result<ServerConfig, TlsError> {
     let key = PrivateKeyDer::Sec1(key.into());
-    builder(ca)?.with_single_cert(vec![cert.into()], key).map_err(|error| TlsError::Unfit(Box::new(error)))
+    builder(ca)?
+        .with_single_cert(vec![cert.into()], key)
+        .map_err(|error| TlsError::Unfit(Box::new(error)))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -75,5 +84,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn failed(path: &Path) -> impl Fn(pem::Error) -> TlsError {
     let path = path.to_owned();
-    move |source| TlsError::File { path: path.clone(), source: Box::new(source) }
+    move |source| TlsError::File {
+        path: path.clone(),
+        source: Box::new(source),
+    }
 }

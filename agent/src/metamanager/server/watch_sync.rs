@@ -43,7 +43,10 @@ async fn send_watches(api_server: &ApiServer, watches: &ClientWatches) -> bool {
     if api_server.cloud.link().is_none() {
         return false;
     }
-    let calls = watches.all().into_iter().map(|collection| api_server.watch_call(&collection));
+    let calls = watches
+        .all()
+        .into_iter()
+        .map(|collection| api_server.watch_call(&collection));
     let watches: Watches = calls.map(|call| (call.id.clone(), call)).collect();
     match api_server.cloud.send_watches(&watches).await {
         Ok(()) => true,

@@ -59,24 +59,28 @@ impl ClientWatches {
     pub(super) fn add(&self, collection: &Collection) -> Option<WatchGuard> {
         let mut watched = self.0.lock();
         if watched.entries.len() >= MAX_COLLECTIONS && !watched.entries.contains_key(collection) {
-            let idle =
-                watched.entries.iter().find(|(_, entry)| entry.clients == 0).map(|(idle, _)| idle.clone());
+            let idle = watched
+                .entries
+                .iter()
+                .find(|(_, entry)| entry.clients == 0)
+                .map(|(idle, _)| idle.clone());
             watched.entries.remove(&idle?);
             watched.has_forgotten = true;
         }
         let entry = watched.entries.entry(collection.clone()).or_default();
         entry.clients += 1;
         entry.idle_since = None;
-        Some(WatchGuard { watched: self.clone(), collection: collection.clone() })
+        Some(WatchGuard {
+            watched: self.clone(),
+            collection: collection.clone(),
+        })
     }
 
     /// Reports whether the cloud sends all changes of `collection` over this connection.
     pub(super) fn is_confirmed(&self, collection: &Collection, link: Link) -> bool {
-        self.0
-            .lock()
-            .entries
-            .iter()
-            .any(|(watched, entry)| entry.confirmed_over == Some(link) && covers(watched, collection))
+        self.0.lock().entries.iter().any(|(watched, entry)| {
+            entry.confirmed_over == Some(link) && covers(watched, collection)
+        })
     }
 
     /// Records that the cloud sends the changes of `collection` over this connection.
@@ -96,7 +100,9 @@ impl ClientWatches {
         let mut watched = self.0.lock();
         let before = watched.entries.len();
         watched.entries.retain(|_, entry| {
-            entry.idle_since.is_none_or(|since| now.duration_since(since) < LINGER_PERIOD)
+            entry
+                .idle_since
+                .is_none_or(|since| now.duration_since(since) < LINGER_PERIOD)
         });
         std::mem::take(&mut watched.has_forgotten) || watched.entries.len() != before
     }
@@ -119,7 +125,9 @@ pub(super) fn covers(watched: &Collection, wanted: &Collection) -> bool {
     let same_kind = (&wide.group, &wide.plural) == (&narrow.group, &narrow.plural);
     let all = watched.labels.is_empty() && watched.fields.is_empty();
     let same_selection = (&watched.labels, &watched.fields) == (&wanted.labels, &wanted.fields);
-    same_kind && (wide.namespace.is_empty() || wide.namespace == narrow.namespace) && (all || same_selection)
+    same_kind
+        && (wide.namespace.is_empty() || wide.namespace == narrow.namespace)
+        && (all || same_selection)
 }
 
 #[cfg(test)]
@@ -133,7 +141,11 @@ mod tests {
             namespace: namespace.into(),
             ..Target::default()
         };
-        Collection { target, labels: String::new(), fields: fields.into() }
+        Collection {
+            target,
+            labels: String::new(),
+            fields: fields.into(),
+        }
     }
 
     #[test]
@@ -148,14 +160,21 @@ mod tests {
             (pods("", "x=y"), pods("a", ""), false),
         ];
         for (watched, wanted, expected) in rows {
-            assert_eq!(covers(&watched, &wanted), expected, "{watched:?} {wanted:?}");
+            assert_eq!(
+                covers(&watched, &wanted),
+                expected,
+                "{watched:?} {wanted:?}"
+            );
         }
     }
 
     #[test]
     fn idle_watches_linger_and_are_then_removed() {
         let watched = ClientWatches::default();
-        let (first, second) = (watched.add(&pods("a", "")).unwrap(), watched.add(&pods("a", "")).unwrap());
+        let (first, second) = (
+            watched.add(&pods("a", "")).unwrap(),
+            watched.add(&pods("a", "")).unwrap(),
+        );
         watched.confirm(&pods("a", ""), Link::Up(1));
         assert!(
             watched.is_confirmed(&pods("a", ""), Link::Up(1))
@@ -173,14 +192,21 @@ mod tests {
     #[test]
     fn there_is_a_limit() {
         let watched = ClientWatches::default();
-        let clients: Vec<_> =
-            (0..MAX_COLLECTIONS).map(|number| watched.add(&pods(&number.to_string(), "")).unwrap()).collect();
+        let clients: Vec<_> = (0..MAX_COLLECTIONS)
+            .map(|number| watched.add(&pods(&number.to_string(), "")).unwrap())
+            .collect();
         assert!(watched.add(&pods("one more", "")).is_none());
         assert!(watched.add(&pods("0", "")).is_some());
         drop(clients);
-        assert!(watched.add(&pods("one more", "")).is_some(), "what nobody watches makes room");
+        assert!(
+            watched.add(&pods("one more", "")).is_some(),
+            "what nobody watches makes room"
+        );
         assert_eq!(watched.all().len(), MAX_COLLECTIONS);
-        assert!(watched.forget_idle(Instant::now()), "the cloud is to be told");
+        assert!(
+            watched.forget_idle(Instant::now()),
+            "the cloud is to be told"
+        );
         assert!(!watched.forget_idle(Instant::now()));
     }
 }

@@ -29,11 +29,19 @@ impl ApiServer {
     ) -> Result<Response<Body>, ApiError> {
         let query = Query::of(&parts.uri);
         let (option, body) = match request.verb {
-            Verb::Patch => (self.patch(request, &query, &parts.headers, &body).await?, Vec::new()),
-            Verb::Delete => (self.deletion(request, &query, &parts.headers, &body).await?, Vec::new()),
+            Verb::Patch => (
+                self.patch(request, &query, &parts.headers, &body).await?,
+                Vec::new(),
+            ),
+            Verb::Delete => (
+                self.deletion(request, &query, &parts.headers, &body)
+                    .await?,
+                Vec::new(),
+            ),
             _ => {
                 let mut object = object_of(&parts.headers, &body)?;
-                self.translate_revision(&key(&request.target), &mut object, RESOURCE_VERSION).await?;
+                self.translate_revision(&key(&request.target), &mut object, RESOURCE_VERSION)
+                    .await?;
                 (query.write_options(), object.to_string().into_bytes())
             }
         };
@@ -43,11 +51,16 @@ impl ApiServer {
         } else {
             &request.part
         };
-        let call = self.cloud.call(&request.target, request.verb, &option, body, part);
+        let call = self
+            .cloud
+            .call(&request.target, request.verb, &option, body, part);
         let answer = match self.cloud.execute(call).await {
             Ok(answer) => answer,
             Err(CallError::Refused(refusal)) => {
-                if refusal.is_not_found() && request.part.is_empty() && !request.target.name.is_empty() {
+                if refusal.is_not_found()
+                    && request.part.is_empty()
+                    && !request.target.name.is_empty()
+                {
                     self.copies.remove(&key(&request.target), "").await?;
                 }
                 return Err(refusal);
@@ -56,7 +69,11 @@ impl ApiServer {
                 return Err(away.error("writes are carried out by the cloud, nothing was changed"));
             }
         };
-        let code = if request.verb == Verb::Create { StatusCode::CREATED } else { StatusCode::OK };
+        let code = if request.verb == Verb::Create {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
         let is_only_tried = query.get("dryRun").is_some();
         match request.verb {
             Verb::Delete if is_only_tried => Ok(raw_response(code, answer)),
@@ -75,12 +92,19 @@ impl ApiServer {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<Value, ApiError> {
-        let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let media_type = media_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+        let media_type = headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        let media_type = media_type
+            .and_then(|text| text.split(';').next())
+            .unwrap_or_default()
+            .trim();
         let mut data = body.to_vec();
         // a patch that is a list, or YAML, has no revision in this place
         if let Ok(mut patch @ Value::Object(_)) = serde_json::from_slice::<Value>(body)
-            && self.translate_revision(&key(&request.target), &mut patch, RESOURCE_VERSION).await?
+            && self
+                .translate_revision(&key(&request.target), &mut patch, RESOURCE_VERSION)
+                .await?
         {
             data = patch.to_string().into_bytes();
         }
@@ -101,10 +125,18 @@ impl ApiServer {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<Value, ApiError> {
-        let options = if body.is_empty() { Value::Null } else { object_of(headers, body)? };
+        let options = if body.is_empty() {
+            Value::Null
+        } else {
+            object_of(headers, body)?
+        };
         let mut options = query.delete_options(options);
-        self.translate_revision(&key(&request.target), &mut options, "/preconditions/resourceVersion")
-            .await?;
+        self.translate_revision(
+            &key(&request.target),
+            &mut options,
+            "/preconditions/resourceVersion",
+        )
+        .await?;
         Ok(options)
     }
 
@@ -139,29 +171,41 @@ impl ApiServer {
             return Ok(raw_response(code, answer.to_vec()));
         }
         self.copies.put(&key, &written).await?;
-        if let (Some(copy), Some(place)) =
-            (self.copies.get(&key).await?, written.pointer_mut(RESOURCE_VERSION))
-        {
+        if let (Some(copy), Some(place)) = (
+            self.copies.get(&key).await?,
+            written.pointer_mut(RESOURCE_VERSION),
+        ) {
             *place = copy.pointer(RESOURCE_VERSION).cloned().unwrap_or_default();
         }
         Ok(object_response(code, &written))
     }
 
     /// Returns the response to a deletion, after the copy was updated or removed.
-    async fn delete_response(&self, target: &Target, answer: Vec<u8>) -> Result<Response<Body>, ApiError> {
+    async fn delete_response(
+        &self,
+        target: &Target,
+        answer: Vec<u8>,
+    ) -> Result<Response<Body>, ApiError> {
         let key = key(target);
-        let call = self.cloud.call(target, Verb::Get, &json!({}), Vec::new(), "");
+        let call = self
+            .cloud
+            .call(target, Verb::Get, &json!({}), Vec::new(), "");
         match self.cloud.execute(call).await {
             Ok(left) => self.copies.put(&key, &parse_answer(&left)?).await?,
             Err(CallError::Refused(refusal)) if refusal.is_not_found() => {
-                let uid = self.copies.get(&key).await?.map(|copy| text(&copy, "/metadata/uid").to_owned());
+                let uid = self
+                    .copies
+                    .get(&key)
+                    .await?
+                    .map(|copy| text(&copy, "/metadata/uid").to_owned());
                 self.copies.remove(&key, &uid.unwrap_or_default()).await?;
             }
             // the next read will find out
             Err(_) => {}
         }
         if answer.is_empty() || answer == b"null" {
-            let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+            let done =
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
             return Ok(object_response(StatusCode::OK, &done));
         }
         Ok(raw_response(StatusCode::OK, answer))

@@ -24,8 +24,13 @@ const COPY_NAME: &str = "edgecore.copy";
 pub(super) const META: &str = "meta";
 pub(super) const META_V2: &str = "meta_v2";
 /// The tables of other modules, whose rows are stored unchanged.
-pub(super) const OTHER_TABLES: [&str; 5] =
-    ["device", "device_attr", "device_twin", "sub_topics", "target_urls"];
+pub(super) const OTHER_TABLES: [&str; 5] = [
+    "device",
+    "device_attr",
+    "device_twin",
+    "sub_topics",
+    "target_urls",
+];
 
 /// A row as text: key, type and value.
 pub(super) type TextRow = (String, String, String);
@@ -41,11 +46,19 @@ impl Database {
     pub(super) async fn open(path: &Path, scratch: &Path) -> Result<Self, sqlx::Error> {
         let mut at_rest = true;
         for suffix in ["-journal", "-wal"] {
-            at_rest &= fs::metadata(beside(path, suffix)).await.map_or(true, |file| file.len() == 0);
+            at_rest &= fs::metadata(beside(path, suffix))
+                .await
+                .map_or(true, |file| file.len() == 0);
         }
         if at_rest {
-            let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
-            return Ok(Self { connection: connect(options).await?, copy: None });
+            let options = SqliteConnectOptions::new()
+                .filename(path)
+                .read_only(true)
+                .immutable(true);
+            return Ok(Self {
+                connection: connect(options).await?,
+                copy: None,
+            });
         }
         let copy = scratch.join(COPY_NAME);
         copy_with_journals(path, &copy).await?;
@@ -53,17 +66,27 @@ impl Database {
         if connection.is_err() {
             remove(&copy).await;
         }
-        Ok(Self { connection: connection?, copy: Some(copy) })
+        Ok(Self {
+            connection: connection?,
+            copy: Some(copy),
+        })
     }
 
     /// Reports whether the table exists: EdgeCore creates the tables of enabled modules only.
     pub(super) async fn has(&mut self, table: &str) -> Result<bool, sqlx::Error> {
         let query = sqlx::query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1");
-        Ok(query.bind(table).fetch_optional(&mut self.connection).await?.is_some())
+        Ok(query
+            .bind(table)
+            .fetch_optional(&mut self.connection)
+            .await?
+            .is_some())
     }
 
     /// Returns the rows of a table as a stream; invalid UTF-8 is replaced.
-    pub(super) fn rows(&mut self, table: &str) -> impl Stream<Item = Result<TextRow, sqlx::Error>> + Send {
+    pub(super) fn rows(
+        &mut self,
+        table: &str,
+    ) -> impl Stream<Item = Result<TextRow, sqlx::Error>> + Send {
         let query = sqlx::query(query(table)).bind(MAX_VALUE);
         query.fetch(&mut self.connection).and_then(async |row| {
             let text = |column: usize| -> Result<String, sqlx::Error> {
@@ -85,7 +108,11 @@ impl Database {
 }
 
 async fn connect(options: SqliteConnectOptions) -> Result<SqliteConnection, sqlx::Error> {
-    options.pragma("mmap_size", "0").disable_statement_logging().connect().await
+    options
+        .pragma("mmap_size", "0")
+        .disable_statement_logging()
+        .connect()
+        .await
 }
 
 fn query(table: &str) -> &'static str {
@@ -114,7 +141,9 @@ fn query(table: &str) -> &'static str {
              optional, 'attr_type', attr_type, 'metadata', metadata) AS BLOB) FROM device_twin \
              WHERE ifnull(length(expected), 0) + ifnull(length(actual), 0) <= ?1"
         }
-        "sub_topics" => "SELECT CAST(topic AS BLOB), x'', x'7b7d' FROM sub_topics WHERE length(topic) <= ?1",
+        "sub_topics" => {
+            "SELECT CAST(topic AS BLOB), x'', x'7b7d' FROM sub_topics WHERE length(topic) <= ?1"
+        }
         _ => "SELECT CAST(url AS BLOB), x'', x'7b7d' FROM target_urls WHERE length(url) <= ?1",
     }
 }
@@ -131,7 +160,12 @@ async fn copy_with_journals(path: &Path, copy: &Path) -> io::Result<()> {
         let (from, to) = (beside(path, suffix), beside(copy, suffix));
         let mut options = fs::OpenOptions::new();
         // the file holds Secrets
-        let mut target = options.write(true).create_new(true).mode(0o600).open(&to).await?;
+        let mut target = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&to)
+            .await?;
         match fs::File::open(&from).await {
             Ok(mut source) => tokio::io::copy(&mut source, &mut target).await.map(drop)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !suffix.is_empty() => {

@@ -34,9 +34,14 @@ pub(super) fn object(state: &str, database: Option<&str>) -> Value {
 /// Returns the header of the database at `path`, from the change counter on; `None` if there is no file.
 pub(super) async fn state_of(path: &Path) -> Option<String> {
     let mut file = File::open(path).await.ok()?;
-    file.seek(std::io::SeekFrom::Start(CHANGE_COUNTER_OFFSET)).await.ok()?;
+    file.seek(std::io::SeekFrom::Start(CHANGE_COUNTER_OFFSET))
+        .await
+        .ok()?;
     let mut header = Vec::new();
-    file.take(HEADER_END - CHANGE_COUNTER_OFFSET).read_to_end(&mut header).await.ok()?;
+    file.take(HEADER_END - CHANGE_COUNTER_OFFSET)
+        .read_to_end(&mut header)
+        .await
+        .ok()?;
     Some(header.iter().fold(String::new(), |mut text, byte| {
         // formatting into a string cannot fail
         let _ = write!(text, "{byte:02x}");
@@ -45,7 +50,11 @@ pub(super) async fn state_of(path: &Path) -> Option<String> {
 }
 
 /// Completes the mark of an older agent that did not record the header.
-pub(super) async fn complete(desired: &Desired, known: Option<Value>, path: &Path) -> Result<(), StoreError> {
+pub(super) async fn complete(
+    desired: &Desired,
+    known: Option<Value>,
+    path: &Path,
+) -> Result<(), StoreError> {
     match known.filter(|mark| mark["state"] == "done" && mark["database"].is_null()) {
         Some(_) => note(desired, path).await,
         None => Ok(()),
@@ -54,7 +63,11 @@ pub(super) async fn complete(desired: &Desired, known: Option<Value>, path: &Pat
 
 async fn note(desired: &Desired, path: &Path) -> Result<(), StoreError> {
     match state_of(path).await {
-        Some(state) => desired.set(&key(), Some(object("done", Some(&state)))).await,
+        Some(state) => {
+            desired
+                .set(&key(), Some(object("done", Some(&state))))
+                .await
+        }
         None => Ok(()),
     }
 }
@@ -70,13 +83,22 @@ pub(crate) async fn note_exported(store: &Arc<dyn Store>, path: &Path) -> Result
 /// Reports whether EdgeCore has changed its database at `path` since it was taken over into the store at `store`, or exported
 /// from it. False if the store cannot be read, or has no mark.
 pub(crate) async fn has_edgecore_run_since(path: &Path, store: &Path) -> bool {
-    let Some(state) = state_of(path).await else { return false };
+    let Some(state) = state_of(path).await else {
+        return false;
+    };
     if !tokio::fs::try_exists(store).await.unwrap_or(false) {
         return false;
     }
-    let Ok(mut inspection) = kubeapi::store::Inspection::open(store, None).await else { return false };
+    let Ok(mut inspection) = kubeapi::store::Inspection::open(store, None).await else {
+        return false;
+    };
     let noted = inspection.get(&key()).await;
     inspection.close().await;
-    let Some(noted) = noted.ok().flatten().and_then(|object| object.value().ok()) else { return false };
-    noted["state"] == "done" && noted["database"].as_str().is_some_and(|noted| noted != state)
+    let Some(noted) = noted.ok().flatten().and_then(|object| object.value().ok()) else {
+        return false;
+    };
+    noted["state"] == "done"
+        && noted["database"]
+            .as_str()
+            .is_some_and(|noted| noted != state)
 }

@@ -62,9 +62,20 @@ pub async fn take_over(
         return Ok(0);
     }
     let seen = mark::state_of(database).await;
-    desired.set(&mark, Some(mark::object("begun", seen.as_deref()))).await?;
-    let client = kubeapi::Api::builder(store.clone()).rules(Rules::Relay).build().client("default");
-    let mut takeover = Takeover { node_name, desired, client, taken: 0, left: 0 };
+    desired
+        .set(&mark, Some(mark::object("begun", seen.as_deref())))
+        .await?;
+    let client = kubeapi::Api::builder(store.clone())
+        .rules(Rules::Relay)
+        .build()
+        .client("default");
+    let mut takeover = Takeover {
+        node_name,
+        desired,
+        client,
+        taken: 0,
+        left: 0,
+    };
     let scratch = database.parent().unwrap_or(Path::new("/"));
     match Database::open(database, scratch).await {
         Ok(mut opened) => {
@@ -72,9 +83,15 @@ pub async fn take_over(
             opened.close().await;
             outcome?;
         }
-        Err(error) => damaged(&error, "EdgeCore's database cannot be read; the cloud sends what it held"),
+        Err(error) => damaged(
+            &error,
+            "EdgeCore's database cannot be read; the cloud sends what it held",
+        ),
     }
-    takeover.desired.set(&mark, Some(mark::object("done", seen.as_deref()))).await?;
+    takeover
+        .desired
+        .set(&mark, Some(mark::object("done", seen.as_deref())))
+        .await?;
     let (taken, left) = (takeover.taken, takeover.left);
     info!(taken, left, database = %database.display(), "EdgeCore's data is taken over");
     Ok(taken)
@@ -149,7 +166,13 @@ impl Takeover<'_> {
                 Err(ApplyError::Store(error)) => Err(error),
             },
             Row::V2Object(put) => {
-                if self.desired.entry(put.key()).await?.record.is_none_or(|record| record.uid != put.uid()) {
+                if self
+                    .desired
+                    .entry(put.key())
+                    .await?
+                    .record
+                    .is_none_or(|record| record.uid != put.uid())
+                {
                     return Ok(Err("the cloud has deleted it".to_owned()));
                 }
                 Box::pin(self.import(Row::Object(put))).await
@@ -170,13 +193,23 @@ impl Takeover<'_> {
         let key = Key::new(resource(&wire::ResourceType::Pod), namespace, name);
         let uid = |object: &Value| object.pointer("/metadata/uid").cloned();
         let is_of_pod = |pod: &Value| uid(pod).is_some() && uid(pod) == uid(&patch);
-        if !self.desired.get(&key).await?.as_ref().is_some_and(is_of_pod) {
+        if !self
+            .desired
+            .get(&key)
+            .await?
+            .as_ref()
+            .is_some_and(is_of_pod)
+        {
             return Ok(Err("its pod is not here".to_owned()));
         }
-        let Some(status) = patch.get("status") else { return Ok(Err("it has no status".to_owned())) };
+        let Some(status) = patch.get("status") else {
+            return Ok(Err("it has no status".to_owned()));
+        };
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
         let patch = Patch::Strategic(json!({"status": status}));
-        let patched = pods.patch_status(name, &PatchParams::default(), &patch).await;
+        let patched = pods
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await;
         Ok(patched.map(drop).map_err(|error| error.to_string()))
     }
 }

@@ -34,7 +34,9 @@ pub(super) enum Row {
 /// Converts a row of `meta`, whose keys are resources of messages.
 pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Row {
     let kind = ResourceType::from(kind.to_owned());
-    let Ok(value) = serde_json::from_str::<Value>(value) else { return Row::Skipped("it is no JSON") };
+    let Ok(value) = serde_json::from_str::<Value>(value) else {
+        return Row::Skipped("it is no JSON");
+    };
     if kind == ResourceType::ServiceAccountToken {
         return token(key, value);
     }
@@ -45,7 +47,9 @@ pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Ro
         return Row::Raw(Key::new(Resource::new(GROUP, kind.as_str()), "", name), row);
     }
     let path = ResourcePath::from(key);
-    let Some((place, name)) = path.as_object().and_then(|place| place.name.map(|name| (place.clone(), name)))
+    let Some((place, name)) = path
+        .as_object()
+        .and_then(|place| place.name.map(|name| (place.clone(), name)))
     else {
         return Row::Skipped("its key names no object");
     };
@@ -58,7 +62,11 @@ pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Ro
         | ResourceType::NodeStatus
         | ResourceType::NodePatch
         | ResourceType::CertificateSigningRequest => Row::Skipped("this agent makes its own"),
-        _ => object(node_name, Key::new(resource(&place.kind), namespace, name), value),
+        _ => object(
+            node_name,
+            Key::new(resource(&place.kind), namespace, name),
+            value,
+        ),
     }
 }
 
@@ -69,8 +77,14 @@ pub(super) fn of_meta_v2(node_name: &str, key: &str, value: &str) -> Row {
         return Row::Skipped("its key names no object");
     };
     let group = if group == "core" { "" } else { group };
-    let Ok(value) = serde_json::from_str::<Value>(value) else { return Row::Skipped("it is no JSON") };
-    let namespace = if namespace == wire::CLUSTER { "" } else { namespace };
+    let Ok(value) = serde_json::from_str::<Value>(value) else {
+        return Row::Skipped("it is no JSON");
+    };
+    let namespace = if namespace == wire::CLUSTER {
+        ""
+    } else {
+        namespace
+    };
     let key = Key::new(Resource::new(group, plural), namespace, name);
     match (group, plural) {
         ("" | "events.k8s.io", "events") | ("coordination.k8s.io", "leases") => {
@@ -79,7 +93,12 @@ pub(super) fn of_meta_v2(node_name: &str, key: &str, value: &str) -> Row {
         ("devices.kubeedge.io", _) => Row::Skipped("it stands in the table meta, too"),
         (
             "",
-            "pods" | "nodes" | "configmaps" | "secrets" | "persistentvolumes" | "persistentvolumeclaims",
+            "pods"
+            | "nodes"
+            | "configmaps"
+            | "secrets"
+            | "persistentvolumes"
+            | "persistentvolumeclaims",
         ) => match object(node_name, key, value) {
             Row::Object(put) => Row::V2Object(put),
             other => other,
@@ -100,7 +119,12 @@ pub(super) fn of_table(table: &str, key: &str, value: &str) -> Row {
 }
 
 fn object(node_name: &str, key: Key, value: Value) -> Row {
-    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        value
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     // EdgeCore stores an error of the cloud under the name of the requested object
     if text("/metadata/name") != key.name {
         return Row::Skipped("it is not the object that its key names");
@@ -124,21 +148,39 @@ fn object(node_name: &str, key: Key, value: Value) -> Row {
 }
 
 fn token(key: &str, value: Value) -> Row {
-    let Some(request) = TokenRequest::read(key) else { return Row::Skipped("its key is none of a token") };
-    if value.pointer("/status/token").and_then(Value::as_str).is_none_or(str::is_empty) {
+    let Some(request) = TokenRequest::read(key) else {
+        return Row::Skipped("its key is none of a token");
+    };
+    if value
+        .pointer("/status/token")
+        .and_then(Value::as_str)
+        .is_none_or(str::is_empty)
+    {
         return Row::Skipped("it has no token");
     }
     let issued = issued(&value).unwrap_or_default();
-    let (key, entry) = stored_token(&request.namespace, &request.account, &request.request(), &issued, value);
+    let (key, entry) = stored_token(
+        &request.namespace,
+        &request.account,
+        &request.request(),
+        &issued,
+        value,
+    );
     Row::Raw(key, entry)
 }
 
 /// Returns when the token was issued, computed as in EdgeCore: its lifetime before its expiration.
 fn issued(token: &Value) -> Option<String> {
-    let expiry: jiff::Timestamp =
-        token.pointer("/status/expirationTimestamp").and_then(Value::as_str)?.parse().ok()?;
+    let expiry: jiff::Timestamp = token
+        .pointer("/status/expirationTimestamp")
+        .and_then(Value::as_str)?
+        .parse()
+        .ok()?;
     let life = jiff::SignedDuration::from_secs(token.pointer("/spec/expirationSeconds")?.as_i64()?);
-    expiry.checked_sub(life).ok().map(|issued| issued.to_string())
+    expiry
+        .checked_sub(life)
+        .ok()
+        .map(|issued| issued.to_string())
 }
 
 #[cfg(test)]

@@ -39,7 +39,10 @@ impl EdgeCore {
         for table in SCHEMA {
             sqlx::query(table).execute(&mut connection).await.unwrap();
         }
-        Self { directory, connection }
+        Self {
+            directory,
+            connection,
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -47,8 +50,14 @@ impl EdgeCore {
     }
 
     async fn meta(&mut self, key: &str, kind: &str, value: Value) {
-        let query = sqlx::query("INSERT INTO meta VALUES (?1, ?2, ?3)").bind(key).bind(kind);
-        query.bind(value.to_string()).execute(&mut self.connection).await.unwrap();
+        let query = sqlx::query("INSERT INTO meta VALUES (?1, ?2, ?3)")
+            .bind(key)
+            .bind(kind);
+        query
+            .bind(value.to_string())
+            .execute(&mut self.connection)
+            .await
+            .unwrap();
     }
 
     async fn pod(&mut self, name: &str) {
@@ -57,7 +66,10 @@ impl EdgeCore {
     }
 
     async fn run(&mut self, statement: &'static str) {
-        sqlx::query(statement).execute(&mut self.connection).await.unwrap();
+        sqlx::query(statement)
+            .execute(&mut self.connection)
+            .await
+            .unwrap();
     }
 }
 
@@ -75,14 +87,20 @@ fn store() -> Arc<dyn Store> {
 }
 
 async fn all(store: &Arc<dyn Store>, group: &str, plural: &str) -> Vec<Value> {
-    let scope = Scope { resource: Resource::new(group, plural), namespace: None };
+    let scope = Scope {
+        resource: Resource::new(group, plural),
+        namespace: None,
+    };
     let items = store.list(&scope, &Page::default()).await.unwrap().items;
     items.iter().map(|object| object.value().unwrap()).collect()
 }
 
 async fn names(store: &Arc<dyn Store>, plural: &str) -> Vec<String> {
     let objects = all(store, "", plural).await;
-    objects.iter().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    objects
+        .iter()
+        .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[tokio::test]
@@ -114,11 +132,20 @@ async fn the_database_of_a_real_edgecore_is_taken_over_and_left_as_it_is() {
     let desired = Desired::new(store.clone(), "ec1".into());
     let key = Key::new(Resource::new("", "pods"), "default", "crash");
     let record = desired.entry(&key).await.unwrap().record.unwrap();
-    assert_eq!((record.uid.as_str(), record.revision), ("d5dabca2-9406-4038-8e62-60eb11592748", 1385));
+    assert_eq!(
+        (record.uid.as_str(), record.revision),
+        ("d5dabca2-9406-4038-8e62-60eb11592748", 1385)
+    );
 
-    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     assert_eq!(left, ["edgecore.db"]);
-    assert!(std::fs::read(&path).unwrap() == original, "the original was changed");
+    assert!(
+        std::fs::read(&path).unwrap() == original,
+        "the original was changed"
+    );
 }
 
 #[tokio::test]
@@ -135,10 +162,19 @@ async fn every_table_is_taken_over_once() {
     edgecore.meta("default/podpatch/q", "podpatch", older).await;
     let newer = pod("q", "9", "b").to_string();
     let gone = pod("gone", "3", "a").to_string();
-    for (key, value) in [("/core/v1/pods/default/q", newer), ("/core/v1/pods/default/gone", gone)] {
-        let query =
-            sqlx::query("INSERT INTO meta_v2 VALUES (?1, '/v1, Resource=pods', 'default', 'x', 9, ?2)");
-        query.bind(key).bind(value).execute(&mut edgecore.connection).await.unwrap();
+    for (key, value) in [
+        ("/core/v1/pods/default/q", newer),
+        ("/core/v1/pods/default/gone", gone),
+    ] {
+        let query = sqlx::query(
+            "INSERT INTO meta_v2 VALUES (?1, '/v1, Resource=pods', 'default', 'x', 9, ?2)",
+        );
+        query
+            .bind(key)
+            .bind(value)
+            .execute(&mut edgecore.connection)
+            .await
+            .unwrap();
     }
     for statement in [
         "INSERT INTO device VALUES ('d1', 'd1', '', 'online', '')",
@@ -151,23 +187,47 @@ async fn every_table_is_taken_over_once() {
         edgecore.run(statement).await;
     }
     let store = store();
-    assert_eq!(take_over(&edgecore.path(), &store, "edge-1").await.unwrap(), 9);
+    assert_eq!(
+        take_over(&edgecore.path(), &store, "edge-1").await.unwrap(),
+        9
+    );
     let pods = all(&store, "", "pods").await;
     assert_eq!(pods.len(), 2);
-    assert_eq!(pods[0]["status"]["phase"], "Succeeded", "what the cloud never heard of");
-    assert_eq!(pods[0]["status"]["conditions"], json!([{"type": "Ready", "status": "False"}]));
+    assert_eq!(
+        pods[0]["status"]["phase"], "Succeeded",
+        "what the cloud never heard of"
+    );
+    assert_eq!(
+        pods[0]["status"]["conditions"],
+        json!([{"type": "Ready", "status": "False"}])
+    );
     assert_eq!(pods[1]["status"]["phase"], "Running");
-    assert_eq!(pods[1]["spec"]["containers"][0]["image"], "b", "the newer of the two states");
-    let twin = all(&store, "edgecore.outrigger.dev", "device_twin").await.remove(0);
+    assert_eq!(
+        pods[1]["spec"]["containers"][0]["image"], "b",
+        "the newer of the two states"
+    );
+    let twin = all(&store, "edgecore.outrigger.dev", "device_twin")
+        .await
+        .remove(0);
     assert_eq!(twin["row"]["expected_version"], "{\"cloud\":4}");
-    for (table, name) in
-        [("device", "d1"), ("device_attr", "7"), ("sub_topics", "a/b"), ("target_urls", "http://127.0.0.1/x")]
-    {
-        assert_eq!(all(&store, "edgecore.outrigger.dev", table).await[0]["metadata"]["name"], name);
+    for (table, name) in [
+        ("device", "d1"),
+        ("device_attr", "7"),
+        ("sub_topics", "a/b"),
+        ("target_urls", "http://127.0.0.1/x"),
+    ] {
+        assert_eq!(
+            all(&store, "edgecore.outrigger.dev", table).await[0]["metadata"]["name"],
+            name
+        );
     }
 
     edgecore.pod("later").await;
-    assert_eq!(take_over(&edgecore.path(), &store, "edge-1").await.unwrap(), 0, "a second time");
+    assert_eq!(
+        take_over(&edgecore.path(), &store, "edge-1").await.unwrap(),
+        0,
+        "a second time"
+    );
 }
 
 #[tokio::test]
@@ -178,12 +238,21 @@ async fn a_takeover_that_was_cut_off_is_done_again() {
     let desired = Desired::new(store.clone(), "edge-1".into());
     let mark = Key::new(Resource::new(GROUP, "stores"), "", "takeover");
     take_over(&edgecore.path(), &store, "edge-1").await.unwrap();
-    desired.set(&mark, Some(json!({"metadata": {}, "state": "begun"}))).await.unwrap();
+    desired
+        .set(&mark, Some(json!({"metadata": {}, "state": "begun"})))
+        .await
+        .unwrap();
     edgecore.pod("q").await;
-    let before = desired.get(&Key::new(Resource::new("", "pods"), "default", "p")).await.unwrap();
+    let before = desired
+        .get(&Key::new(Resource::new("", "pods"), "default", "p"))
+        .await
+        .unwrap();
     take_over(&edgecore.path(), &store, "edge-1").await.unwrap();
     assert_eq!(names(&store, "pods").await, ["p", "q"]);
-    let after = desired.get(&Key::new(Resource::new("", "pods"), "default", "p")).await.unwrap();
+    let after = desired
+        .get(&Key::new(Resource::new("", "pods"), "default", "p"))
+        .await
+        .unwrap();
     assert_eq!(before, after);
 }
 
@@ -193,8 +262,14 @@ async fn a_store_that_has_worked_already_takes_nothing_over() {
     edgecore.pod("p").await;
     let store = store();
     let key = Key::new(Resource::new("", "pods"), "default", "own");
-    Desired::new(store.clone(), "edge-1".into()).set(&key, Some(pod("own", "1", "a"))).await.unwrap();
-    assert_eq!(take_over(&edgecore.path(), &store, "edge-1").await.unwrap(), 0);
+    Desired::new(store.clone(), "edge-1".into())
+        .set(&key, Some(pod("own", "1", "a")))
+        .await
+        .unwrap();
+    assert_eq!(
+        take_over(&edgecore.path(), &store, "edge-1").await.unwrap(),
+        0
+    );
     assert_eq!(names(&store, "pods").await, ["own"]);
     assert!(store.get(&record_key(&key)).await.unwrap().is_none());
 }
@@ -218,9 +293,14 @@ async fn changes_that_a_journal_undoes_are_not_taken_over() {
     let journal = std::fs::read(cut.path().join("edgecore.db-journal")).unwrap();
     assert!(journal.len() > 512, "nothing was written before the cut");
     let store = store();
-    take_over(&cut.path().join("edgecore.db"), &store, "edge-1").await.unwrap();
+    take_over(&cut.path().join("edgecore.db"), &store, "edge-1")
+        .await
+        .unwrap();
     assert_eq!(names(&store, "pods").await, ["committed"]);
-    let mut left: Vec<_> = std::fs::read_dir(cut.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let mut left: Vec<_> = std::fs::read_dir(cut.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     left.sort();
     assert_eq!(left, ["edgecore.db", "edgecore.db-journal"]);
     assert!(
@@ -243,7 +323,11 @@ async fn a_damaged_database_is_read_as_far_as_possible() {
         let store = store();
         take_over(&path, &store, "edge-1").await.unwrap();
         assert!(names(&store, "pods").await.len() < 100);
-        assert_eq!(take_over(&path, &store, "edge-1").await.unwrap(), 0, "once is enough");
+        assert_eq!(
+            take_over(&path, &store, "edge-1").await.unwrap(),
+            0,
+            "once is enough"
+        );
     }
     std::fs::write(&path, "apiVersion: v1\n".repeat(1000)).unwrap();
     assert_eq!(take_over(&path, &store(), "edge-1").await.unwrap(), 0);
@@ -255,14 +339,23 @@ async fn a_damaged_database_is_read_as_far_as_possible() {
 async fn that_edgecore_has_run_since_is_seen_by_its_database() {
     let mut edgecore = EdgeCore::new().await;
     edgecore.pod("p").await;
-    let (database, file) = (edgecore.path(), edgecore.directory.path().join("outrigger.db"));
-    assert!(!has_edgecore_run_since(&database, &file).await, "there is no store yet");
+    let (database, file) = (
+        edgecore.path(),
+        edgecore.directory.path().join("outrigger.db"),
+    );
+    assert!(
+        !has_edgecore_run_since(&database, &file).await,
+        "there is no store yet"
+    );
     let store: Arc<dyn Store> = SqliteStore::open(&file).await.unwrap();
     take_over(&database, &store, "edge-1").await.unwrap();
     assert!(!has_edgecore_run_since(&database, &file).await);
     let touched = std::fs::read(&database).unwrap();
     std::fs::write(&database, touched).unwrap();
-    assert!(!has_edgecore_run_since(&database, &file).await, "its bytes are the same");
+    assert!(
+        !has_edgecore_run_since(&database, &file).await,
+        "its bytes are the same"
+    );
     edgecore.run("DELETE FROM meta").await;
     assert!(has_edgecore_run_since(&database, &file).await);
     note_exported(&store, &database).await.unwrap();
@@ -273,7 +366,10 @@ async fn that_edgecore_has_run_since_is_seen_by_its_database() {
 
     // an agent that did not record the header completes the mark at its next start
     let desired = Desired::new(store.clone(), "edge-1".into());
-    desired.set(&mark::key(), Some(json!({"metadata": {}, "state": "done"}))).await.unwrap();
+    desired
+        .set(&mark::key(), Some(json!({"metadata": {}, "state": "done"})))
+        .await
+        .unwrap();
     assert!(!has_edgecore_run_since(&database, &file).await);
     assert_eq!(take_over(&database, &store, "edge-1").await.unwrap(), 0);
     edgecore.pod("q").await;

@@ -34,34 +34,74 @@ impl TokenRequest {
         let (audiences, rest) = audiences(rest.strip_prefix('/')?)?;
         let (seconds, reference) = rest.strip_prefix('/')?.split_once('/')?;
         let field = |name: &str| {
-            let found = reference.split_once(name).and_then(|(_, text)| quoted(text));
+            let found = reference
+                .split_once(name)
+                .and_then(|(_, text)| quoted(text));
             found.map(|(text, _)| text).unwrap_or_default()
         };
         let (pod_uid, pod_name) = (field(", UID:"), field(", Name:"));
-        Some(Self { account, namespace, audiences, seconds: seconds.parse().ok()?, pod_uid, pod_name })
+        Some(Self {
+            account,
+            namespace,
+            audiences,
+            seconds: seconds.parse().ok()?,
+            pod_uid,
+            pod_name,
+        })
     }
 
     /// Reconstructs the request of the token at `key`, which holds only a fingerprint of it; `None` if that is impossible.
     /// `pod_name` is the name of the pod that the token is bound to.
-    pub(in crate::metamanager) fn of_kept(key: &Key, kept: &Value, pod_name: Option<&str>) -> Option<Self> {
+    pub(in crate::metamanager) fn of_kept(
+        key: &Key,
+        kept: &Value,
+        pod_name: Option<&str>,
+    ) -> Option<Self> {
         let (account, _) = key.name.rsplit_once('.')?;
-        let text = |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let text = |pointer: &str| {
+            kept.pointer(pointer)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let pod_uid = text("/pod").unwrap_or_default();
         let pod_name = match pod_uid.as_str() {
             "" => String::new(),
-            _ => pod_name.map(str::to_owned).or_else(|| text("/token/spec/boundObjectRef/name"))?,
+            _ => pod_name
+                .map(str::to_owned)
+                .or_else(|| text("/token/spec/boundObjectRef/name"))?,
         };
-        let granted = kept.pointer("/token/spec/audiences").and_then(Value::as_array);
-        let granted =
-            granted.into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect();
-        let seconds = kept.pointer("/token/spec/expirationSeconds").and_then(Value::as_i64);
+        let granted = kept
+            .pointer("/token/spec/audiences")
+            .and_then(Value::as_array);
+        let granted = granted
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect();
+        let seconds = kept
+            .pointer("/token/spec/expirationSeconds")
+            .and_then(Value::as_i64);
         for audiences in [Vec::new(), granted] {
             for seconds in seconds.into_iter().chain(DEFAULT_LIFETIMES_SECONDS) {
                 let (account, namespace) = (account.to_owned(), key.namespace.clone());
-                let (audiences, pod_uid, pod_name) = (audiences.clone(), pod_uid.clone(), pod_name.clone());
-                let request = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
-                let place =
-                    stored_token(&request.namespace, &request.account, &request.request(), "", Value::Null).0;
+                let (audiences, pod_uid, pod_name) =
+                    (audiences.clone(), pod_uid.clone(), pod_name.clone());
+                let request = Self {
+                    account,
+                    namespace,
+                    audiences,
+                    seconds,
+                    pod_uid,
+                    pod_name,
+                };
+                let place = stored_token(
+                    &request.namespace,
+                    &request.account,
+                    &request.request(),
+                    "",
+                    Value::Null,
+                )
+                .0;
                 if place == *key {
                     return Some(request);
                 }
@@ -72,13 +112,30 @@ impl TokenRequest {
 
     /// Formats the key.
     pub(in crate::metamanager) fn write(&self) -> String {
-        let Self { account, namespace, audiences, seconds, pod_uid, pod_name } = self;
+        let Self {
+            account,
+            namespace,
+            audiences,
+            seconds,
+            pod_uid,
+            pod_name,
+        } = self;
         let quote = |text: &str| Value::from(text).to_string();
         let audiences = match audiences.as_slice() {
             [] => "[]string(nil)".to_owned(),
-            all => format!("[]string{{{}}}", all.iter().map(|one| quote(one)).collect::<Vec<_>>().join(", ")),
+            all => format!(
+                "[]string{{{}}}",
+                all.iter()
+                    .map(|one| quote(one))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
         };
-        let (kind, version) = if pod_uid.is_empty() { ("", "") } else { ("Pod", "v1") };
+        let (kind, version) = if pod_uid.is_empty() {
+            ("", "")
+        } else {
+            ("Pod", "v1")
+        };
         format!(
             "{}/{}/{audiences}/{seconds}/v1.BoundObjectReference{{Kind:{}, APIVersion:{}, Name:{}, UID:{}}}",
             quote(account),
@@ -125,7 +182,8 @@ mod tests {
 
     #[test]
     fn keys_are_read() {
-        let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
+        let reference =
+            r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
         let request = |audiences: &[&str], pod_uid: &str| {
             Some(TokenRequest {
                 account: "app".into(),
@@ -133,19 +191,35 @@ mod tests {
                 audiences: audiences.iter().map(|&text| text.to_owned()).collect(),
                 seconds: 3607,
                 pod_uid: pod_uid.into(),
-                pod_name: if pod_uid.is_empty() { String::new() } else { "p2".into() },
+                pod_name: if pod_uid.is_empty() {
+                    String::new()
+                } else {
+                    "p2".into()
+                },
             })
         };
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
         let rows = [
-            (format!(r#""app"/"default"/[]string(nil)/3607/{reference}"#), request(&[], "u-1")),
-            (format!(r#""app"/"default"/[]string{{}}/3607/{reference}"#), request(&[], "u-1")),
+            (
+                format!(r#""app"/"default"/[]string(nil)/3607/{reference}"#),
+                request(&[], "u-1"),
+            ),
+            (
+                format!(r#""app"/"default"/[]string{{}}/3607/{reference}"#),
+                request(&[], "u-1"),
+            ),
             (
                 format!(r#""app"/"default"/[]string{{"https://a/b", "c"}}/3607/{reference}"#),
                 request(&["https://a/b", "c"], "u-1"),
             ),
-            (format!(r#""app"/"default"/[]string(nil)/3607/{none}"#), request(&[], "")),
-            (format!(r#""app"/"default"/[]string{{"a"/3607/{reference}"#), None),
+            (
+                format!(r#""app"/"default"/[]string(nil)/3607/{none}"#),
+                request(&[], ""),
+            ),
+            (
+                format!(r#""app"/"default"/[]string{{"a"/3607/{reference}"#),
+                None,
+            ),
             (r#""app"/"default"/[]string(nil)/many/x"#.into(), None),
             ("default/pod/p1".into(), None),
             (r#""app"#.into(), None),
@@ -158,23 +232,43 @@ mod tests {
 
     #[test]
     fn tokens_are_exported_under_their_original_key() {
-        let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
+        let reference =
+            r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
         for (key, pod) in [
-            (format!(r#""my.app"/"default"/[]string(nil)/3607/{reference}"#), Some("p2")),
-            (format!(r#""app"/"default"/[]string{{"https://a/b"}}/7200/{reference}"#), Some("p2")),
+            (
+                format!(r#""my.app"/"default"/[]string(nil)/3607/{reference}"#),
+                Some("p2"),
+            ),
+            (
+                format!(r#""app"/"default"/[]string{{"https://a/b"}}/7200/{reference}"#),
+                Some("p2"),
+            ),
             (format!(r#""app"/"default"/[]string(nil)/600/{none}"#), None),
         ] {
             let request = TokenRequest::read(&key).unwrap();
-            let granted =
-                json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": request.seconds}});
-            let (place, kept) =
-                stored_token(&request.namespace, &request.account, &request.request(), "", granted);
+            let granted = json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": request.seconds}});
+            let (place, kept) = stored_token(
+                &request.namespace,
+                &request.account,
+                &request.request(),
+                "",
+                granted,
+            );
             let found = TokenRequest::of_kept(&place, &kept, pod).unwrap();
             assert_eq!((found.write(), found), (key, request));
         }
-        let (place, kept) =
-            stored_token("ns", "a", &json!({"spec": {"expirationSeconds": 77}}), "", Value::Null);
-        assert_eq!(TokenRequest::of_kept(&place, &kept, None), None, "nothing says what was asked for");
+        let (place, kept) = stored_token(
+            "ns",
+            "a",
+            &json!({"spec": {"expirationSeconds": 77}}),
+            "",
+            Value::Null,
+        );
+        assert_eq!(
+            TokenRequest::of_kept(&place, &kept, None),
+            None,
+            "nothing says what was asked for"
+        );
     }
 }

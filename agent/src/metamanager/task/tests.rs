@@ -25,12 +25,22 @@ async fn watched_objects_are_stored_for_the_node_too() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let ((forwarder, ..), unhandled) = (ModuleForwarder::new(), Unhandled::default());
     let stored = async |message| {
-        let handlers = Handlers { watched: None, forwarder: &forwarder, unhandled: &unhandled };
+        let handlers = Handlers {
+            watched: None,
+            forwarder: &forwarder,
+            unhandled: &unhandled,
+        };
         let handled = handle(&desired, handlers, &Heartbeat::unmonitored(), message).await;
         handled.may_acknowledge && handled.answer.is_none()
     };
     let key = Key::new(Resource::new("", "configmaps"), "default", "settings");
-    let mode = async || desired.get(&key).await.unwrap().map(|object| object["data"]["mode"].clone());
+    let mode = async || {
+        desired
+            .get(&key)
+            .await
+            .unwrap()
+            .map(|object| object["data"]["mode"].clone())
+    };
 
     // nothing on this node needs it yet
     assert!(stored(settings("dynamiccontroller", 456, "fast")).await);

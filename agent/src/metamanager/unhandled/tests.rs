@@ -73,7 +73,9 @@ cloudhub          resource  error       ns/pod/x               logged error of n
 fn content(operation: &str, resource: &str) -> Value {
     let kind = resource.split('/').nth(1).unwrap_or_default();
     match resource {
-        "null/node/edge-1" => json!({"metadata": {"name": "edge-1", "uid": "n", "resourceVersion": "7"}}),
+        "null/node/edge-1" => {
+            json!({"metadata": {"name": "edge-1", "uid": "n", "resourceVersion": "7"}})
+        }
         "k8s/ca.crt" => json!("PEM"),
         "twin" => json!("OK"),
         "topic" => json!("payload"),
@@ -106,7 +108,10 @@ fn message(
 /// and the log.
 async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, String) {
     let log = LogBuffer::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
     let _guard = set_default(subscriber);
     let (hub, inbound, mut line) = fake_cloud();
     let config = metamanager::Config {
@@ -118,8 +123,11 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
         server: None,
     };
     let (_meta, ends) = metamanager::new(config);
-    let mut readers =
-        has_readers.then_some((ends.device_messages, ends.topic_messages, ends.service_messages));
+    let mut readers = has_readers.then_some((
+        ends.device_messages,
+        ends.topic_messages,
+        ends.service_messages,
+    ));
     let readers = async {
         if let Some((devices, topics, services)) = &mut readers {
             tokio::join!(
@@ -137,7 +145,17 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
         }
         let mut last = object("ConfigMap");
         last["metadata"]["name"] = "last".into();
-        line.say(message(("edgecontroller", "resource", "update", "ns/configmap/last", &last), "last")).await;
+        line.say(message(
+            (
+                "edgecontroller",
+                "resource",
+                "update",
+                "ns/configmap/last",
+                &last,
+            ),
+            "last",
+        ))
+        .await;
         let mut sent = Vec::new();
         loop {
             let message = line.next().await;
@@ -159,7 +177,9 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
 async fn every_kind_of_message_is_taken_or_answered_or_named() {
     for row in TABLE.lines().filter(|row| !row.is_empty()) {
         let words: Vec<&str> = row.split_whitespace().collect();
-        let [source, group, operation, resource, fate, rest @ ..] = words.as_slice() else { panic!("{row}") };
+        let [source, group, operation, resource, fate, rest @ ..] = words.as_slice() else {
+            panic!("{row}")
+        };
         let names = rest.join(" ");
         let content = content(operation, resource);
         let told = message((source, group, operation, resource, &content), "asked");
@@ -176,7 +196,10 @@ async fn every_kind_of_message_is_taken_or_answered_or_named() {
             }
             "logged" => {
                 assert!(refusals.is_empty(), "{row}: {refusals:?}");
-                assert!(log.contains(&names) && log.contains("does not handle"), "{row}: {log}");
+                assert!(
+                    log.contains(&names) && log.contains("does not handle"),
+                    "{row}: {log}"
+                );
             }
             operation => {
                 assert_eq!(refusals.len(), 1, "{row}: {refusals:?}");
@@ -193,8 +216,13 @@ async fn every_kind_of_message_is_taken_or_answered_or_named() {
 fn reason(content: &Value) -> String {
     match content["body"].as_str() {
         Some(body) => {
-            let body = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, body).unwrap();
-            format!("{} {}", content["status_code"], String::from_utf8(body).unwrap())
+            let body =
+                base64::Engine::decode(&base64::engine::general_purpose::STANDARD, body).unwrap();
+            format!(
+                "{} {}",
+                content["status_code"],
+                String::from_utf8(body).unwrap()
+            )
         }
         None => content.to_string(),
     }
@@ -203,11 +231,41 @@ fn reason(content: &Value) -> String {
 #[tokio::test]
 async fn messages_for_a_disabled_module_are_logged() {
     for (operation, resource, source, group, names) in [
-        ("publish", "topic", "router_eventbus", "user", "publish (EventBus is disabled)"),
-        ("subscribe", "ns/topic", "router_eventbus", "user", "subscribe (EventBus is disabled)"),
-        ("update", "membership", "devicecontroller", "twin", "membership (DeviceTwin is disabled)"),
-        ("start", "http://x", "router_servicebus", "user", "start (ServiceBus is disabled)"),
-        ("GET", "80:/x", "router_servicebus", "user", "GET (ServiceBus is disabled)"),
+        (
+            "publish",
+            "topic",
+            "router_eventbus",
+            "user",
+            "publish (EventBus is disabled)",
+        ),
+        (
+            "subscribe",
+            "ns/topic",
+            "router_eventbus",
+            "user",
+            "subscribe (EventBus is disabled)",
+        ),
+        (
+            "update",
+            "membership",
+            "devicecontroller",
+            "twin",
+            "membership (DeviceTwin is disabled)",
+        ),
+        (
+            "start",
+            "http://x",
+            "router_servicebus",
+            "user",
+            "start (ServiceBus is disabled)",
+        ),
+        (
+            "GET",
+            "80:/x",
+            "router_servicebus",
+            "user",
+            "GET (ServiceBus is disabled)",
+        ),
     ] {
         let told = message((source, group, operation, resource, &Value::Null), "asked");
         let (_, log) = sent_for(vec![told], false).await;
@@ -217,42 +275,91 @@ async fn messages_for_a_disabled_module_are_logged() {
 
 #[tokio::test]
 async fn many_of_a_kind_are_all_answered_and_named_once() {
-    let call =
-        |id: String| message(("cloudhub", "resource", "createvolume", "default/volume/v", &json!("{}")), &id);
-    let (sent, log) = sent_for((0..50).map(|number| call(number.to_string())).collect(), true).await;
-    let refused = sent.iter().filter(|message| message.route.operation.as_str() == "error").count();
+    let call = |id: String| {
+        message(
+            (
+                "cloudhub",
+                "resource",
+                "createvolume",
+                "default/volume/v",
+                &json!("{}"),
+            ),
+            &id,
+        )
+    };
+    let (sent, log) = sent_for(
+        (0..50).map(|number| call(number.to_string())).collect(),
+        true,
+    )
+    .await;
+    let refused = sent
+        .iter()
+        .filter(|message| message.route.operation.as_str() == "error")
+        .count();
     assert_eq!(refused, 50);
     assert_eq!(log.matches("does not handle").count(), 1, "{log}");
 }
 
 #[tokio::test]
 async fn an_answer_is_not_answered() {
-    let mut told = message(("edgecontroller", "resource", "defragment", "ns/pod/x", &json!({})), "asked");
+    let mut told = message(
+        (
+            "edgecontroller",
+            "resource",
+            "defragment",
+            "ns/pod/x",
+            &json!({}),
+        ),
+        "asked",
+    );
     told.header.parent_msg_id = "nobody's".to_owned();
     let (sent, log) = sent_for(vec![told], true).await;
-    assert!(!sent.iter().any(|message| message.route.operation.as_str() == "error"), "{sent:?}");
+    assert!(
+        !sent
+            .iter()
+            .any(|message| message.route.operation.as_str() == "error"),
+        "{sent:?}"
+    );
     assert!(log.contains("defragment"), "{log}");
 }
 
 #[tokio::test]
 async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
-    let told = message(("router_servicebus", "user", "GET", "80:/x", &Value::Null), "asked");
+    let told = message(
+        ("router_servicebus", "user", "GET", "80:/x", &Value::Null),
+        "asked",
+    );
     let (sent, _) = sent_for(vec![told], false).await;
-    let answer = sent.iter().find(|message| message.header.parent_msg_id == "asked").unwrap();
+    let answer = sent
+        .iter()
+        .find(|message| message.header.parent_msg_id == "asked")
+        .unwrap();
     assert_eq!(answer.route.operation.as_str(), "upload");
     assert_eq!(
         reason(&answer.content),
         "501 this agent does not handle GET (ServiceBus is disabled); set modules.serviceBus.enable to true in edgecore.yaml of the \
          node and start its agent anew\n"
     );
-    assert_eq!(answer.content["header"]["Tunnelserver"], json!(["edge-agent"]));
+    assert_eq!(
+        answer.content["header"]["Tunnelserver"],
+        json!(["edge-agent"])
+    );
 }
 
 #[tokio::test]
 async fn a_publication_is_answered_where_eventbus_is_disabled() {
-    let told = message(("router_eventbus", "user", "publish", "a/b", &json!("x")), "asked");
+    let told = message(
+        ("router_eventbus", "user", "publish", "a/b", &json!("x")),
+        "asked",
+    );
     let (sent, _) = sent_for(vec![told], false).await;
-    let answer = sent.iter().find(|message| message.header.parent_msg_id == "asked").unwrap();
+    let answer = sent
+        .iter()
+        .find(|message| message.header.parent_msg_id == "asked")
+        .unwrap();
     assert_eq!(answer.route.operation.as_str(), "error");
-    assert!(reason(&answer.content).contains("EventBus is disabled"), "{answer:?}");
+    assert!(
+        reason(&answer.content).contains("EventBus is disabled"),
+        "{answer:?}"
+    );
 }

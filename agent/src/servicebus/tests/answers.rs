@@ -9,7 +9,11 @@ async fn only_interim(ended: Arc<AtomicUsize>) -> u16 {
     local(move |mut stream, _| {
         let ended = ended.clone();
         async move {
-            while stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.is_ok() {}
+            while stream
+                .write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+                .await
+                .is_ok()
+            {}
             ended.fetch_add(1, Ordering::Relaxed);
         }
     })
@@ -25,9 +29,16 @@ async fn interim_answers_without_an_end_are_refused() {
     let (status, why) = rig.call(format!("{port}:/"), Value::Null).await;
     assert_eq!(status, 502);
     assert!(why.contains("more than 16 interim answers"), "{why}");
-    until("the end of the connection", || ended.load(Ordering::Relaxed) > 0).await;
+    until("the end of the connection", || {
+        ended.load(Ordering::Relaxed) > 0
+    })
+    .await;
     let few = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    assert_eq!(rig.call(format!("{}:/", says(few).await), Value::Null).await, (200, "ok".to_owned()));
+    assert_eq!(
+        rig.call(format!("{}:/", says(few).await), Value::Null)
+            .await,
+        (200, "ok".to_owned())
+    );
 }
 
 /// The cloud counts failures by the header of the agent's own answers: a service cannot pretend to be the agent.
@@ -37,10 +48,14 @@ async fn the_agents_own_answers_are_marked_and_no_others() {
     let pretends =
         says("HTTP/1.1 502 Bad Gateway\r\nTunnelserver: edge-agent\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n")
             .await;
-    rig.ask("pretends", format!("{pretends}:/"), Value::Null).await;
+    rig.ask("pretends", format!("{pretends}:/"), Value::Null)
+        .await;
     let (_, status, _, header) = rig.answer().await;
     assert_eq!((status, header), (502, json!({"X-A": ["1"]})));
     rig.ask("absent", "1:/".to_owned(), Value::Null).await;
     let (_, status, _, header) = rig.answer().await;
-    assert_eq!((status, &header["Tunnelserver"]), (502, &json!(["edge-agent"])));
+    assert_eq!(
+        (status, &header["Tunnelserver"]),
+        (502, &json!(["edge-agent"]))
+    );
 }

@@ -16,7 +16,11 @@ use wire::cri;
 const MAX_HEAD: usize = 8 * 1024;
 
 /// Runs the command and returns how many bytes it wrote.
-pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) -> anyhow::Result<u64> {
+pub(super) async fn exec(
+    rig: &Arc<RealRig>,
+    container: &str,
+    command: &[&str],
+) -> anyhow::Result<u64> {
     let request = cri::ExecRequest {
         container_id: container.to_owned(),
         cmd: command.iter().map(|&word| word.to_owned()).collect(),
@@ -25,7 +29,10 @@ pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) 
     };
     let asked = rig.clone();
     let url = tokio::task::spawn_blocking(move || {
-        asked.containerd.raw_cri.runtime(async |mut client| client.exec(request).await)
+        asked
+            .containerd
+            .raw_cri
+            .runtime(async |mut client| client.exec(request).await)
     });
     let stream = upgraded(&url.await??.url).await?;
     let (session, _incoming, driver) = session::new(stream, Role::Client);
@@ -39,7 +46,11 @@ pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) 
     }
     let mut status = String::new();
     error.read_to_string(&mut status).await?;
-    ensure!(status.contains("Success"), "{} ended with {status}", command.join(" "));
+    ensure!(
+        status.contains("Success"),
+        "{} ended with {status}",
+        command.join(" ")
+    );
     session.close().await;
     // The driver ends with the connection.
     let _ = driver.await?;
@@ -49,7 +60,11 @@ pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) 
 /// Returns the connection to one of the runtime's URLs, upgraded to SPDY.
 async fn upgraded(url: &str) -> anyhow::Result<TcpStream> {
     let uri: Uri = url.parse()?;
-    let authority = uri.authority().context("the URL names no server")?.as_str().to_owned();
+    let authority = uri
+        .authority()
+        .context("the URL names no server")?
+        .as_str()
+        .to_owned();
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let mut stream = TcpStream::connect(&authority).await?;
     stream.set_nodelay(true)?;
@@ -60,9 +75,16 @@ async fn upgraded(url: &str) -> anyhow::Result<TcpStream> {
     stream.write_all(request.as_bytes()).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        ensure!(head.len() < MAX_HEAD, "the runtime's answer has a long head");
+        ensure!(
+            head.len() < MAX_HEAD,
+            "the runtime's answer has a long head"
+        );
         head.push(stream.read_u8().await?);
     }
-    ensure!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
+    ensure!(
+        head.starts_with(b"HTTP/1.1 101"),
+        "{}",
+        String::from_utf8_lossy(&head)
+    );
     Ok(stream)
 }

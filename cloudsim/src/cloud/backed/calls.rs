@@ -23,9 +23,11 @@ impl Calls {
     }
 
     fn note<B>(&self, request: &Request<B>) {
-        if let Some(call) =
-            call(request.method(), request.uri().path(), request.uri().query().unwrap_or_default())
-        {
+        if let Some(call) = call(
+            request.method(),
+            request.uri().path(),
+            request.uri().query().unwrap_or_default(),
+        ) {
             self.0.lock().insert(call);
         }
     }
@@ -33,7 +35,10 @@ impl Calls {
 
 /// Returns the right that a request needs; `None` for discovery and other paths that every authenticated user may read.
 fn call(method: &Method, path: &str, query: &str) -> Option<Right> {
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     let (group, rest) = match segments.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
         ["apis", group, _, rest @ ..] => (*group, rest),
@@ -49,8 +54,8 @@ fn call(method: &Method, path: &str, query: &str) -> Option<Right> {
         [resource, _, part, ..] => (*resource, true, Some(*part)),
         [] => return None,
     };
-    let watches =
-        form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "watch" && value != "false");
+    let watches = form_urlencoded::parse(query.as_bytes())
+        .any(|(key, value)| key == "watch" && value != "false");
     let verb = match (method.as_str(), name) {
         ("GET", _) if watches => "watch",
         ("GET", true) => "get",
@@ -76,7 +81,10 @@ impl<S> Layer<S> for Calls {
     type Service = RecordCalls<S>;
 
     fn layer(&self, inner: S) -> RecordCalls<S> {
-        RecordCalls { inner, calls: self.clone() }
+        RecordCalls {
+            inner,
+            calls: self.clone(),
+        }
     }
 }
 
@@ -110,14 +118,27 @@ mod tests {
     fn requests_are_calls() {
         let told = |method: &str, path: &str, query: &str| {
             let call = call(&method.parse().unwrap(), path, query)?;
-            Some(format!("{} {} {} {}", call.verb, call.resource, call.group, call.namespace))
+            Some(format!(
+                "{} {} {} {}",
+                call.verb, call.resource, call.group, call.namespace
+            ))
         };
         for (method, path, query, expected) in [
             ("GET", "/api/v1/pods", "watch=true&x=1", "watch pods  "),
             ("GET", "/api/v1/pods", "limit=500", "list pods  "),
-            ("PATCH", "/api/v1/nodes/edge-1/status", "", "patch nodes/status  "),
+            (
+                "PATCH",
+                "/api/v1/nodes/edge-1/status",
+                "",
+                "patch nodes/status  ",
+            ),
             ("GET", "/api/v1/namespaces/kubeedge", "", "get namespaces  "),
-            ("POST", "/api/v1/namespaces/ns/serviceaccounts/a/token", "", "create serviceaccounts/token  ns"),
+            (
+                "POST",
+                "/api/v1/namespaces/ns/serviceaccounts/a/token",
+                "",
+                "create serviceaccounts/token  ns",
+            ),
             (
                 "PUT",
                 "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l",
@@ -125,7 +146,11 @@ mod tests {
                 "update leases coordination.k8s.io ns",
             ),
         ] {
-            assert_eq!(told(method, path, query).as_deref(), Some(expected), "{method} {path}");
+            assert_eq!(
+                told(method, path, query).as_deref(),
+                Some(expected),
+                "{method} {path}"
+            );
         }
         assert_eq!(told("GET", "/version", ""), None);
         assert_eq!(told("GET", "/apis/apps/v1", ""), None);

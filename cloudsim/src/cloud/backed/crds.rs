@@ -16,8 +16,12 @@ const MANAGER: &str = "cloudsim";
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// The groups that are required; no controller acts on the others in a cluster yet.
-const REQUIRED_GROUPS: [&str; 4] =
-    ["devices.kubeedge.io", "policy.kubeedge.io", "reliablesyncs.kubeedge.io", "rules.kubeedge.io"];
+const REQUIRED_GROUPS: [&str; 4] = [
+    "devices.kubeedge.io",
+    "policy.kubeedge.io",
+    "reliablesyncs.kubeedge.io",
+    "rules.kubeedge.io",
+];
 
 /// The cluster's definitions cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +71,10 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
     let mut needed = Vec::new();
     for crd in crds::all() {
         let name = crd.name_any();
-        let failed = |source| CrdError::Api { name: name.clone(), source };
+        let failed = |source| CrdError::Api {
+            name: name.clone(),
+            source,
+        };
         let found = api.get_opt(&name).await.map_err(failed)?;
         let is_needed = REQUIRED_GROUPS.contains(&crd.spec.group.as_str());
         match &found {
@@ -78,7 +85,9 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
         }
         if install && found.as_ref().is_none_or(is_own) {
             let apply = PatchParams::apply(MANAGER).force();
-            api.patch(&name, &apply, &Patch::Apply(&crd)).await.map_err(failed)?;
+            api.patch(&name, &apply, &Patch::Apply(&crd))
+                .await
+                .map_err(failed)?;
             if found.is_none() {
                 info!(name, "a CustomResourceDefinition was made");
             }
@@ -98,35 +107,70 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
 
 /// Reports whether this program has applied the definition before.
 fn is_own(found: &CustomResourceDefinition) -> bool {
-    found.managed_fields().iter().any(|fields| fields.manager.as_deref() == Some(MANAGER))
+    found
+        .managed_fields()
+        .iter()
+        .any(|fields| fields.manager.as_deref() == Some(MANAGER))
 }
 
-fn check(found: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> Result<(), CrdError> {
-    let needed =
-        ours.spec.versions.iter().find(|version| version.storage).map(|version| version.name.clone());
+fn check(
+    found: &CustomResourceDefinition,
+    ours: &CustomResourceDefinition,
+) -> Result<(), CrdError> {
+    let needed = ours
+        .spec
+        .versions
+        .iter()
+        .find(|version| version.storage)
+        .map(|version| version.name.clone());
     let needed = needed.unwrap_or_default();
-    let served: Vec<&str> =
-        found.spec.versions.iter().filter(|version| version.served).map(|version| &*version.name).collect();
+    let served: Vec<&str> = found
+        .spec
+        .versions
+        .iter()
+        .filter(|version| version.served)
+        .map(|version| &*version.name)
+        .collect();
     if served.contains(&needed.as_str()) {
         return Ok(());
     }
-    Err(CrdError::Version { name: found.name_any(), served: served.join(", "), needed })
+    Err(CrdError::Version {
+        name: found.name_any(),
+        served: served.join(", "),
+        needed,
+    })
 }
 
 /// Waits until the kind is served.
 async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), CrdError> {
     let begun = Instant::now();
     loop {
-        let found = api.get(name).await.map_err(|source| CrdError::Api { name: name.to_owned(), source })?;
-        let conditions = found.status.and_then(|status| status.conditions).unwrap_or_default();
-        let is_true = |kind: &str| conditions.iter().any(|is| is.type_ == kind && is.status == "True");
+        let found = api.get(name).await.map_err(|source| CrdError::Api {
+            name: name.to_owned(),
+            source,
+        })?;
+        let conditions = found
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        let is_true = |kind: &str| {
+            conditions
+                .iter()
+                .any(|is| is.type_ == kind && is.status == "True")
+        };
         if is_true("Established") {
             return Ok(());
         }
         if begun.elapsed() > ESTABLISH_TIMEOUT {
-            let why = conditions.iter().find(|is| is.status != "True").and_then(|is| is.message.clone());
+            let why = conditions
+                .iter()
+                .find(|is| is.status != "True")
+                .and_then(|is| is.message.clone());
             let why = why.unwrap_or_else(|| "it has no condition".to_owned());
-            return Err(CrdError::NotEstablished { name: name.to_owned(), why });
+            return Err(CrdError::NotEstablished {
+                name: name.to_owned(),
+                why,
+            });
         }
         sleep(RETRY_INTERVAL).await;
     }

@@ -23,7 +23,11 @@ impl Health {
         reached: watch::Receiver<bool>,
         metrics: MetricsSource,
     ) -> Self {
-        Self { ready, reached, metrics }
+        Self {
+            ready,
+            reached,
+            metrics,
+        }
     }
 
     /// Returns why no more nodes should connect.
@@ -31,15 +35,18 @@ impl Health {
         if !*self.ready.borrow() {
             return Some("the cluster's devices and device models have not been listed yet");
         }
-        let away =
-            "the cluster's API server does not answer, or refuses Lease kubeedge/cloudsim; see the log";
+        let away = "the cluster's API server does not answer, or refuses Lease kubeedge/cloudsim; see the log";
         (!*self.reached.borrow()).then_some(away)
     }
 
     fn answer(&self, method: &Method, path: &str) -> (StatusCode, &'static str, String) {
         const PLAIN: &str = "text/plain; charset=utf-8";
         if *method != Method::GET {
-            return (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET is served here".to_owned());
+            return (
+                StatusCode::METHOD_NOT_ALLOWED,
+                PLAIN,
+                "only GET is served here".to_owned(),
+            );
         }
         match path {
             "/healthz" | "/livez" => (StatusCode::OK, PLAIN, "ok".to_owned()),
@@ -50,9 +57,17 @@ impl Health {
             "/metrics" => {
                 let mut text = Text::default();
                 (self.metrics)(&mut text);
-                (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into_string())
+                (
+                    StatusCode::OK,
+                    "text/plain; version=0.0.4; charset=utf-8",
+                    text.into_string(),
+                )
             }
-            _ => (StatusCode::NOT_FOUND, PLAIN, "there is /healthz, /livez, /readyz and /metrics".to_owned()),
+            _ => (
+                StatusCode::NOT_FOUND,
+                PLAIN,
+                "there is /healthz, /livez, /readyz and /metrics".to_owned(),
+            ),
         }
     }
 }
@@ -60,10 +75,14 @@ impl Health {
 impl Handler for Health {
     async fn handle(self, request: Request<Incoming>) -> Response<Body> {
         let (code, kind, text) = self.answer(request.method(), request.uri().path());
-        let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+        let body = Full::new(Bytes::from(text))
+            .map_err(|never| match never {})
+            .boxed_unsync();
         let mut response = Response::new(body);
         *response.status_mut() = code;
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         response
     }
 }

@@ -59,7 +59,10 @@ impl Leading {
     ) {
         loop {
             // cancel-safe: nothing is held
-            match stop.run_until_cancelled(self.0.wait_for(|leads| *leads)).await {
+            match stop
+                .run_until_cancelled(self.0.wait_for(|leads| *leads))
+                .await
+            {
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return,
             }
@@ -144,7 +147,9 @@ impl Election {
     pub(super) async fn other(&mut self) -> Result<Option<OtherInstallation>, kube::Error> {
         let begun = Instant::now();
         loop {
-            let Some(lease) = self.api.get_opt(LEASE).await? else { return Ok(None) };
+            let Some(lease) = self.api.get_opt(LEASE).await? else {
+                return Ok(None);
+            };
             let installation = installation(&lease);
             let spec = lease.spec.unwrap_or_default();
             let holder = spec.holder_identity.clone().unwrap_or_default();
@@ -153,18 +158,25 @@ impl Election {
             }
             match &self.seen {
                 Some((first, _)) if *first != spec => {
-                    return Ok(Some(OtherInstallation { installation, holder }));
+                    return Ok(Some(OtherInstallation {
+                        installation,
+                        holder,
+                    }));
                 }
                 Some(_) if begun.elapsed() > LEASE_DURATION => {
                     info!(
                         installation,
-                        holder, "another installation of cloudsim has ended: this one takes its place"
+                        holder,
+                        "another installation of cloudsim has ended: this one takes its place"
                     );
                     return Ok(None);
                 }
                 Some(_) => {}
                 None => {
-                    info!(installation, holder, "looking whether another installation of cloudsim is alive");
+                    info!(
+                        installation,
+                        holder, "looking whether another installation of cloudsim is alive"
+                    );
                     self.seen = Some((spec, begun));
                 }
             }
@@ -203,10 +215,15 @@ impl Election {
                         warn!("Lease kubeedge/{LEASE} renewed again");
                     }
                     self.set(matches!(attempt, Attempt::Mine));
-                    if let Attempt::Other(OtherInstallation { installation, holder }) = attempt {
+                    if let Attempt::Other(OtherInstallation {
+                        installation,
+                        holder,
+                    }) = attempt
+                    {
                         warn!(
                             installation,
-                            holder, "another cloudsim installation is serving this cluster; stop one of them"
+                            holder,
+                            "another cloudsim installation is serving this cluster; stop one of them"
                         );
                     }
                 }
@@ -218,14 +235,20 @@ impl Election {
                             "failed to renew Lease kubeedge/{LEASE}; retrying"
                         );
                     } else {
-                        warn!("failed to renew Lease kubeedge/{LEASE}: API server timed out; retrying");
+                        warn!(
+                            "failed to renew Lease kubeedge/{LEASE}: API server timed out; retrying"
+                        );
                     }
                     if leads && renewed.elapsed() > RENEW_DEADLINE {
                         self.set(false);
                     }
                 }
             }
-            let pause = if *self.leads.borrow() { RENEW_INTERVAL } else { RETRY_INTERVAL };
+            let pause = if *self.leads.borrow() {
+                RENEW_INTERVAL
+            } else {
+                RETRY_INTERVAL
+            };
             // cancel-safe: sleeping holds no data
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 break;
@@ -239,9 +262,14 @@ impl Election {
     }
 
     fn set(&self, leads: bool) {
-        let changed = self.leads.send_if_modified(|now| std::mem::replace(now, leads) != leads);
+        let changed = self
+            .leads
+            .send_if_modified(|now| std::mem::replace(now, leads) != leads);
         if changed {
-            info!(identity = self.identity, leads, "leadership of this cloud's replicas");
+            info!(
+                identity = self.identity,
+                leads, "leadership of this cloud's replicas"
+            );
         }
     }
 
@@ -258,8 +286,13 @@ impl Election {
                 Some((before, since)) if *before == spec => *since,
                 _ => Instant::now(),
             };
-            let is_alive = self.seen.as_ref().is_some_and(|(before, _)| *before != spec);
-            let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            let is_alive = self
+                .seen
+                .as_ref()
+                .is_some_and(|(before, _)| *before != spec);
+            let seconds = spec
+                .lease_duration_seconds
+                .and_then(|seconds| u64::try_from(seconds).ok());
             let duration = seconds.map_or(LEASE_DURATION, Duration::from_secs);
             self.seen = Some((spec, since));
             if since.elapsed() < duration {
@@ -267,23 +300,36 @@ impl Election {
                 return Ok(if installation == self.installation {
                     Attempt::Replica
                 } else if is_alive {
-                    Attempt::Other(OtherInstallation { installation, holder })
+                    Attempt::Other(OtherInstallation {
+                        installation,
+                        holder,
+                    })
                 } else {
                     Attempt::Unknown
                 });
             }
         }
         let lease = self.lease(lease, &self.identity);
-        acquired(self.api.replace(LEASE, &PostParams::default(), &lease).await)
+        acquired(
+            self.api
+                .replace(LEASE, &PostParams::default(), &lease)
+                .await,
+        )
     }
 
     async fn give_up(&self) -> Result<(), kube::Error> {
         let lease = self.api.get(LEASE).await?;
-        let is_mine =
-            lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.as_ref() == Some(&self.identity));
+        let is_mine = lease
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.holder_identity.as_ref() == Some(&self.identity));
         if is_mine {
             let lease = self.lease(lease, "");
-            acquired(self.api.replace(LEASE, &PostParams::default(), &lease).await)?;
+            acquired(
+                self.api
+                    .replace(LEASE, &PostParams::default(), &lease)
+                    .await,
+            )?;
         }
         Ok(())
     }
@@ -297,22 +343,31 @@ impl Election {
         let holder = (!holder.is_empty()).then(|| holder.to_owned());
         if spec.holder_identity != holder {
             spec.acquire_time = Some(now.clone());
-            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or_default().saturating_add(1));
+            spec.lease_transitions =
+                Some(spec.lease_transitions.unwrap_or_default().saturating_add(1));
         }
         spec.holder_identity = holder;
         spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
         spec.renew_time = Some(now);
-        let mut metadata =
-            ObjectMeta { name: Some(LEASE.to_owned()), managed_fields: None, ..before.metadata };
+        let mut metadata = ObjectMeta {
+            name: Some(LEASE.to_owned()),
+            managed_fields: None,
+            ..before.metadata
+        };
         let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(INSTALLATION.to_owned(), self.installation.clone());
-        Lease { metadata, spec: Some(spec) }
+        Lease {
+            metadata,
+            spec: Some(spec),
+        }
     }
 }
 
 fn installation(lease: &Lease) -> String {
     let annotations = lease.metadata.annotations.as_ref();
-    annotations.and_then(|annotations| annotations.get(INSTALLATION).cloned()).unwrap_or_default()
+    annotations
+        .and_then(|annotations| annotations.get(INSTALLATION).cloned())
+        .unwrap_or_default()
 }
 
 /// Reads the result of a write that makes this replica the holder.

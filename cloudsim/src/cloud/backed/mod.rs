@@ -158,8 +158,10 @@ impl Backed {
         if options.config.accept_invalid_certs {
             return Err(ClusterError::Unverified);
         }
-        let client =
-            client(options).map_err(|source| ClusterError::Client { server: server.clone(), source })?;
+        let client = client(options).map_err(|source| ClusterError::Client {
+            server: server.clone(),
+            source,
+        })?;
         match timeout(ANSWER_TIMEOUT, client.apiserver_version()).await {
             Ok(Ok(version)) => info!(server, version = version.git_version, "a cluster is served"),
             Ok(Err(source)) => return Err(ClusterError::NoAnswer { server, source }),
@@ -167,11 +169,22 @@ impl Backed {
         }
         rights::check(&client, options.install_crds).await?;
         let mut election = Election::new(&client, &options.replica, &options.installation);
-        if let Some(OtherInstallation { installation, holder }) = election.other().await? {
-            return Err(ClusterError::Another { installation, holder });
+        if let Some(OtherInstallation {
+            installation,
+            holder,
+        }) = election.other().await?
+        {
+            return Err(ClusterError::Another {
+                installation,
+                holder,
+            });
         }
         crds::ensure(&client, options.install_crds).await?;
-        Ok(Self { client, options: options.clone(), election })
+        Ok(Self {
+            client,
+            options: options.clone(),
+            election,
+        })
     }
 
     /// Takes the Lease for this installation, before anything is served.
@@ -179,16 +192,25 @@ impl Backed {
         match timeout(CLAIM_TIMEOUT, self.election.claim()).await {
             Ok(claimed) => match claimed? {
                 None => Ok(()),
-                Some(OtherInstallation { installation, holder }) => {
-                    Err(ClusterError::Another { installation, holder })
-                }
+                Some(OtherInstallation {
+                    installation,
+                    holder,
+                }) => Err(ClusterError::Another {
+                    installation,
+                    holder,
+                }),
             },
-            Err(_) => Err(ClusterError::Silent { server: self.options.config.cluster_url.to_string() }),
+            Err(_) => Err(ClusterError::Silent {
+                server: self.options.config.cluster_url.to_string(),
+            }),
         }
     }
 
     /// Returns the keys and the join token, and makes missing ones.
-    pub(super) async fn ensure_own_objects(&self, names: &[String]) -> Result<(Pki, String), ClusterOrPki> {
+    pub(super) async fn ensure_own_objects(
+        &self,
+        names: &[String],
+    ) -> Result<(Pki, String), ClusterOrPki> {
         let pki = match Pki::ensure_shared(&self.client, names).await {
             Err(PkiError::Api(kube::Error::Api(status))) if status.code == 404 => {
                 self.make_namespace().await?;
@@ -204,7 +226,10 @@ impl Backed {
     async fn make_namespace(&self) -> Result<(), ClusterError> {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
-        match Api::all(self.client.clone()).create(&Default::default(), &namespace).await {
+        match Api::all(self.client.clone())
+            .create(&Default::default(), &namespace)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 403 => Err(ClusterError::NoNamespace),
@@ -214,18 +239,31 @@ impl Backed {
 
     /// Returns the cluster's own CA (PEM), with which pods verify its API server.
     pub(super) async fn root_ca(&self) -> Result<String, ClusterError> {
-        if let Some(roots) = self.options.config.root_cert.as_ref().filter(|roots| !roots.is_empty()) {
+        if let Some(roots) = self
+            .options
+            .config
+            .root_cert
+            .as_ref()
+            .filter(|roots| !roots.is_empty())
+        {
             return Ok(roots.iter().map(|der| pem_certificate(der)).collect());
         }
         let (name, field) = ROOT_CA;
-        let found = Api::<ConfigMap>::namespaced(self.client.clone(), NAMESPACE).get_opt(name).await?;
-        let root = found.and_then(|map| map.data).and_then(|mut data| data.remove(field));
+        let found = Api::<ConfigMap>::namespaced(self.client.clone(), NAMESPACE)
+            .get_opt(name)
+            .await?;
+        let root = found
+            .and_then(|map| map.data)
+            .and_then(|mut data| data.remove(field));
         root.ok_or(ClusterError::NoAuthority)
     }
 
     /// Returns the records of nodes' certificates and of tokens' uses.
     pub(super) fn records(&self) -> (NodeCertificates, JoinTokens) {
-        (NodeCertificates::in_cluster(&self.client), JoinTokens::in_cluster(&self.client))
+        (
+            NodeCertificates::in_cluster(&self.client),
+            JoinTokens::in_cluster(&self.client),
+        )
     }
 
     pub(super) fn leading(&self) -> Leading {
@@ -248,7 +286,8 @@ impl Backed {
         let leading = self.election.leading();
         let (client, events) = (self.client.clone(), events.clone());
         let policy = leading.run(stop.child_token(), move |term| {
-            let shared = Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
+            let shared =
+                Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
             manager::run_kubeedges(shared, term)
         });
         tasks.spawn("serviceaccountaccess", policy);
@@ -260,7 +299,12 @@ impl Backed {
         );
         tasks.spawn("ends of certificates", ends);
         let replica = self.options.replica.clone();
-        let told = sessions::run(self.client.clone(), replica, sessions.clone(), stop.child_token());
+        let told = sessions::run(
+            self.client.clone(),
+            replica,
+            sessions.clone(),
+            stop.child_token(),
+        );
         tasks.spawn("sessions of this replica", told);
         tasks.spawn("election", self.election.run(stop.child_token()));
     }
@@ -281,7 +325,9 @@ fn client(options: &ClusterOptions) -> Result<Client, kube::Error> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = true;
     let builder = ClientBuilder::try_from(config)?;
-    Ok(builder.with_layer(&option_layer(options.calls.clone())).build())
+    Ok(builder
+        .with_layer(&option_layer(options.calls.clone()))
+        .build())
 }
 
 /// Creates the flag that nodes are accepted, for [`Health`].

@@ -27,13 +27,19 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     // cancel-safe: what was not seen is in the next list
-    stop.run_until_cancelled(watch(client, certificates, sessions)).await;
+    stop.run_until_cancelled(watch(client, certificates, sessions))
+        .await;
 }
 
 async fn watch(client: Client, certificates: NodeCertificates, sessions: Sessions) {
     let records = Api::<ConfigMap>::namespaced(client, NAMESPACE);
-    let config = watcher::Config::default().labels(&format!("{RECORDS_LABEL}={}", NodeCertificates::KIND));
-    let mut events = pin!(watcher::watcher(records, config).default_backoff().applied_objects());
+    let config =
+        watcher::Config::default().labels(&format!("{RECORDS_LABEL}={}", NodeCertificates::KIND));
+    let mut events = pin!(
+        watcher::watcher(records, config)
+            .default_backoff()
+            .applied_objects()
+    );
     while let Some(event) = events.next().await {
         let map = match event {
             Ok(map) => map,
@@ -45,8 +51,12 @@ async fn watch(client: Client, certificates: NodeCertificates, sessions: Session
                 continue;
             }
         };
-        let Some(node) = map.data.as_ref().and_then(|data| data.get("name")) else { continue };
-        let Some(shown) = sessions.certificate(node) else { continue };
+        let Some(node) = map.data.as_ref().and_then(|data| data.get("name")) else {
+            continue;
+        };
+        let Some(shown) = sessions.certificate(node) else {
+            continue;
+        };
         match certificates.counts(node, &shown).await {
             Ok(true) => {}
             Ok(false) => {

@@ -46,11 +46,27 @@ pub struct Right {
 
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { namespace, group, resource, verb, name } = self;
-        let place =
-            if namespace.is_empty() { "ClusterRole".to_owned() } else { format!("Role in {namespace}") };
-        let names = if name.is_empty() { String::new() } else { format!("resourceNames: [{name}], ") };
-        write!(f, "{place}: {{apiGroups: [\"{group}\"], resources: [{resource}], {names}verbs: [{verb}]}}")
+        let Self {
+            namespace,
+            group,
+            resource,
+            verb,
+            name,
+        } = self;
+        let place = if namespace.is_empty() {
+            "ClusterRole".to_owned()
+        } else {
+            format!("Role in {namespace}")
+        };
+        let names = if name.is_empty() {
+            String::new()
+        } else {
+            format!("resourceNames: [{name}], ")
+        };
+        write!(
+            f,
+            "{place}: {{apiGroups: [\"{group}\"], resources: [{resource}], {names}verbs: [{verb}]}}"
+        )
     }
 }
 
@@ -69,7 +85,11 @@ pub enum RightsError {
 }
 
 fn lines(missing: &[Right]) -> String {
-    missing.iter().map(|right| format!("  {right}")).collect::<Vec<_>>().join("\n")
+    missing
+        .iter()
+        .map(|right| format!("  {right}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 impl Rules {
@@ -83,7 +103,10 @@ impl Rules {
 
     /// Returns every single right.
     pub fn rights(&self, makes_crds: bool) -> BTreeSet<Right> {
-        let everywhere = self.cluster.iter().chain(self.crds.iter().filter(|_| makes_crds));
+        let everywhere = self
+            .cluster
+            .iter()
+            .chain(self.crds.iter().filter(|_| makes_crds));
         let mut all: BTreeSet<Right> = everywhere.flat_map(|rule| of("", rule)).collect();
         for (namespace, rules) in &self.namespaces {
             all.extend(rules.iter().flat_map(|rule| of(namespace, rule)));
@@ -93,7 +116,10 @@ impl Rules {
 }
 
 fn of(namespace: &str, rule: &PolicyRule) -> Vec<Right> {
-    let names = rule.resource_names.clone().filter(|names| !names.is_empty());
+    let names = rule
+        .resource_names
+        .clone()
+        .filter(|names| !names.is_empty());
     let names = names.unwrap_or_else(|| vec![String::new()]);
     let mut all = Vec::new();
     for group in rule.api_groups.iter().flatten() {
@@ -120,8 +146,15 @@ pub(super) async fn check(client: &Client, makes_crds: bool) -> Result<(), Right
         Ok::<_, kube::Error>((!allowed).then_some(right))
     };
     let asked = stream::iter(rights).map(ask).buffered(CONCURRENT_REVIEWS);
-    let missing: Vec<Right> = asked.try_filter_map(|missing| async { Ok(missing) }).try_collect().await?;
-    if missing.is_empty() { Ok(()) } else { Err(RightsError::Missing(missing)) }
+    let missing: Vec<Right> = asked
+        .try_filter_map(|missing| async { Ok(missing) })
+        .try_collect()
+        .await?;
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(RightsError::Missing(missing))
+    }
 }
 
 async fn is_allowed(client: &Client, right: &Right) -> Result<bool, kube::Error> {
@@ -142,8 +175,13 @@ async fn is_allowed(client: &Client, right: &Right) -> Result<bool, kube::Error>
         resource_attributes: Some(attributes),
         ..SelfSubjectAccessReviewSpec::default()
     };
-    let question = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-    let answer = Api::all(client.clone()).create(&PostParams::default(), &question).await?;
+    let question = SelfSubjectAccessReview {
+        spec,
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = Api::all(client.clone())
+        .create(&PostParams::default(), &question)
+        .await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
@@ -156,9 +194,21 @@ mod tests {
         let rules = Rules::of_this_version().unwrap();
         let rights = rules.rights(false);
         assert!(rights.is_subset(&rules.rights(true)) && rights.len() < rules.rights(true).len());
-        let status = rights.iter().find(|right| right.resource == "pods/status").unwrap().clone();
-        let lease = rights.iter().find(|right| right.namespace == "kube-node-lease").unwrap().clone();
-        let signer = rights.iter().find(|right| right.resource == "signers").unwrap().clone();
+        let status = rights
+            .iter()
+            .find(|right| right.resource == "pods/status")
+            .unwrap()
+            .clone();
+        let lease = rights
+            .iter()
+            .find(|right| right.namespace == "kube-node-lease")
+            .unwrap()
+            .clone();
+        let signer = rights
+            .iter()
+            .find(|right| right.resource == "signers")
+            .unwrap()
+            .clone();
         let told = RightsError::Missing(vec![status, lease, signer]).to_string();
         for part in [
             "ClusterRole: {apiGroups: [\"\"], resources: [pods/status], verbs: [patch]}",

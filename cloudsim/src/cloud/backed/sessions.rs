@@ -49,7 +49,12 @@ struct SessionsRecord {
 }
 
 /// Writes the records until `stop`.
-pub(super) async fn run(client: Client, replica: String, sessions: Sessions, stop: CancellationToken) {
+pub(super) async fn run(
+    client: Client,
+    replica: String,
+    sessions: Sessions,
+    stop: CancellationToken,
+) {
     let records = Records::in_cluster(KIND, &client);
     let started = Timestamp::now();
     let (mut written, mut written_at) = (None, Instant::now());
@@ -59,20 +64,35 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let mut nodes = sessions.list();
         nodes.truncate(MAX_SESSIONS);
-        let known: Vec<_> = nodes.iter().map(|session| (session.node.clone(), session.since)).collect();
+        let known: Vec<_> = nodes
+            .iter()
+            .map(|session| (session.node.clone(), session.since))
+            .collect();
         if written.as_ref() == Some(&known) && written_at.elapsed() < WRITE_INTERVAL {
             continue;
         }
         (written, written_at) = (Some(known), Instant::now());
         let mut runs = sessions.runs();
-        let runs = nodes.iter().filter_map(|session| runs.remove_entry(&session.node)).collect();
-        let value = json!(SessionsRecord { at: Timestamp::now(), started: Some(started), nodes, runs });
-        let mut changes =
-            vec![Change { name: replica.clone(), expected: Precondition::Anything, value: Some(value) }];
+        let runs = nodes
+            .iter()
+            .filter_map(|session| runs.remove_entry(&session.node))
+            .collect();
+        let value = json!(SessionsRecord {
+            at: Timestamp::now(),
+            started: Some(started),
+            nodes,
+            runs
+        });
+        let mut changes = vec![Change {
+            name: replica.clone(),
+            expected: Precondition::Anything,
+            value: Some(value),
+        }];
         let known = records.list().await;
         if let Ok(known) = &known {
             let alive = alive(known, Timestamp::now());
-            let is_dead = |entry: &&Entry| entry.name != replica && !alive.contains_key(&entry.name);
+            let is_dead =
+                |entry: &&Entry| entry.name != replica && !alive.contains_key(&entry.name);
             changes.extend(known.iter().filter(is_dead).map(removal));
             sessions.set_remote(remote(alive, &replica));
         }
@@ -83,14 +103,23 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
             );
         }
     }
-    let gone = Change { name: replica, expected: Precondition::Anything, value: None };
+    let gone = Change {
+        name: replica,
+        expected: Precondition::Anything,
+        value: None,
+    };
     let _ = tokio::time::timeout(WRITE_INTERVAL, records.write(vec![gone])).await;
 }
 
 /// Returns the records of running replicas, by the replica's name. A replica that no longer writes has ended when its Lease would
 /// have run out: by the clocks of the replicas, and more coarsely by the reader's.
 fn alive(known: &[Entry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
-    let read = |entry: &Entry| Some((entry.name.clone(), SessionsRecord::deserialize(&entry.value).ok()?));
+    let read = |entry: &Entry| {
+        Some((
+            entry.name.clone(),
+            SessionsRecord::deserialize(&entry.value).ok()?,
+        ))
+    };
     let mut all: BTreeMap<_, _> = known.iter().filter_map(read).collect();
     let newest = all.values().map(|record| record.at).max().unwrap_or(now);
     all.retain(|_, record| {
@@ -102,7 +131,11 @@ fn alive(known: &[Entry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
 
 /// Returns the removal of a record whose replica has ended.
 fn removal(entry: &Entry) -> Change {
-    Change { name: entry.name.clone(), expected: entry.version.clone(), value: None }
+    Change {
+        name: entry.name.clone(),
+        expected: entry.version.clone(),
+        value: None,
+    }
 }
 
 /// Returns the sessions at all replicas but `own`.
@@ -133,19 +166,30 @@ pub struct CountedSessions {
 
 /// Returns the sessions of all running replicas.
 pub async fn of_all_replicas(client: &Client) -> Result<CountedSessions, RecordsError> {
-    Ok(counted(&Records::in_cluster(KIND, client).list().await?, Timestamp::now()))
+    Ok(counted(
+        &Records::in_cluster(KIND, client).list().await?,
+        Timestamp::now(),
+    ))
 }
 
 fn counted(known: &[Entry], now: Timestamp) -> CountedSessions {
     let alive = alive(known, now);
     let has_counted = |record: &SessionsRecord| {
-        record.started.is_none_or(|started| now.duration_since(started).unsigned_abs() >= COUNT_PERIOD)
+        record
+            .started
+            .is_none_or(|started| now.duration_since(started).unsigned_abs() >= COUNT_PERIOD)
     };
     let is_complete = !alive.is_empty() && alive.values().all(has_counted);
-    let mut sessions: Vec<NodeSession> = alive.into_values().flat_map(|record| record.nodes).collect();
+    let mut sessions: Vec<NodeSession> = alive
+        .into_values()
+        .flat_map(|record| record.nodes)
+        .collect();
     sessions.sort_by(|one, other| (&one.node, other.since).cmp(&(&other.node, one.since)));
     sessions.dedup_by(|later, first| later.node == first.node);
-    CountedSessions { sessions, is_complete }
+    CountedSessions {
+        sessions,
+        is_complete,
+    }
 }
 
 #[cfg(test)]
@@ -161,20 +205,45 @@ mod tests {
             "sent": count, "received": count,
         });
         let value = json!({"at": time(at), "started": time(started), "nodes": [session]});
-        Entry { name: name.to_owned(), value, version: Precondition::Anything }
+        Entry {
+            name: name.to_owned(),
+            value,
+            version: Precondition::Anything,
+        }
     }
 
     #[test]
     fn sessions_of_a_dead_replica_end_and_those_of_a_new_one_are_not_counted_yet() {
-        let counted = |entries: &[Entry], now| counted(entries, Timestamp::from_second(now).unwrap());
-        let names =
-            |found: &CountedSessions| found.sessions.iter().map(|one| one.node.clone()).collect::<Vec<_>>();
+        let counted =
+            |entries: &[Entry], now| counted(entries, Timestamp::from_second(now).unwrap());
+        let names = |found: &CountedSessions| {
+            found
+                .sessions
+                .iter()
+                .map(|one| one.node.clone())
+                .collect::<Vec<_>>()
+        };
         let (old, new) = (entry("a", 0, 100, "edge-1"), entry("b", 90, 112, "edge-2"));
         let both = counted(&[old.clone(), new.clone()], 113);
-        assert_eq!((names(&both), both.is_complete), (vec!["edge-1".to_owned(), "edge-2".to_owned()], true));
+        assert_eq!(
+            (names(&both), both.is_complete),
+            (vec!["edge-1".to_owned(), "edge-2".to_owned()], true)
+        );
         let later = counted(&[old.clone(), entry("b", 90, 117, "edge-2")], 118);
-        assert_eq!((names(&later), later.is_complete), (vec!["edge-2".to_owned()], true));
-        assert!(!counted(&[entry("b", 90, 95, "edge-2")], 95).is_complete, "its nodes may be on their way");
-        assert_eq!(counted(&[old], 131), CountedSessions { sessions: Vec::new(), is_complete: false });
+        assert_eq!(
+            (names(&later), later.is_complete),
+            (vec!["edge-2".to_owned()], true)
+        );
+        assert!(
+            !counted(&[entry("b", 90, 95, "edge-2")], 95).is_complete,
+            "its nodes may be on their way"
+        );
+        assert_eq!(
+            counted(&[old], 131),
+            CountedSessions {
+                sessions: Vec::new(),
+                is_complete: false
+            }
+        );
     }
 }

@@ -50,8 +50,9 @@ pub(super) fn user(spec: &CertificateSigningRequestSpec) -> Option<&str> {
 /// Parses the request of a server certificate; a node may only request its own. Whether others may request one for a node is up to
 /// whoever approves it, as in a cluster.
 pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRequest, String> {
-    let der = CertificateSigningRequestDer::from_pem_slice(&spec.request.0)
-        .map_err(|error| format!("cannot read spec.request as a certificate request in PEM: {error}"))?;
+    let der = CertificateSigningRequestDer::from_pem_slice(&spec.request.0).map_err(|error| {
+        format!("cannot read spec.request as a certificate request in PEM: {error}")
+    })?;
     let wanted = ServingRequest::read(&der).map_err(|error| error.to_string())?;
     if user(spec).is_some_and(|node| node != wanted.node) {
         return Err(format!(
@@ -61,8 +62,14 @@ pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRe
         ));
     }
     let usages = spec.usages.as_deref().unwrap_or_default();
-    if let Some(other) = usages.iter().find(|usage| !USAGES.contains(&usage.as_str())) {
-        return Err(format!("unsupported usage {other:?}; use only {}", USAGES.join(", ")));
+    if let Some(other) = usages
+        .iter()
+        .find(|usage| !USAGES.contains(&usage.as_str()))
+    {
+        return Err(format!(
+            "unsupported usage {other:?}; use only {}",
+            USAGES.join(", ")
+        ));
     }
     if !usages.iter().any(|usage| usage == SERVER) {
         return Err(format!("usage {SERVER:?} is missing; add it"));
@@ -97,7 +104,10 @@ impl NodeNames {
     pub(super) fn allowed_by(node: Option<&Node>) -> Vec<String> {
         let written = node.and_then(|node| node.annotations().get(ALLOWED));
         let texts = written.into_iter().flat_map(|text| text.split(','));
-        texts.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+        texts
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+            .collect()
     }
 }
 
@@ -117,19 +127,40 @@ impl ReservedNames {
         services: &[Service],
         nodes: impl IntoIterator<Item = String>,
     ) -> Self {
-        let mut reserved = Self { nodes: nodes.into_iter().collect(), ..Self::default() };
+        let mut reserved = Self {
+            nodes: nodes.into_iter().collect(),
+            ..Self::default()
+        };
         cloud.iter().for_each(|name| reserved.add(name));
         for service in services {
-            reserved.add(&format!("{}.{}", service.name_any(), service.namespace().unwrap_or_default()));
+            reserved.add(&format!(
+                "{}.{}",
+                service.name_any(),
+                service.namespace().unwrap_or_default()
+            ));
             let spec = service.spec.as_ref();
-            let lists = spec.into_iter().flat_map(|spec| [&spec.cluster_ips, &spec.external_ips]);
-            lists.flatten().flatten().for_each(|address| reserved.add(address));
+            let lists = spec
+                .into_iter()
+                .flat_map(|spec| [&spec.cluster_ips, &spec.external_ips]);
+            lists
+                .flatten()
+                .flatten()
+                .for_each(|address| reserved.add(address));
             spec.and_then(|spec| spec.cluster_ip.as_ref())
                 .into_iter()
                 .for_each(|address| reserved.add(address));
-            let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-            for at in status.into_iter().flat_map(|status| status.ingress.iter().flatten()) {
-                [&at.ip, &at.hostname].into_iter().flatten().for_each(|name| reserved.add(name));
+            let status = service
+                .status
+                .as_ref()
+                .and_then(|status| status.load_balancer.as_ref());
+            for at in status
+                .into_iter()
+                .flat_map(|status| status.ingress.iter().flatten())
+            {
+                [&at.ip, &at.hostname]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|name| reserved.add(name));
             }
         }
         reserved
@@ -160,8 +191,17 @@ impl ReservedNames {
 
     /// Returns the first name or address of the request that no node may have.
     pub(super) fn find(&self, wanted: &ServingRequest) -> Option<String> {
-        let name = wanted.names.iter().find(|name| self.has_name(&wanted.node, name)).cloned();
-        let address = || wanted.addresses.iter().find(|address| self.has_address(address.to_canonical()));
+        let name = wanted
+            .names
+            .iter()
+            .find(|name| self.has_name(&wanted.node, name))
+            .cloned();
+        let address = || {
+            wanted
+                .addresses
+                .iter()
+                .find(|address| self.has_address(address.to_canonical()))
+        };
         name.or_else(|| address().map(ToString::to_string))
     }
 }
@@ -184,15 +224,30 @@ pub(super) fn decide(
             "{never} belongs to the cloud, a service or another node; request other names"
         ));
     }
-    let is_allowed = |text: &str| names.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
+    let is_allowed = |text: &str| {
+        names
+            .allowed
+            .iter()
+            .any(|allowed| allowed.eq_ignore_ascii_case(text))
+    };
     let name = |name: &String| name == "localhost" || *name == wanted.node || is_allowed(name);
     let address = |address: &IpAddr| {
         let address = address.to_canonical();
-        let is_seen = names.seen.is_some_and(|seen| seen.to_canonical() == address) && !names.is_shared;
-        address.is_loopback() || is_link_local(&address) || is_seen || is_allowed(&address.to_string())
+        let is_seen = names
+            .seen
+            .is_some_and(|seen| seen.to_canonical() == address)
+            && !names.is_shared;
+        address.is_loopback()
+            || is_link_local(&address)
+            || is_seen
+            || is_allowed(&address.to_string())
     };
     let strange = wanted.names.iter().find(|one| !name(one)).cloned();
-    let elsewhere = wanted.addresses.iter().find(|one| !address(one)).map(ToString::to_string);
+    let elsewhere = wanted
+        .addresses
+        .iter()
+        .find(|one| !address(one))
+        .map(ToString::to_string);
     match (strange, elsewhere) {
         (None, None) => Decision::Approve,
         (None, Some(_)) if names.seen.is_none() => Decision::Wait,
@@ -234,7 +289,10 @@ mod tests {
 
     /// Of a node that is connected from 192.0.2.7; 192.0.2.1 and 169.254.0.9 are the cloud's.
     fn decision(spec: &CertificateSigningRequestSpec) -> Decision {
-        let known = NodeNames { seen: Some([192, 0, 2, 7].into()), ..NodeNames::default() };
+        let known = NodeNames {
+            seen: Some([192, 0, 2, 7].into()),
+            ..NodeNames::default()
+        };
         decide(spec, &known, &reserved())
     }
 
@@ -244,14 +302,25 @@ mod tests {
             serde_json::from_value::<Service>(object).unwrap()
         };
         let cloud = ["127.0.0.1", "192.0.2.1", "169.254.0.9", "cloud-1"].map(str::to_owned);
-        let services = [service("kubernetes", "10.96.0.1"), service("web", "10.96.0.7")];
+        let services = [
+            service("kubernetes", "10.96.0.1"),
+            service("web", "10.96.0.7"),
+        ];
         ReservedNames::new(&cloud, &services, ["edge-1", "edge-2"].map(str::to_owned))
     }
 
     #[test]
     fn addresses_are_those_that_the_cloud_knows_of_or_denied() {
-        for good in [["127.0.0.1", "169.254.30.10"], ["::1", "fe80::1"], ["192.0.2.7", "127.0.0.2"]] {
-            assert_eq!(decision(&request("edge-1", &good)), Decision::Approve, "{good:?}");
+        for good in [
+            ["127.0.0.1", "169.254.30.10"],
+            ["::1", "fe80::1"],
+            ["192.0.2.7", "127.0.0.2"],
+        ] {
+            assert_eq!(
+                decision(&request("edge-1", &good)),
+                Decision::Approve,
+                "{good:?}"
+            );
         }
         // another's, the cloud's, services'
         let never = [
@@ -268,26 +337,45 @@ mod tests {
             let Decision::Deny(why) = decision(&request("edge-1", &["127.0.0.1", bad])) else {
                 panic!("{bad}")
             };
-            assert!(why.contains("is not known to belong") || never.contains(&bad), "{why}");
+            assert!(
+                why.contains("is not known to belong") || never.contains(&bad),
+                "{why}"
+            );
             let allowed = NodeNames {
                 seen: Some(bad.parse().unwrap()),
                 allowed: vec![bad.to_owned()],
                 is_shared: false,
             };
             let decision = decide(&request("edge-1", &[bad]), &allowed, &reserved());
-            assert_eq!(decision == Decision::Approve, !never.contains(&bad), "{bad}: {decision:?}");
+            assert_eq!(
+                decision == Decision::Approve,
+                !never.contains(&bad),
+                "{bad}: {decision:?}"
+            );
         }
-        let shared = NodeNames { seen: Some([192, 0, 2, 7].into()), is_shared: true, allowed: Vec::new() };
+        let shared = NodeNames {
+            seen: Some([192, 0, 2, 7].into()),
+            is_shared: true,
+            allowed: Vec::new(),
+        };
         assert!(matches!(
             decide(&request("edge-1", &["192.0.2.7"]), &shared, &reserved()),
             Decision::Deny(_)
         ));
         assert_eq!(
-            decide(&request("edge-1", &["192.0.2.7"]), &NodeNames::default(), &reserved()),
+            decide(
+                &request("edge-1", &["192.0.2.7"]),
+                &NodeNames::default(),
+                &reserved()
+            ),
             Decision::Wait
         );
         assert_eq!(
-            decide(&request("edge-1", &["127.0.0.1"]), &NodeNames::default(), &reserved()),
+            decide(
+                &request("edge-1", &["127.0.0.1"]),
+                &NodeNames::default(),
+                &reserved()
+            ),
             Decision::Approve
         );
     }
@@ -304,7 +392,10 @@ mod tests {
             reserved().find(&wanted).is_none()
                 && (name == node || known.allowed.iter().any(|one| one == name))
         };
-        assert!(ask("edge-1", "edge-1", &[]) && ask("edge-1", "gate.example.com", &["gate.example.com"]));
+        assert!(
+            ask("edge-1", "edge-1", &[])
+                && ask("edge-1", "gate.example.com", &["gate.example.com"])
+        );
         for never in [
             "kubernetes",
             "kubernetes.default",
@@ -334,9 +425,13 @@ mod tests {
     #[test]
     fn a_node_asks_for_itself_and_for_a_server() {
         let good = request("edge-1", &["127.0.0.1"]);
-        let denied = |spec: CertificateSigningRequestSpec| matches!(decision(&spec), Decision::Deny(_));
+        let denied =
+            |spec: CertificateSigningRequestSpec| matches!(decision(&spec), Decision::Deny(_));
         assert!(denied(request("edge-2", &["127.0.0.1"])));
-        assert!(denied(CertificateSigningRequestSpec { usages: None, ..good.clone() }));
+        assert!(denied(CertificateSigningRequestSpec {
+            usages: None,
+            ..good.clone()
+        }));
         assert!(denied(CertificateSigningRequestSpec {
             usages: Some(vec![SERVER.into(), "client auth".into()]),
             ..good.clone()
@@ -345,12 +440,16 @@ mod tests {
             request: ByteString(b"nonsense".to_vec()),
             ..good.clone()
         }));
-        for (username, groups) in
-            [("admin", vec![NODES]), ("system:node:edge-1", vec!["system:authenticated"])]
-        {
+        for (username, groups) in [
+            ("admin", vec![NODES]),
+            ("system:node:edge-1", vec!["system:authenticated"]),
+        ] {
             let groups = Some(groups.into_iter().map(str::to_owned).collect());
-            let spec =
-                CertificateSigningRequestSpec { username: Some(username.into()), groups, ..good.clone() };
+            let spec = CertificateSigningRequestSpec {
+                username: Some(username.into()),
+                groups,
+                ..good.clone()
+            };
             assert_eq!(decision(&spec), Decision::Leave, "{username}");
         }
     }

@@ -26,7 +26,10 @@ impl Approver {
         spec: &CertificateSigningRequestSpec,
     ) -> Result<Option<String>, kube::Error> {
         if spec.signer_name != SIGNER {
-            return Ok(Some(format!("the signer {:?} is not {SIGNER:?}", spec.signer_name)));
+            return Ok(Some(format!(
+                "the signer {:?} is not {SIGNER:?}",
+                spec.signer_name
+            )));
         }
         Ok(match self.decide(client, spec).await? {
             Decision::Approve => None,
@@ -46,7 +49,11 @@ impl Approver {
             Some(node) => self.names(client, node).await?,
             None => NodeNames::default(),
         };
-        Ok(approval::decide(spec, &names, &self.reserved_names(client).await?))
+        Ok(approval::decide(
+            spec,
+            &names,
+            &self.reserved_names(client).await?,
+        ))
     }
 
     /// Returns the names that the node may have.
@@ -54,13 +61,28 @@ impl Approver {
         let seen = self.sessions.address(node);
         let is_shared = seen.is_some_and(|seen| self.sessions.is_shared(node, seen));
         let object = Api::<Node>::all(client.clone()).get_opt(node).await?;
-        Ok(NodeNames { seen, is_shared, allowed: NodeNames::allowed_by(object.as_ref()) })
+        Ok(NodeNames {
+            seen,
+            is_shared,
+            allowed: NodeNames::allowed_by(object.as_ref()),
+        })
     }
 
     /// Returns the names that no node may have.
-    pub(super) async fn reserved_names(&self, client: &Client) -> Result<ReservedNames, kube::Error> {
-        let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?;
-        let nodes = Api::<Node>::all(client.clone()).list_metadata(&ListParams::default()).await?;
-        Ok(ReservedNames::new(&self.cloud, &services.items, nodes.iter().map(ResourceExt::name_any)))
+    pub(super) async fn reserved_names(
+        &self,
+        client: &Client,
+    ) -> Result<ReservedNames, kube::Error> {
+        let services = Api::<Service>::all(client.clone())
+            .list(&ListParams::default())
+            .await?;
+        let nodes = Api::<Node>::all(client.clone())
+            .list_metadata(&ListParams::default())
+            .await?;
+        Ok(ReservedNames::new(
+            &self.cloud,
+            &services.items,
+            nodes.iter().map(ResourceExt::name_any),
+        ))
     }
 }

@@ -32,7 +32,10 @@ pub async fn run(client: Client, stop: CancellationToken) {
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let cleaning = clean(&client, Timestamp::now());
         if let Some(Err(error)) = stop.run_until_cancelled(cleaning).await {
-            debug!(error = &error as &dyn std::error::Error, "old certificate requests could not be deleted");
+            debug!(
+                error = &error as &dyn std::error::Error,
+                "old certificate requests could not be deleted"
+            );
         }
     }
 }
@@ -40,10 +43,20 @@ pub async fn run(client: Client, stop: CancellationToken) {
 /// Deletes requests that are too old at `now`.
 pub(super) async fn clean(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
     let api = Api::<CertificateSigningRequest>::all(client.clone());
-    for request in api.list(&ListParams::default()).await?.iter().filter(|request| is_over(request, now)) {
-        let preconditions =
-            Preconditions { uid: request.uid(), resource_version: request.resource_version() };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    for request in api
+        .list(&ListParams::default())
+        .await?
+        .iter()
+        .filter(|request| is_over(request, now))
+    {
+        let preconditions = Preconditions {
+            uid: request.uid(),
+            resource_version: request.resource_version(),
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
         match api.delete(&request.name_any(), &params).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             result => drop(result?),
@@ -54,13 +67,23 @@ pub(super) async fn clean(client: &Client, now: Timestamp) -> Result<(), kube::E
 
 /// Reports whether the request is too old.
 fn is_over(request: &CertificateSigningRequest, now: Timestamp) -> bool {
-    let age = |time: Option<Timestamp>| time.map_or(SignedDuration::ZERO, |time| now.duration_since(time));
+    let age = |time: Option<Timestamp>| {
+        time.map_or(SignedDuration::ZERO, |time| now.duration_since(time))
+    };
     let since = |type_: &str| {
-        let condition = conditions(request).iter().find(|condition| condition.type_ == type_)?;
-        let time = condition.last_update_time.as_ref().or(condition.last_transition_time.as_ref());
+        let condition = conditions(request)
+            .iter()
+            .find(|condition| condition.type_ == type_)?;
+        let time = condition
+            .last_update_time
+            .as_ref()
+            .or(condition.last_transition_time.as_ref());
         Some(age(time.map(|time| time.0)))
     };
-    let certificate = request.status.as_ref().and_then(|status| status.certificate.as_ref());
+    let certificate = request
+        .status
+        .as_ref()
+        .and_then(|status| status.certificate.as_ref());
     if certificate.is_some_and(|certificate| has_ended(&certificate.0, now)) {
         return true;
     }
@@ -74,7 +97,9 @@ fn is_over(request: &CertificateSigningRequest, now: Timestamp) -> bool {
 
 /// Reports whether the certificate (PEM) has expired.
 fn has_ended(pem: &[u8], now: Timestamp) -> bool {
-    let Ok(der) = CertificateDer::from_pem_slice(pem) else { return false };
+    let Ok(der) = CertificateDer::from_pem_slice(pem) else {
+        return false;
+    };
     validity_of(&der).is_ok_and(|(_, end)| end <= SystemTime::from(now))
 }
 
@@ -86,15 +111,22 @@ mod tests {
 
     #[test]
     fn requests_stay_as_long_as_they_do_in_a_cluster() {
-        let condition =
-            |type_: &str, time: &str| json!({"type": type_, "status": "True", "lastUpdateTime": time});
+        let condition = |type_: &str, time: &str| json!({"type": type_, "status": "True", "lastUpdateTime": time});
         let (made, later) = ("2026-01-01T00:00:00Z", "2026-01-01T10:00:00Z");
         let certificate = "AAAA";
         let rows: [(Value, &str, bool); 10] = [
             (json!({}), "2026-01-01T23:59:59Z", false),
             (json!({}), "2026-01-02T00:00:00Z", true),
-            (json!({"conditions": [condition("Approved", later)]}), "2026-01-01T23:59:59Z", false),
-            (json!({"conditions": [condition("Approved", later)]}), "2026-01-02T00:00:00Z", true),
+            (
+                json!({"conditions": [condition("Approved", later)]}),
+                "2026-01-01T23:59:59Z",
+                false,
+            ),
+            (
+                json!({"conditions": [condition("Approved", later)]}),
+                "2026-01-02T00:00:00Z",
+                true,
+            ),
             (
                 json!({"conditions": [condition("Approved", later)], "certificate": certificate}),
                 "2026-01-01T10:59:59Z",
@@ -105,8 +137,16 @@ mod tests {
                 "2026-01-01T11:00:00Z",
                 true,
             ),
-            (json!({"conditions": [condition("Denied", later)]}), "2026-01-01T10:59:59Z", false),
-            (json!({"conditions": [condition("Denied", later)]}), "2026-01-01T11:00:00Z", true),
+            (
+                json!({"conditions": [condition("Denied", later)]}),
+                "2026-01-01T10:59:59Z",
+                false,
+            ),
+            (
+                json!({"conditions": [condition("Denied", later)]}),
+                "2026-01-01T11:00:00Z",
+                true,
+            ),
             (
                 json!({"conditions": [condition("Approved", made), condition("Failed", later)]}),
                 "2026-01-01T10:59:59Z",
@@ -124,7 +164,11 @@ mod tests {
                 "spec": {"request": "AAAA", "signerName": "s"},
             }))
             .unwrap();
-            assert_eq!(is_over(&request, now.parse().unwrap()), expected, "{status} {now}");
+            assert_eq!(
+                is_over(&request, now.parse().unwrap()),
+                expected,
+                "{status} {now}"
+            );
         }
     }
 }

@@ -7,17 +7,31 @@ use k8s_openapi::{
 };
 
 /// Returns the conditions of a request.
-pub(super) fn conditions(request: &CertificateSigningRequest) -> &[CertificateSigningRequestCondition] {
-    request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+pub(super) fn conditions(
+    request: &CertificateSigningRequest,
+) -> &[CertificateSigningRequestCondition] {
+    request
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default()
 }
 
 /// Returns the condition `Approved`.
 pub(crate) fn approved() -> CertificateSigningRequestCondition {
-    condition("Approved", "AutoApproved", "Auto approving the serving certificate of the node")
+    condition(
+        "Approved",
+        "AutoApproved",
+        "Auto approving the serving certificate of the node",
+    )
 }
 
 /// Returns a condition that holds from now on.
-pub(super) fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequestCondition {
+pub(super) fn condition(
+    type_: &str,
+    reason: &str,
+    message: &str,
+) -> CertificateSigningRequestCondition {
     let now = Some(Time(Timestamp::now()));
     CertificateSigningRequestCondition {
         type_: type_.to_owned(),

@@ -60,16 +60,19 @@ pub struct Signer {
 
 /// Runs until `shutdown`.
 pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
-    Controller::new(Api::<CertificateSigningRequest>::all(client.clone()), watcher::Config::default())
-        .run(
-            reconcile,
-            |_, error, _| after_failure("failed to handle a certificate request", error),
-            Arc::new((client, signer)),
-        )
-        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
-        .take_until(shutdown.cancelled_owned())
-        .for_each(|_| async {})
-        .await;
+    Controller::new(
+        Api::<CertificateSigningRequest>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .run(
+        reconcile,
+        |_, error, _| after_failure("failed to handle a certificate request", error),
+        Arc::new((client, signer)),
+    )
+    // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
+    .take_until(shutdown.cancelled_owned())
+    .for_each(|_| async {})
+    .await;
 }
 
 async fn reconcile(
@@ -94,13 +97,19 @@ async fn reconcile(
                 Decision::Wait => return Ok(Action::requeue(CONNECTED_POLL_INTERVAL)),
             };
             let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": [condition]}});
-            ignore_conflict(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
+            ignore_conflict(
+                api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch))
+                    .await,
+            )
         }
         RequestPhase::Approved if signer.signs => {
             let reserved = signer.approver.reserved_names(client).await?;
             let status = match sign(&request, signer, &reserved) {
                 Ok(pem) => {
-                    info!(request = name, "a certificate for a node's server is issued");
+                    info!(
+                        request = name,
+                        "a certificate for a node's server is issued"
+                    );
                     json!({"certificate": ByteString(pem.into_bytes())})
                 }
                 Err(why) => {
@@ -109,11 +118,15 @@ async fn reconcile(
                     json!({"conditions": conditions})
                 }
             };
-            let patch =
-                json!({"metadata": {"resourceVersion": request.resource_version()}, "status": status});
-            ignore_conflict(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
+            let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": status});
+            ignore_conflict(
+                api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))
+                    .await,
+            )
         }
-        RequestPhase::Pending | RequestPhase::Approved | RequestPhase::Finished => Ok(Action::await_change()),
+        RequestPhase::Pending | RequestPhase::Approved | RequestPhase::Finished => {
+            Ok(Action::await_change())
+        }
     }
 }
 
@@ -129,8 +142,15 @@ enum RequestPhase {
 
 impl RequestPhase {
     fn of(request: &CertificateSigningRequest) -> Self {
-        let has = |wanted: &str| conditions(request).iter().any(|condition| condition.type_ == wanted);
-        let is_issued = request.status.as_ref().is_some_and(|status| status.certificate.is_some());
+        let has = |wanted: &str| {
+            conditions(request)
+                .iter()
+                .any(|condition| condition.type_ == wanted)
+        };
+        let is_issued = request
+            .status
+            .as_ref()
+            .is_some_and(|status| status.certificate.is_some());
         match (has("Approved"), has("Denied") || has("Failed") || is_issued) {
             (_, true) => Self::Finished,
             (true, false) => Self::Approved,
@@ -148,18 +168,29 @@ fn sign(
 ) -> Result<String, String> {
     let wanted = readable(&request.spec)?;
     if let Some(never) = reserved.find(&wanted) {
-        return Err(format!("{never} belongs to the cloud, a service or another node; request other names"));
+        return Err(format!(
+            "{never} belongs to the cloud, a service or another node; request other names"
+        ));
     }
-    let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    let validity = asked.map_or(MAX_VALIDITY, Duration::from_secs).clamp(MIN_VALIDITY, MAX_VALIDITY);
+    let asked = request
+        .spec
+        .expiration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok());
+    let validity = asked
+        .map_or(MAX_VALIDITY, Duration::from_secs)
+        .clamp(MIN_VALIDITY, MAX_VALIDITY);
     let signed = signer.ca.sign_serving(&wanted, validity, SystemTime::now());
-    signed.map(|der| pem_certificate(&der)).map_err(|error| error.to_string())
+    signed
+        .map(|der| pem_certificate(&der))
+        .map_err(|error| error.to_string())
 }
 
 /// On a conflict or after a deletion, the watch leads here again.
 fn ignore_conflict<T>(written: Result<T, kube::Error>) -> Result<Action, kube::Error> {
     match written {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+            Ok(Action::await_change())
+        }
         written => written.map(|_| Action::await_change()),
     }
 }

@@ -18,7 +18,10 @@ fn request(name: &str, user: &str, address: &str) -> CertificateSigningRequest {
     request.spec = CertificateSigningRequestSpec {
         request: ByteString(pem_certificate_request(csr.der()).into_bytes()),
         signer_name: SIGNER.to_owned(),
-        usages: Some(vec!["digital signature".to_owned(), "server auth".to_owned()]),
+        usages: Some(vec![
+            "digital signature".to_owned(),
+            "server auth".to_owned(),
+        ]),
         username: Some(user.to_owned()),
         groups: Some(vec!["system:nodes".to_owned()]),
         ..CertificateSigningRequestSpec::default()
@@ -28,11 +31,18 @@ fn request(name: &str, user: &str, address: &str) -> CertificateSigningRequest {
 
 #[tokio::test]
 async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
-    let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+    let client = kubeapi::Api::builder(MemoryStore::new())
+        .build()
+        .client("default");
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let ca = Arc::new(Ca::generate(SystemTime::now()).unwrap());
     let (cloud, sessions) = (vec!["192.0.2.1".to_owned()], Sessions::default());
-    let signer = Signer { approves: true, signs: true, ca, approver: Approver { cloud, sessions } };
+    let signer = Signer {
+        approves: true,
+        signs: true,
+        ca,
+        approver: Approver { cloud, sessions },
+    };
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     tokio::spawn(run(client.clone(), signer, stop));
@@ -42,45 +52,89 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
         ("far", "system:node:edge-1", "192.0.2.1"),
         ("forged", by_hand, "127.0.0.1"),
     ] {
-        api.create(&PostParams::default(), &request(name, user, address)).await.unwrap();
+        api.create(&PostParams::default(), &request(name, user, address))
+            .await
+            .unwrap();
     }
     let until = async |name: &str, wanted: fn(&CertificateSigningRequest) -> bool| {
         let is_so = move |found: Option<&CertificateSigningRequest>| found.is_some_and(wanted);
-        let found = within(name, await_condition(api.clone(), name, is_so)).await.unwrap();
+        let found = within(name, await_condition(api.clone(), name, is_so))
+            .await
+            .unwrap();
         found.unwrap()
     };
-    let good =
-        until("good", |request| request.status.as_ref().is_some_and(|status| status.certificate.is_some()))
-            .await;
+    let good = until("good", |request| {
+        request
+            .status
+            .as_ref()
+            .is_some_and(|status| status.certificate.is_some())
+    })
+    .await;
     let pem = good.status.unwrap().certificate.unwrap().0;
     let cert = CertificateDer::from_pem_slice(&pem).unwrap();
-    assert_eq!(identity_of(&cert).unwrap(), wire::enroll::Identity::Node("edge-1".to_owned()));
-    assert_eq!(server_names_of(&cert).unwrap().1, ["127.0.0.1".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(
+        identity_of(&cert).unwrap(),
+        wire::enroll::Identity::Node("edge-1".to_owned())
+    );
+    assert_eq!(
+        server_names_of(&cert).unwrap().1,
+        ["127.0.0.1".parse::<std::net::IpAddr>().unwrap()]
+    );
     for name in ["far", "forged"] {
-        let denied =
-            until(name, |request| conditions(request).iter().any(|condition| condition.type_ == "Denied"))
-                .await;
+        let denied = until(name, |request| {
+            conditions(request)
+                .iter()
+                .any(|condition| condition.type_ == "Denied")
+        })
+        .await;
         assert!(denied.status.unwrap().certificate.is_none());
     }
 
     // even if a person has approved it
-    let forged = Api::<CertificateSigningRequest>::all(client.clone()).get("forged").await.unwrap();
+    let forged = Api::<CertificateSigningRequest>::all(client.clone())
+        .get("forged")
+        .await
+        .unwrap();
     let again = CertificateSigningRequest {
-        metadata: kube::api::ObjectMeta { name: Some("by-hand".to_owned()), ..Default::default() },
-        spec: CertificateSigningRequestSpec { groups: None, ..forged.spec },
+        metadata: kube::api::ObjectMeta {
+            name: Some("by-hand".to_owned()),
+            ..Default::default()
+        },
+        spec: CertificateSigningRequestSpec {
+            groups: None,
+            ..forged.spec
+        },
         status: None,
     };
     api.create(&PostParams::default(), &again).await.unwrap();
     let yes = json!({"status": {"conditions": [condition("Approved", "ByHand", "yes")]}});
-    api.patch_approval("by-hand", &PatchParams::default(), &Patch::Merge(yes)).await.unwrap();
-    let failed =
-        until("by-hand", |request| conditions(request).iter().any(|condition| condition.type_ == "Failed"))
-            .await;
+    api.patch_approval("by-hand", &PatchParams::default(), &Patch::Merge(yes))
+        .await
+        .unwrap();
+    let failed = until("by-hand", |request| {
+        conditions(request)
+            .iter()
+            .any(|condition| condition.type_ == "Failed")
+    })
+    .await;
     assert!(failed.status.unwrap().certificate.is_none());
 
     let hours = |hours| Timestamp::now() + jiff::SignedDuration::from_hours(hours);
     cleaner::clean(&client, Timestamp::now()).await.unwrap();
-    assert_eq!(api.list(&kube::api::ListParams::default()).await.unwrap().items.len(), 4);
+    assert_eq!(
+        api.list(&kube::api::ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        4
+    );
     cleaner::clean(&client, hours(2)).await.unwrap();
-    assert!(api.list(&kube::api::ListParams::default()).await.unwrap().items.is_empty());
+    assert!(
+        api.list(&kube::api::ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
 }

@@ -64,13 +64,22 @@ impl Index {
 
     /// Keeps only the devices of `current`, after a new list. Returns the removed ones with their nodes.
     pub(super) fn retain(&mut self, current: &BTreeSet<Key>) -> Vec<(String, ObjectPath)> {
-        let gone: Vec<_> = self.devices.keys().filter(|key| !current.contains(*key)).cloned().collect();
-        gone.into_iter().filter_map(|key| Some((self.removed(&key)?, device_path(&key)))).collect()
+        let gone: Vec<_> = self
+            .devices
+            .keys()
+            .filter(|key| !current.contains(*key))
+            .cloned()
+            .collect();
+        gone.into_iter()
+            .filter_map(|key| Some((self.removed(&key)?, device_path(&key))))
+            .collect()
     }
 
     /// Returns the device, if it is bound to `node`.
     pub(super) fn on(&self, node: &str, namespace: &str, name: &str) -> Option<&DeviceEntry> {
-        self.devices.get(&(namespace.to_owned(), name.to_owned())).filter(|place| place.node == node)
+        self.devices
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .filter(|place| place.node == node)
     }
 
     /// Reports whether a device with this uid exists.
@@ -85,7 +94,11 @@ impl Index {
         for (key, place) in self.devices.iter().filter(|(_, place)| place.node == node) {
             paths.insert(device_path(key));
             if !place.model.is_empty() {
-                paths.insert(ObjectPath::new(ObjectKind::DeviceModel, &key.0, &place.model));
+                paths.insert(ObjectPath::new(
+                    ObjectKind::DeviceModel,
+                    &key.0,
+                    &place.model,
+                ));
             }
         }
         paths
@@ -94,7 +107,8 @@ impl Index {
     /// Returns the devices of `node` in the form of membership messages.
     pub(super) fn members(&self, node: &str) -> Vec<Value> {
         let own = self.devices.iter().filter(|(_, place)| place.node == node);
-        own.map(|((namespace, name), place)| member(namespace, name, &place.description)).collect()
+        own.map(|((namespace, name), place)| member(namespace, name, &place.description))
+            .collect()
     }
 
     /// Reports whether a device of `node` uses this model.
@@ -106,7 +120,10 @@ impl Index {
 
     /// Returns the devices of a model with their nodes.
     pub(super) fn of_model(&self, namespace: &str, model: &str) -> Vec<(String, ObjectPath)> {
-        let own = self.devices.iter().filter(|(key, place)| key.0 == namespace && place.model == model);
+        let own = self
+            .devices
+            .iter()
+            .filter(|(key, place)| key.0 == namespace && place.model == model);
         own.filter(|(_, place)| !place.node.is_empty())
             .map(|(key, place)| (place.node.clone(), device_path(key)))
             .collect()
@@ -114,8 +131,15 @@ impl Index {
 
     /// Returns what is known of a device that was removed from a node. EdgeCore finds its mapper by the protocol.
     pub(super) fn deleted_object(&self, path: &ObjectPath, uid: &str) -> Option<Value> {
-        let now = self.devices.get(&(path.namespace.clone(), path.name.clone()));
-        let place = self.departed.iter().rev().chain(now).find(|place| place.uid == uid)?;
+        let now = self
+            .devices
+            .get(&(path.namespace.clone(), path.name.clone()));
+        let place = self
+            .departed
+            .iter()
+            .rev()
+            .chain(now)
+            .find(|place| place.uid == uid)?;
         Some(json!({
             "kind": path.kind.kind(),
             "apiVersion": path.kind.api_version(),
@@ -132,13 +156,28 @@ impl Index {
 impl DeviceEntry {
     fn of(device: &Device) -> Self {
         let spec = &device.spec;
-        let names = spec.properties.iter().filter_map(|property| property.name.clone());
+        let names = spec
+            .properties
+            .iter()
+            .filter_map(|property| property.name.clone());
         Self {
             uid: device.uid().unwrap_or_default(),
             node: spec.node_name.clone().unwrap_or_default(),
-            model: spec.device_model_ref.as_ref().map(|model| model.name.clone()).unwrap_or_default(),
-            protocol: spec.protocol.as_ref().and_then(|it| it.protocol_name.clone()).unwrap_or_default(),
-            description: device.labels().get("description").cloned().unwrap_or_default(),
+            model: spec
+                .device_model_ref
+                .as_ref()
+                .map(|model| model.name.clone())
+                .unwrap_or_default(),
+            protocol: spec
+                .protocol
+                .as_ref()
+                .and_then(|it| it.protocol_name.clone())
+                .unwrap_or_default(),
+            description: device
+                .labels()
+                .get("description")
+                .cloned()
+                .unwrap_or_default(),
             properties: names.collect(),
         }
     }
@@ -190,7 +229,11 @@ mod tests {
         assert!(index.on("a", "ns", "d").is_none() && index.needs("b", "ns", "m"));
         assert!(!index.needs("a", "ns", "m") && !index.needs("b", "other", "m"));
         assert_eq!(index.applied(&device("d", "", "1")), names(&["b"]));
-        assert_eq!(index.removed(&("ns".into(), "d".into())), None, "nobody had it");
+        assert_eq!(
+            index.removed(&("ns".into(), "d".into())),
+            None,
+            "nobody had it"
+        );
     }
 
     #[test]
@@ -198,7 +241,10 @@ mod tests {
         let mut index = Index::default();
         index.applied(&device("d", "a", "1"));
         let path = ObjectPath::new(ObjectKind::Device, "ns", "d");
-        assert_eq!(index.retain(&BTreeSet::new()), [("a".to_owned(), path.clone())]);
+        assert_eq!(
+            index.retain(&BTreeSet::new()),
+            [("a".to_owned(), path.clone())]
+        );
         let words = index.deleted_object(&path, "1").unwrap();
         assert_eq!(words["spec"]["protocol"]["protocolName"], "modbus");
         assert_eq!(words["metadata"]["uid"], "1");
@@ -217,9 +263,14 @@ mod tests {
         index.applied(&device("d", "a", "1"));
         index.applied(&device("e", "b", "2"));
         let wanted = [(ObjectKind::DeviceModel, "m"), (ObjectKind::Device, "d")];
-        let wanted = wanted.map(|(kind, name)| ObjectPath::new(kind, "ns", name)).into();
+        let wanted = wanted
+            .map(|(kind, name)| ObjectPath::new(kind, "ns", name))
+            .into();
         assert_eq!(index.desired("a"), wanted);
-        assert_eq!(index.members("a"), [json!({"id": "ns/d", "name": "d", "description": "a sensor"})]);
+        assert_eq!(
+            index.members("a"),
+            [json!({"id": "ns/d", "name": "d", "description": "a sensor"})]
+        );
         assert_eq!(index.of_model("ns", "m").len(), 2);
     }
 }

@@ -32,8 +32,14 @@ cluster!(Cluster { nodes: Node });
 /// Runs until `stop`.
 pub(crate) async fn run(Cluster { shared, nodes }: Cluster, stop: CancellationToken) {
     let changes = nodes.listen();
-    let bound = BoundDevices { nodes, events: shared.events, devices: BTreeMap::new() };
-    let _: Option<()> = stop.run_until_cancelled(watch(shared.client, changes, bound)).await;
+    let bound = BoundDevices {
+        nodes,
+        events: shared.events,
+        devices: BTreeMap::new(),
+    };
+    let _: Option<()> = stop
+        .run_until_cancelled(watch(shared.client, changes, bound))
+        .await;
 }
 
 async fn watch(client: Client, mut changes: mpsc::Receiver<Change<Node>>, mut bound: BoundDevices) {
@@ -74,16 +80,26 @@ struct BoundDevices {
 impl BoundDevices {
     fn observe(&mut self, event: watcher::Result<Event<DynamicObject>>) {
         match event {
-            Ok(Event::Init) => self.devices.values_mut().for_each(|bound| bound.listed = false),
+            Ok(Event::Init) => self
+                .devices
+                .values_mut()
+                .for_each(|bound| bound.listed = false),
             Ok(Event::InitApply(device) | Event::Apply(device)) => self.applied(&device),
             Ok(Event::InitDone) => self.devices.retain(|_, bound| bound.listed),
             Ok(Event::Delete(device)) => drop(self.devices.remove(&key(&device))),
-            Err(error) => debug!(error = &error as &dyn std::error::Error, "the watch of devices began anew"),
+            Err(error) => debug!(
+                error = &error as &dyn std::error::Error,
+                "the watch of devices began anew"
+            ),
         }
     }
 
     fn applied(&mut self, device: &DynamicObject) {
-        let node = device.data.pointer("/spec/nodeName").and_then(|node| node.as_str()).unwrap_or_default();
+        let node = device
+            .data
+            .pointer("/spec/nodeName")
+            .and_then(|node| node.as_str())
+            .unwrap_or_default();
         if node.is_empty() || device.metadata.deletion_timestamp.is_some() {
             self.devices.remove(&key(device));
             return;
@@ -95,7 +111,8 @@ impl BoundDevices {
             ..ObjectMeta::default()
         };
         let known = self.devices.get(&key(device));
-        let is_same = |known: &BoundDevice| known.node == node && known.device.metadata.uid == metadata.uid;
+        let is_same =
+            |known: &BoundDevice| known.node == node && known.device.metadata.uid == metadata.uid;
         let recorded = known.is_some_and(|known| known.recorded && is_same(known));
         let mut bound = BoundDevice {
             device: metadata.into_response_partial(),
@@ -124,7 +141,10 @@ impl BoundDevice {
             let message = format!(
                 "is bound to Node {node}, which is not there; correct spec.nodeName, or let the machine join as {node}"
             );
-            events.record(&self.device, NewEvent::warning(Component::Device, "NodeMissing", message));
+            events.record(
+                &self.device,
+                NewEvent::warning(Component::Device, "NodeMissing", message),
+            );
         }
         self.recorded = is_missing;
     }

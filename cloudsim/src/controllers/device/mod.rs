@@ -59,7 +59,14 @@ impl Devices {
     /// Creates the controller.
     pub fn new(client: Client, mailboxes: Mailboxes, events: Recorder) -> Self {
         let complete = state::Sender::new(false);
-        Self { client, index: Arc::default(), mailboxes, events, missing_statuses: Arc::default(), complete }
+        Self {
+            client,
+            index: Arc::default(),
+            mailboxes,
+            events,
+            missing_statuses: Arc::default(),
+            complete,
+        }
     }
 
     /// Returns the recorder of events about what nodes are sent.
@@ -70,7 +77,11 @@ impl Devices {
     /// Waits until devices have been listed.
     pub async fn complete(&self) {
         // fails only when the sender is gone, which `self` has
-        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+        let _ = self
+            .complete
+            .subscribe()
+            .wait_for(|complete| *complete)
+            .await;
     }
 
     /// Returns what `node` should be sent when it connects, besides what it has acknowledged.
@@ -89,31 +100,73 @@ impl Devices {
         let now = now_ms();
         if path.kind == ObjectKind::DeviceModel {
             let index = self.index.read();
-            return Ok(UpdatePlanner { node, path, synced, index: &index, now }.model(object));
+            return Ok(UpdatePlanner {
+                node,
+                path,
+                synced,
+                index: &index,
+                now,
+            }
+            .model(object));
         }
         let live = match object.filter(|device| device["spec"]["nodeName"] == node) {
-            Some(device) => Some(LiveDevice { model: self.model_of(path, &device).await?, device }),
+            Some(device) => Some(LiveDevice {
+                model: self.model_of(path, &device).await?,
+                device,
+            }),
             None => None,
         };
         self.record_missing_model(live.as_ref());
         let index = self.index.read();
-        Ok(UpdatePlanner { node, path, synced, index: &index, now }.device(live))
+        Ok(UpdatePlanner {
+            node,
+            path,
+            synced,
+            index: &index,
+            now,
+        }
+        .device(live))
     }
 
-    async fn model_of(&self, path: &ObjectPath, device: &Value) -> Result<Option<Value>, kube::Error> {
-        let name = device.pointer("/spec/deviceModelRef/name").and_then(Value::as_str).unwrap_or_default();
+    async fn model_of(
+        &self,
+        path: &ObjectPath,
+        device: &Value,
+    ) -> Result<Option<Value>, kube::Error> {
+        let name = device
+            .pointer("/spec/deviceModelRef/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if name.is_empty() {
             return Ok(None);
         }
-        objects::get(&self.client, &ObjectPath::new(ObjectKind::DeviceModel, &path.namespace, name)).await
+        objects::get(
+            &self.client,
+            &ObjectPath::new(ObjectKind::DeviceModel, &path.namespace, name),
+        )
+        .await
     }
 
     fn record_missing_model(&self, live: Option<&LiveDevice>) {
-        let Some(LiveDevice { device, model: None }) = live else { return };
-        let Ok(device) = serde_json::from_value::<Device>(device.clone()) else { return };
+        let Some(LiveDevice {
+            device,
+            model: None,
+        }) = live
+        else {
+            return;
+        };
+        let Ok(device) = serde_json::from_value::<Device>(device.clone()) else {
+            return;
+        };
         if let Some(model) = &device.spec.device_model_ref {
-            let message = format!("waits for DeviceModel {}, which is not there; apply it", model.name);
-            self.events.record(&device, NewEvent::warning(Component::Device, "ModelMissing", message));
+            let message = format!(
+                "waits for DeviceModel {}, which is not there; apply it",
+                model.name
+            );
+            self.events.record(
+                &device,
+                NewEvent::warning(Component::Device, "ModelMissing", message),
+            );
         }
     }
 
@@ -121,10 +174,16 @@ impl Devices {
     pub fn members(&self, node: &str, asked: &Header) -> Vec<Reply> {
         let now = now_ms();
         let devices = self.index.read().members(node);
-        let content = json!({"event_id": Uuid::new_v4().to_string(), "timestamp": now, "devices": devices});
+        let content =
+            json!({"event_id": Uuid::new_v4().to_string(), "timestamp": now, "devices": devices});
         // the answer stops EdgeCore's repetitions; it takes the devices from a message that answers nothing
-        let confirmed = Downstream::TwinConfirmed("OK".into()).into_message(now).answering(&asked.msg_id);
-        vec![Reply::Direct(confirmed), Reply::Direct(Downstream::MembershipDetail(content).into_message(now))]
+        let confirmed = Downstream::TwinConfirmed("OK".into())
+            .into_message(now)
+            .answering(&asked.msg_id);
+        vec![
+            Reply::Direct(confirmed),
+            Reply::Direct(Downstream::MembershipDetail(content).into_message(now)),
+        ]
     }
 }
 

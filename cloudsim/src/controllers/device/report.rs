@@ -30,13 +30,24 @@ const MAX_WRITE_ATTEMPTS: usize = 8;
 
 impl Devices {
     /// Handles a report of `node`. Returns the confirmation or refusal; either ends the node's repetitions.
-    pub async fn report(&self, node: &str, header: &Header, path: &ResourcePath, content: &Value) -> Reply {
+    pub async fn report(
+        &self,
+        node: &str,
+        header: &Header,
+        path: &ResourcePath,
+        content: &Value,
+    ) -> Reply {
         let taken = within(node, self.take(node, path, content)).await;
         let answer = match taken.flatten() {
             Ok(()) => Value::from("OK"),
             Err(status) => {
                 let why = printable_short(&status);
-                warn!(node, path = printable_short(path), why, "device report rejected");
+                warn!(
+                    node,
+                    path = printable_short(path),
+                    why,
+                    "device report rejected"
+                );
                 json!({"ErrStatus": status})
             }
         };
@@ -57,7 +68,11 @@ impl Devices {
                 let message = format!("device {namespace}/{name} is not bound to node {node}");
                 api_status::failure(404, "NotFound", &message)
             })?;
-            let device = DeviceRef { namespace: namespace.clone(), name: name.clone(), uid: place.uid };
+            let device = DeviceRef {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                uid: place.uid,
+            };
             match self.write(&device, &place.properties, &report).await {
                 Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => {}
                 written => return written.map_err(|error| api_status::of(&error)),
@@ -77,7 +92,10 @@ impl Devices {
         let unknown = status::merge(&mut status, properties, report.clone());
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
-            debug!(device = device.name, unknown, "properties that the device does not have are left out");
+            debug!(
+                device = device.name,
+                unknown, "properties that the device does not have are left out"
+            );
         }
         if current.status.as_ref() == Some(&status) {
             return Ok(());
@@ -86,18 +104,33 @@ impl Devices {
             json!({"metadata": {"resourceVersion": current.resource_version()}, "status": status});
         // a status omits an empty list, which would keep the old one
         patch["status"]["twins"] = json!(status.twins);
-        api.patch(&device.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+        api.patch(&device.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .map(drop)
     }
 
     /// Returns the DeviceStatus of a device, created if it is missing. One of an earlier device of the same name is deleted.
-    async fn ensure(&self, api: &Api<DeviceStatus>, device: &DeviceRef) -> Result<DeviceStatus, kube::Error> {
+    async fn ensure(
+        &self,
+        api: &Api<DeviceStatus>,
+        device: &DeviceRef,
+    ) -> Result<DeviceStatus, kube::Error> {
         if let Some(found) = api.get_opt(&device.name).await? {
-            let owner = found.owner_references().iter().find(|owner| owner.kind == "Device");
+            let owner = found
+                .owner_references()
+                .iter()
+                .find(|owner| owner.kind == "Device");
             if owner.is_none_or(|owner| owner.uid == device.uid) {
                 return Ok(found);
             }
-            let preconditions = Preconditions { uid: found.uid(), resource_version: None };
-            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            let preconditions = Preconditions {
+                uid: found.uid(),
+                resource_version: None,
+            };
+            let parameters = DeleteParams {
+                preconditions: Some(preconditions),
+                ..DeleteParams::default()
+            };
             match api.delete(&device.name, &parameters).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 deleted => drop(deleted?),
@@ -126,7 +159,11 @@ impl Devices {
     }
 
     async fn ensure_status(&self, device: DeviceRef) {
-        if !self.index.read().is_there(&device.namespace, &device.name, &device.uid) {
+        if !self
+            .index
+            .read()
+            .is_there(&device.namespace, &device.name, &device.uid)
+        {
             // gone meanwhile
             return;
         }

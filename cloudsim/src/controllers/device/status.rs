@@ -77,16 +77,24 @@ pub(super) enum Malformed {
     )]
     Path(String),
     #[error("the report of {path} cannot be read: {source}")]
-    Content { path: String, source: serde_json::Error },
+    Content {
+        path: String,
+        source: serde_json::Error,
+    },
 }
 
 /// Parses a report; returns the device's namespace and name, and what is reported.
-pub(super) fn read(path: &ResourcePath, content: &Value) -> Result<(String, String, Report), Malformed> {
+pub(super) fn read(
+    path: &ResourcePath,
+    content: &Value,
+) -> Result<(String, String, Report), Malformed> {
     let text = path.as_str();
     let wrong = || Malformed::Path(printable_short(text));
     let place = text.strip_prefix("device/").ok_or_else(wrong)?;
-    let (id, is_state) = match (place.strip_suffix("/twin/edge_updated"), place.strip_suffix("/state/update"))
-    {
+    let (id, is_state) = match (
+        place.strip_suffix("/twin/edge_updated"),
+        place.strip_suffix("/state/update"),
+    ) {
         (Some(id), _) => (id, false),
         (_, Some(id)) => (id, true),
         _ => return Err(wrong()),
@@ -95,7 +103,10 @@ pub(super) fn read(path: &ResourcePath, content: &Value) -> Result<(String, Stri
     if !is_dns_label(namespace) || !is_path_segment(name) {
         return Err(wrong());
     }
-    let unread = |source| Malformed::Content { path: printable_short(text), source };
+    let unread = |source| Malformed::Content {
+        path: printable_short(text),
+        source,
+    };
     let parsed;
     let body = match content {
         Value::String(text) => {
@@ -129,33 +140,49 @@ pub(super) fn merge(
         Report::Twins(twins) => twins,
     };
     // properties that the device had before its definition changed
-    status.twins.retain(|twin| twin.property_name.as_ref().is_some_and(|name| properties.contains(name)));
+    status.twins.retain(|twin| {
+        twin.property_name
+            .as_ref()
+            .is_some_and(|name| properties.contains(name))
+    });
     let mut unknown = Vec::new();
     for (name, reported) in twins {
         if !properties.contains(&name) {
             unknown.push(name);
             continue;
         }
-        let place = status.twins.iter().position(|twin| twin.property_name.as_deref() == Some(&name));
+        let place = status
+            .twins
+            .iter()
+            .position(|twin| twin.property_name.as_deref() == Some(&name));
         let Some(reported) = reported.filter(|reported| !reported.is_deleted()) else {
             place.map(|place| status.twins.remove(place));
             continue;
         };
-        let mut twin = place.map(|place| status.twins.remove(place)).unwrap_or_default();
+        let mut twin = place
+            .map(|place| status.twins.remove(place))
+            .unwrap_or_default();
         twin.property_name = Some(name);
         reported.into_twin(&mut twin);
-        status.twins.insert(place.unwrap_or(status.twins.len()), twin);
+        status
+            .twins
+            .insert(place.unwrap_or(status.twins.len()), twin);
     }
     unknown
 }
 
 impl Reported {
     fn is_deleted(&self) -> bool {
-        self.metadata.as_ref().is_some_and(|metadata| metadata.kind == "deleted")
+        self.metadata
+            .as_ref()
+            .is_some_and(|metadata| metadata.kind == "deleted")
     }
 
     fn into_twin(self, twin: &mut Twin) {
-        let kind = self.metadata.map(|metadata| metadata.kind).filter(|kind| !kind.is_empty());
+        let kind = self
+            .metadata
+            .map(|metadata| metadata.kind)
+            .filter(|kind| !kind.is_empty());
         let property = |valued: Valued| {
             let mut metadata = BTreeMap::new();
             if let Some(stamp) = valued.metadata {
@@ -207,16 +234,27 @@ mod tests {
             "reported": {"value": "22.0", "metadata": {"timestamp": "5", "type": "float"}}}]});
         assert_eq!(json!(status), expected);
         let switch = json!({"twin": {"switch": {"expected": {"value": "on", "metadata": {"timestamp": 7}}}}});
-        merge(&mut status, &known, report("device/default/sensor-2/twin/edge_updated", switch));
+        merge(
+            &mut status,
+            &known,
+            report("device/default/sensor-2/twin/edge_updated", switch),
+        );
         merge(&mut status, &known, twins("23.0", 9));
         let values: Vec<_> = status.twins.iter().map(|twin| json!(twin)).collect();
         assert_eq!(values[0]["reported"]["value"], "23.0");
-        assert_eq!(values[1]["observedDesired"], json!({"value": "on", "metadata": {"timestamp": "7"}}));
+        assert_eq!(
+            values[1]["observedDesired"],
+            json!({"value": "on", "metadata": {"timestamp": "7"}})
+        );
         // a property that was taken from the device goes with the next report, one that was deleted at once
         merge(&mut status, &properties(&["temperature"]), twins("24.0", 9));
         assert_eq!(status.twins.len(), 1);
         let deleted = json!({"twin": {"temperature": {"metadata": {"type": "deleted"}}}});
-        merge(&mut status, &known, report("device/a/b/twin/edge_updated", deleted));
+        merge(
+            &mut status,
+            &known,
+            report("device/a/b/twin/edge_updated", deleted),
+        );
         assert_eq!(status.twins, []);
     }
 
@@ -224,17 +262,40 @@ mod tests {
     fn a_state_comes_as_text() {
         let content = r#"{"event_id":"x","timestamp":1,"device":{"name":"s","state":"online","lastOnlineTime":"2026-11-21T03:10:35Z"}}"#;
         let mut status = DeviceStatusStatus::default();
-        merge(&mut status, &BTreeSet::new(), report("device/ns/s/state/update", content.into()));
-        assert_eq!(json!(status), json!({"state": "online", "lastOnlineTime": "2026-11-21T03:10:35Z"}));
+        merge(
+            &mut status,
+            &BTreeSet::new(),
+            report("device/ns/s/state/update", content.into()),
+        );
+        assert_eq!(
+            json!(status),
+            json!({"state": "online", "lastOnlineTime": "2026-11-21T03:10:35Z"})
+        );
     }
 
     #[test]
     fn what_is_no_report_is_told_so() {
         for (path, content, expected) in [
-            ("device/twin/edge_updated", json!({"twin": {}}), "names no report"),
-            ("device/a/b/c/twin/edge_updated", json!({"twin": {}}), "names no report"),
-            ("device/a/b/twin/other", json!({"twin": {}}), "names no report"),
-            ("device/a/b/twin/edge_updated", json!({}), "missing field `twin`"),
+            (
+                "device/twin/edge_updated",
+                json!({"twin": {}}),
+                "names no report",
+            ),
+            (
+                "device/a/b/c/twin/edge_updated",
+                json!({"twin": {}}),
+                "names no report",
+            ),
+            (
+                "device/a/b/twin/other",
+                json!({"twin": {}}),
+                "names no report",
+            ),
+            (
+                "device/a/b/twin/edge_updated",
+                json!({}),
+                "missing field `twin`",
+            ),
             ("device/a/b/twin/edge_updated", json!("{"), "EOF"),
             (
                 "device/a/b/twin/edge_updated",

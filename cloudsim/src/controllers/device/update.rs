@@ -43,14 +43,25 @@ impl UpdatePlanner<'_> {
     /// Plans for a device: first the membership, then the model, then the device; on removal the model is last. `live` is `None` if no
     /// device of this name is bound to the node.
     pub(super) fn device(&self, live: Option<LiveDevice>) -> DeviceUpdate {
-        let live_uid = live.as_ref().map(|live| uid(&live.device)).unwrap_or_default();
-        let gone = self.acknowledged().filter(|known| known.as_str() != live_uid);
+        let live_uid = live
+            .as_ref()
+            .map(|live| uid(&live.device))
+            .unwrap_or_default();
+        let gone = self
+            .acknowledged()
+            .filter(|known| known.as_str() != live_uid);
         let mut update = DeviceUpdate::default();
         for gone in gone {
-            update.replies.push(Reply::Direct(self.membership("removed_devices")));
-            let words =
-                self.index.deleted_object(self.path, gone).unwrap_or_else(|| deletion_stub(self.path, gone));
-            update.replies.push(Reply::Acknowledged(delete(self.path, gone, words)));
+            update
+                .replies
+                .push(Reply::Direct(self.membership("removed_devices")));
+            let words = self
+                .index
+                .deleted_object(self.path, gone)
+                .unwrap_or_else(|| deletion_stub(self.path, gone));
+            update
+                .replies
+                .push(Reply::Acknowledged(delete(self.path, gone, words)));
         }
         if !update.replies.is_empty() {
             // its successor of the same name follows when the node has acknowledged the deletion
@@ -64,10 +75,15 @@ impl UpdatePlanner<'_> {
 
     fn arrival(&self, LiveDevice { device, model }: LiveDevice) -> Vec<Reply> {
         let namespace = &self.path.namespace;
-        let reference = device.pointer("/spec/deviceModelRef/name").and_then(Value::as_str);
+        let reference = device
+            .pointer("/spec/deviceModelRef/name")
+            .and_then(Value::as_str);
         let reference = reference.filter(|name| !name.is_empty()).map(str::to_owned);
         // an unacknowledged message may never have arrived
-        let is_new = self.synced.get(&uid(&device)).is_none_or(|(_, acknowledged)| *acknowledged == 0);
+        let is_new = self
+            .synced
+            .get(&uid(&device))
+            .is_none_or(|(_, acknowledged)| *acknowledged == 0);
         if is_new && reference.is_some() && model.is_none() {
             // a device is of no use without its model, whose creation leads here again
             return Vec::new();
@@ -91,23 +107,35 @@ impl UpdatePlanner<'_> {
     pub(super) fn model(&self, live: Option<Value>) -> DeviceUpdate {
         let live_uid = live.as_ref().map(uid).unwrap_or_default();
         let mut replies = Vec::new();
-        if self.index.needs(self.node, &self.path.namespace, &self.path.name) {
+        if self
+            .index
+            .needs(self.node, &self.path.namespace, &self.path.name)
+        {
             let is_known = self.acknowledged().next().is_some();
             if let Some(live) = live.filter(|_| is_known) {
-                replies.extend(put(self.path, uid(&live), live, self.synced).map(Reply::Acknowledged));
-                let old = self.acknowledged().filter(|known| known.as_str() != live_uid);
+                replies
+                    .extend(put(self.path, uid(&live), live, self.synced).map(Reply::Acknowledged));
+                let old = self
+                    .acknowledged()
+                    .filter(|known| known.as_str() != live_uid);
                 let old = old.map(|old| delete(self.path, old, deletion_stub(self.path, old)));
                 replies.splice(0..0, old.map(Reply::Acknowledged));
             }
         } else if !self.awaits_device_deletion() {
             replies = self.delete_unused_models();
         }
-        DeviceUpdate { replies, again: false }
+        DeviceUpdate {
+            replies,
+            again: false,
+        }
     }
 
     /// Returns the UIDs that the node has acknowledged at this path.
     fn acknowledged(&self) -> impl Iterator<Item = &String> {
-        self.synced.iter().filter(|(_, (path, _))| path == self.path).map(|(uid, _)| uid)
+        self.synced
+            .iter()
+            .filter(|(_, (path, _))| path == self.path)
+            .map(|(uid, _)| uid)
     }
 
     /// Reports whether the node has a device that is no longer its own; models are deleted after it.
@@ -120,16 +148,26 @@ impl UpdatePlanner<'_> {
 
     /// Plans the deletion of models without devices on the node.
     fn delete_unused_models(&self) -> Vec<Reply> {
-        let models = self.synced.iter().filter(|(_, (path, _))| path.kind == ObjectKind::DeviceModel);
-        let idle = models.filter(|(_, (path, _))| !self.index.needs(self.node, &path.namespace, &path.name));
-        idle.map(|(uid, (path, _))| Reply::Acknowledged(delete(path, uid, deletion_stub(path, uid))))
-            .collect()
+        let models = self
+            .synced
+            .iter()
+            .filter(|(_, (path, _))| path.kind == ObjectKind::DeviceModel);
+        let idle = models
+            .filter(|(_, (path, _))| !self.index.needs(self.node, &path.namespace, &path.name));
+        idle.map(|(uid, (path, _))| {
+            Reply::Acknowledged(delete(path, uid, deletion_stub(path, uid)))
+        })
+        .collect()
     }
 
     fn membership(&self, what: &str) -> Message {
-        let ObjectPath { namespace, name, .. } = self.path;
+        let ObjectPath {
+            namespace, name, ..
+        } = self.path;
         let place = self.index.on(self.node, namespace, name);
-        let description = place.map(|place| place.description.as_str()).unwrap_or_default();
+        let description = place
+            .map(|place| place.description.as_str())
+            .unwrap_or_default();
         let mut content = json!({
             "event_id": Uuid::new_v4().to_string(),
             "timestamp": self.now,
@@ -142,7 +180,11 @@ impl UpdatePlanner<'_> {
 }
 
 fn uid(object: &Value) -> String {
-    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned()
+    object
+        .pointer("/metadata/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -30,8 +30,14 @@ impl Devices {
             }
             self.complete.send_replace(true);
         };
-        let watches =
-            async { tokio::join!(self.models(&models), self.devices(&listed), complete, self.statuses()) };
+        let watches = async {
+            tokio::join!(
+                self.models(&models),
+                self.devices(&listed),
+                complete,
+                self.statuses()
+            )
+        };
         tokio::select! {
             // cancel-safe: the index is rebuilt from a list at the next start
             () = shutdown.cancelled() => {}
@@ -52,18 +58,23 @@ impl Devices {
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
-                    gone.into_iter().for_each(|(node, path)| self.mailboxes.notify(&node, path));
+                    gone.into_iter()
+                        .for_each(|(node, path)| self.mailboxes.notify(&node, path));
                     listed_once.send_replace(true);
                 }
                 Ok(Event::Apply(object)) => self.applied(object),
                 Ok(Event::Delete(object)) => {
                     let key = key(&object);
                     if let Some(node) = self.index.write().removed(&key) {
-                        self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
+                        self.mailboxes
+                            .notify(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
                     }
                 }
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "failed to watch devices; retrying")
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to watch devices; retrying"
+                    )
                 }
             }
         }
@@ -84,7 +95,8 @@ impl Devices {
         };
         let nodes = self.index.write().applied(&device);
         for node in nodes {
-            self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
+            self.mailboxes
+                .notify(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
         }
         if device.metadata.deletion_timestamp.is_none() {
             self.missing_statuses.add(&device);
@@ -102,7 +114,10 @@ impl Devices {
                 Ok(Event::Init) => {}
                 Ok(Event::InitDone) => drop(listed_once.send_replace(true)),
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "failed to watch device models; retrying")
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to watch device models; retrying"
+                    )
                 }
             }
         }
@@ -112,7 +127,10 @@ impl Devices {
     fn model_touched(&self, model: &DynamicObject) {
         let (namespace, name) = (model.namespace().unwrap_or_default(), model.name_any());
         for (node, device) in self.index.read().of_model(&namespace, &name) {
-            self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::DeviceModel, &namespace, &name));
+            self.mailboxes.notify(
+                &node,
+                ObjectPath::new(ObjectKind::DeviceModel, &namespace, &name),
+            );
             self.mailboxes.notify(&node, device);
         }
     }

@@ -94,10 +94,18 @@ pub(in crate::controllers) async fn dispatch(
 ) -> Option<Reply> {
     let (tasks, stop) = (Tasks::default(), CancellationToken::new());
     let _stop = stop.clone().drop_guard();
-    let devices =
-        Devices::new(client.clone(), Mailboxes::default(), Recorder::spawn_writer(&tasks, client, &stop));
+    let devices = Devices::new(
+        client.clone(),
+        Mailboxes::default(),
+        Recorder::spawn_writer(&tasks, client, &stop),
+    );
     let dynamic = Dynamic::new(client.clone(), edge.clone());
-    let controllers = Controllers { edge: edge.clone(), dynamic, devices, rules: None };
+    let controllers = Controllers {
+        edge: edge.clone(),
+        dynamic,
+        devices,
+        rules: None,
+    };
     let (replies, _unasked) = mpsc::channel(8);
     let mut dispatcher = UpstreamDispatcher::open(node.to_owned(), controllers, &replies);
     dispatcher.dispatch(message).await.into_iter().next()
@@ -106,7 +114,10 @@ pub(in crate::controllers) async fn dispatch(
 /// Returns the answer to a node, and what is logged.
 async fn handled((client, edge): &(Client, Edge), message: Message) -> (Option<Message>, String) {
     let log = LogBuffer::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
     let guard = set_default(subscriber);
     let reply = dispatch(client, edge, "edge-1", message).await;
     drop(guard);
@@ -118,17 +129,26 @@ async fn handled((client, edge): &(Client, Edge), message: Message) -> (Option<M
 }
 
 fn edge() -> (Client, Edge) {
-    let client =
-        kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("test");
-    (client.clone(), Edge::new(client, Mailboxes::default(), "PEM"))
+    let client = kubeapi::Api::builder(MemoryStore::new())
+        .rules(kubeapi::Rules::Relay)
+        .build()
+        .client("test");
+    (
+        client.clone(),
+        Edge::new(client, Mailboxes::default(), "PEM"),
+    )
 }
 
 #[tokio::test]
 async fn every_kind_of_message_is_answered_or_named() {
     for row in TABLE.lines().filter(|row| !row.is_empty()) {
-        let words: Vec<&str> =
-            row.split_whitespace().map(|word| if word == "-" { "" } else { word }).collect();
-        let [source, group, operation, resource, fate, rest @ ..] = words.as_slice() else { panic!("{row}") };
+        let words: Vec<&str> = row
+            .split_whitespace()
+            .map(|word| if word == "-" { "" } else { word })
+            .collect();
+        let [source, group, operation, resource, fate, rest @ ..] = words.as_slice() else {
+            panic!("{row}")
+        };
         let names = rest.join(" ");
         let message: Message = serde_json::from_value(json!({
             "header": {"msg_id": if source.is_empty() { "" } else { "asked" }, "timestamp": 1},
@@ -138,7 +158,10 @@ async fn every_kind_of_message_is_answered_or_named() {
         .unwrap();
         let (answer, log) = handled(&edge(), message).await;
         match *fate {
-            "nothing" => assert!(answer.is_none() && log.is_empty(), "{row}: {answer:?} {log}"),
+            "nothing" => assert!(
+                answer.is_none() && log.is_empty(),
+                "{row}: {answer:?} {log}"
+            ),
             "logged" => {
                 assert!(answer.is_none(), "{row}: {answer:?}");
                 assert!(log.contains(&names), "{row}: {log}");
@@ -146,8 +169,15 @@ async fn every_kind_of_message_is_answered_or_named() {
             operation => {
                 let answer = answer.unwrap_or_else(|| panic!("not answered: {row}"));
                 assert_eq!(answer.header.parent_msg_id, "asked", "{row}");
-                assert_eq!(answer.route.operation.as_str(), operation, "{row}: {answer:?}");
-                assert!(answer.content.to_string().contains(&names), "{row}: {answer:?}");
+                assert_eq!(
+                    answer.route.operation.as_str(),
+                    operation,
+                    "{row}: {answer:?}"
+                );
+                assert!(
+                    answer.content.to_string().contains(&names),
+                    "{row}: {answer:?}"
+                );
             }
         }
     }

@@ -48,19 +48,37 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         let selects = |budget: &&Arc<PodDisruptionBudget>| {
             change.states().any(|pod| status::selects(budget, pod)) && status::matters(change)
         };
-        budgets.iter().filter(selects).map(|budget| ObjectRef::from_obj(&**budget)).collect::<Vec<_>>()
+        budgets
+            .iter()
+            .filter(selects)
+            .map(|budget| ObjectRef::from_obj(&**budget))
+            .collect::<Vec<_>>()
     };
     let triggers = Triggers::none()
         .and(&cluster.pods, selecting)
-        .and(&cluster.deployments, scaled(&cluster.budgets, |one: &Deployment| one.spec.as_ref()?.replicas))
-        .and(&cluster.replica_sets, scaled(&cluster.budgets, |one: &ReplicaSet| one.spec.as_ref()?.replicas))
+        .and(
+            &cluster.deployments,
+            scaled(&cluster.budgets, |one: &Deployment| {
+                one.spec.as_ref()?.replicas
+            }),
+        )
+        .and(
+            &cluster.replica_sets,
+            scaled(&cluster.budgets, |one: &ReplicaSet| {
+                one.spec.as_ref()?.replicas
+            }),
+        )
         .and(
             &cluster.replication_controllers,
-            scaled(&cluster.budgets, |one: &ReplicationController| one.spec.as_ref()?.replicas),
+            scaled(&cluster.budgets, |one: &ReplicationController| {
+                one.spec.as_ref()?.replicas
+            }),
         )
         .and(
             &cluster.stateful_sets,
-            scaled(&cluster.budgets, |one: &StatefulSet| one.spec.as_ref()?.replicas),
+            scaled(&cluster.budgets, |one: &StatefulSet| {
+                one.spec.as_ref()?.replicas
+            }),
         );
     let queue = (cluster.queues.named("disruption"), cluster.budgets.clone());
     work(queue, triggers, cluster, reconcile, stop).await;
@@ -73,28 +91,42 @@ fn scaled<K: Resource + 'static>(
 ) -> impl Fn(&Change<K>) -> Vec<ObjectRef<PodDisruptionBudget>> + Send + 'static {
     let budgets = budgets.clone();
     move |change| {
-        let is_same =
-            change.before.as_ref().is_some_and(|before| replicas(before) == replicas(&change.object));
+        let is_same = change
+            .before
+            .as_ref()
+            .is_some_and(|before| replicas(before) == replicas(&change.object));
         if is_same && !change.gone {
             return Vec::new();
         }
         let beside = budgets.in_namespace(&change.object.namespace().unwrap_or_default());
-        beside.iter().map(|budget| ObjectRef::from_obj(&**budget)).collect()
+        beside
+            .iter()
+            .map(|budget| ObjectRef::from_obj(&**budget))
+            .collect()
     }
 }
 
-async fn reconcile(budget: Arc<PodDisruptionBudget>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
+async fn reconcile(
+    budget: Arc<PodDisruptionBudget>,
+    cluster: Arc<Cluster>,
+) -> Result<Action, Failure> {
     if budget.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let mut pods = cluster.pods.in_namespace(&budget.namespace().unwrap_or_default());
+    let mut pods = cluster
+        .pods
+        .in_namespace(&budget.namespace().unwrap_or_default());
     pods.retain(|pod| status::selects(&budget, pod));
     let now = Timestamp::now();
     if pods.is_empty() {
         record(
             &cluster,
             &budget,
-            NewEvent::normal(Component::Disruption, "NoPods", "No matching pods found".into()),
+            NewEvent::normal(
+                Component::Disruption,
+                "NoPods",
+                "No matching pods found".into(),
+            ),
         );
     }
     let expected = match status::needs_scale(&budget) {
@@ -103,14 +135,20 @@ async fn reconcile(budget: Arc<PodDisruptionBudget>, cluster: Arc<Cluster>) -> R
     };
     if let Err(message) = &expected {
         let message = format!("Failed to calculate the number of expected pods: {message}");
-        let told = NewEvent::warning(Component::Disruption, "CalculateExpectedPodCountFailed", message);
+        let told = NewEvent::warning(
+            Component::Disruption,
+            "CalculateExpectedPodCountFailed",
+            message,
+        );
         record(&cluster, &budget, told);
     }
     let (status, look_again) = match expected {
         Ok(expected) => status::status(&budget, &pods, expected, now),
         Err(message) => (status::failed(&budget, &message, now), None),
     };
-    cluster.write_status(&cluster.budgets, &*budget, &budget.status, &status).await?;
+    cluster
+        .write_status(&cluster.budgets, &*budget, &budget.status, &status)
+        .await?;
     Ok(look_again.map_or_else(Action::await_change, Action::requeue))
 }
 
@@ -147,9 +185,15 @@ async fn scale(
             "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
             status::selector_text(budget)
         );
-        record(cluster, budget, NewEvent::warning(Component::Disruption, "UnmanagedPods", message));
+        record(
+            cluster,
+            budget,
+            NewEvent::warning(Component::Disruption, "UnmanagedPods", message),
+        );
     }
-    Ok(Ok(scales.values().fold(0, |sum, replicas| sum.saturating_add(*replicas))))
+    Ok(Ok(scales
+        .values()
+        .fold(0, |sum, replicas| sum.saturating_add(*replicas))))
 }
 
 /// Returns the uid of the controller that determines the number of pods, and that number.
@@ -161,14 +205,18 @@ async fn of_controller(
     let namespace = pod.namespace().unwrap_or_default();
     let unknown = || Err(format!("found no controllers for pod {:?}", pod.name_any()));
     let found = match owner.kind.as_str() {
-        "ReplicaSet" => cluster.replica_sets.get(&namespace, &owner.name).map(|set| {
-            let above = controller_of(&*set).filter(|above| above.kind == "Deployment");
-            let above = above.and_then(|above| cluster.deployments.get(&namespace, &above.name));
-            match above {
-                Some(one) => (one.uid(), one.spec.as_ref().and_then(|spec| spec.replicas)),
-                None => (set.uid(), set.spec.as_ref().and_then(|spec| spec.replicas)),
-            }
-        }),
+        "ReplicaSet" => cluster
+            .replica_sets
+            .get(&namespace, &owner.name)
+            .map(|set| {
+                let above = controller_of(&*set).filter(|above| above.kind == "Deployment");
+                let above =
+                    above.and_then(|above| cluster.deployments.get(&namespace, &above.name));
+                match above {
+                    Some(one) => (one.uid(), one.spec.as_ref().and_then(|spec| spec.replicas)),
+                    None => (set.uid(), set.spec.as_ref().and_then(|spec| spec.replicas)),
+                }
+            }),
         "ReplicationController" => cluster
             .replication_controllers
             .get(&namespace, &owner.name)
@@ -179,7 +227,9 @@ async fn of_controller(
             .map(|set| (set.uid(), set.spec.as_ref().and_then(|spec| spec.replicas))),
         _ => return of_other(&namespace, owner, cluster).await,
     };
-    Ok(found.map_or_else(unknown, |(uid, replicas)| Ok((uid.unwrap_or_default(), replicas.unwrap_or(1)))))
+    Ok(found.map_or_else(unknown, |(uid, replicas)| {
+        Ok((uid.unwrap_or_default(), replicas.unwrap_or(1)))
+    }))
 }
 
 /// Reads the number from the `scale` subresource of any kind.
@@ -188,7 +238,10 @@ async fn of_other(
     owner: &OwnerReference,
     cluster: &Cluster,
 ) -> Result<Result<(String, i32), String>, Failure> {
-    let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+    let (group, version) = owner
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", &owner.api_version));
     let gvk = GroupVersionKind::gvk(group, version, &owner.kind);
     let (resource, capabilities) = match discovery::pinned_kind(&cluster.client, &gvk).await {
         Ok(found) => found,
@@ -201,17 +254,24 @@ async fn of_other(
         .any(|(sub, _)| sub.plural == "scale" || sub.plural.ends_with("/scale"))
     {
         let dot = if group.is_empty() { "" } else { "." };
-        return Ok(Err(format!("{}{dot}{group} does not implement the scale subresource", resource.plural)));
+        return Ok(Err(format!(
+            "{}{dot}{group} does not implement the scale subresource",
+            resource.plural
+        )));
     }
     let api = Api::<DynamicObject>::namespaced_with(cluster.client.clone(), namespace, &resource);
     match api.get_scale(&owner.name).await {
         Ok(scale) => {
-            let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
+            let replicas = scale
+                .spec
+                .and_then(|spec| spec.replicas)
+                .unwrap_or_default();
             Ok(Ok((owner.uid.clone(), replicas)))
         }
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            Ok(Err(format!("found no controller {} {:?}", owner.kind, owner.name)))
-        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Err(format!(
+            "found no controller {} {:?}",
+            owner.kind, owner.name
+        ))),
         Err(error) => Err(error.into()),
     }
 }

@@ -52,9 +52,19 @@ pub(super) fn matters(change: &Change<Pod>) -> bool {
     let facts = |pod: &Pod| {
         let meta = &pod.metadata;
         let owners = meta.owner_references.clone();
-        (is_ready(pod), phase(pod).to_owned(), meta.deletion_timestamp.is_some(), meta.labels.clone(), owners)
+        (
+            is_ready(pod),
+            phase(pod).to_owned(),
+            meta.deletion_timestamp.is_some(),
+            meta.labels.clone(),
+            owners,
+        )
     };
-    change.gone || change.before.as_ref().is_none_or(|before| facts(before) != facts(&change.object))
+    change.gone
+        || change
+            .before
+            .as_ref()
+            .is_none_or(|before| facts(before) != facts(&change.object))
 }
 
 /// The expected number of pods, from which percentages are computed.
@@ -75,7 +85,9 @@ impl Expected {
 
 /// Reports whether the expected number comes from the pods' controllers: for a percentage, and for `maxUnavailable`.
 pub(super) fn needs_scale(budget: &PodDisruptionBudget) -> bool {
-    let Some(spec) = &budget.spec else { return false };
+    let Some(spec) = &budget.spec else {
+        return false;
+    };
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
@@ -84,7 +96,9 @@ fn desired(budget: &PodDisruptionBudget, Expected(expected): Expected) -> i32 {
     let Some(spec) = &budget.spec else { return 0 };
     match (&spec.max_unavailable, &spec.min_available) {
         // a percentage of `maxUnavailable` is rounded up as well
-        (Some(most), _) => expected.saturating_sub(amount(Some(most), expected, true)).max(0),
+        (Some(most), _) => expected
+            .saturating_sub(amount(Some(most), expected, true))
+            .max(0),
         (None, Some(least)) => amount(Some(least), expected, true),
         (None, None) => 0,
     }
@@ -99,17 +113,27 @@ pub(super) fn status(
 ) -> (PodDisruptionBudgetStatus, Option<Duration>) {
     let old = budget.status.clone().unwrap_or_default();
     let disrupted = still_disrupted(&old, pods, now);
-    let is_healthy =
-        |pod: &&Arc<Pod>| is_ready(pod) && is_active(pod) && !disrupted.contains_key(&pod.name_any());
+    let is_healthy = |pod: &&Arc<Pod>| {
+        is_ready(pod) && is_active(pod) && !disrupted.contains_key(&pod.name_any())
+    };
     let current = i32::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i32::MAX);
     let desired = desired(budget, expected);
-    let allowed = if expected.0 <= 0 { 0 } else { current.saturating_sub(desired).max(0) };
+    let allowed = if expected.0 <= 0 {
+        0
+    } else {
+        current.saturating_sub(desired).max(0)
+    };
     let first = disrupted.values().map(|time| time.0).min();
     let left = first.map(|first| DELETION_TIMEOUT - now.duration_since(first));
     // a little later than due, since the clocks of timers and timestamps may differ
-    let left =
-        left.and_then(|left| Duration::try_from(left).ok()).map(|left| left + Duration::from_millis(100));
-    let (holds, reason) = if allowed > 0 { (true, "SufficientPods") } else { (false, "InsufficientPods") };
+    let left = left
+        .and_then(|left| Duration::try_from(left).ok())
+        .map(|left| left + Duration::from_millis(100));
+    let (holds, reason) = if allowed > 0 {
+        (true, "SufficientPods")
+    } else {
+        (false, "InsufficientPods")
+    };
     let status = PodDisruptionBudgetStatus {
         conditions: Some(conditions(budget, &old, (holds, reason, ""), now)),
         current_healthy: current,
@@ -130,7 +154,12 @@ pub(super) fn failed(
 ) -> PodDisruptionBudgetStatus {
     let old = budget.status.clone().unwrap_or_default();
     PodDisruptionBudgetStatus {
-        conditions: Some(conditions(budget, &old, (false, "SyncFailed", message), now)),
+        conditions: Some(conditions(
+            budget,
+            &old,
+            (false, "SyncFailed", message),
+            now,
+        )),
         disruptions_allowed: 0,
         observed_generation: budget.metadata.generation,
         ..old
@@ -145,7 +174,9 @@ fn still_disrupted(
 ) -> BTreeMap<String, Time> {
     let mut disrupted = old.disrupted_pods.clone().unwrap_or_default();
     disrupted.retain(|name, time| {
-        let pod = pods.iter().find(|pod| pod.metadata.name.as_ref() == Some(name));
+        let pod = pods
+            .iter()
+            .find(|pod| pod.metadata.name.as_ref() == Some(name));
         pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none())
             && now.duration_since(time.0) < DELETION_TIMEOUT
     });
@@ -160,9 +191,13 @@ fn conditions(
 ) -> Vec<Condition> {
     let status = if holds { "True" } else { "False" };
     let mut conditions = old.conditions.clone().unwrap_or_default();
-    let known =
-        conditions.iter().position(|condition| condition.type_ == ALLOWED).map(|at| conditions.remove(at));
-    let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time);
+    let known = conditions
+        .iter()
+        .position(|condition| condition.type_ == ALLOWED)
+        .map(|at| conditions.remove(at));
+    let since = known
+        .filter(|known| known.status == status)
+        .map(|known| known.last_transition_time);
     let this_second = || Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
     conditions.push(Condition {
         type_: ALLOWED.to_owned(),

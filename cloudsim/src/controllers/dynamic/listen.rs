@@ -31,7 +31,11 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
     };
     let api = api(client, &call.target);
     let mut events = pin!(watcher::watcher(api, config).default_backoff());
-    let mut told = WatchedObjects { target: call.target, known: HashMap::new(), listed: None };
+    let mut told = WatchedObjects {
+        target: call.target,
+        known: HashMap::new(),
+        listed: None,
+    };
     while let Some(event) = events.next().await {
         let changes = match event {
             Ok(event) => told.changes(event),
@@ -49,8 +53,18 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
 }
 
 fn api(client: Client, target: &Target) -> Api<DynamicObject> {
-    let Target { group, version, plural, namespace, .. } = target;
-    let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+    let Target {
+        group,
+        version,
+        plural,
+        namespace,
+        ..
+    } = target;
+    let api_version = if group.is_empty() {
+        version.clone()
+    } else {
+        format!("{group}/{version}")
+    };
     let resource = ApiResource {
         group: group.clone(),
         version: version.clone(),
@@ -89,8 +103,12 @@ impl WatchedObjects {
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let gone: Vec<String> =
-                    self.known.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+                let gone: Vec<String> = self
+                    .known
+                    .keys()
+                    .filter(|uid| !listed.contains(uid))
+                    .cloned()
+                    .collect();
                 gone.iter()
                     .filter_map(|uid| self.known.remove(uid).map(|stub| self.delete(uid, stub)))
                     .collect()
@@ -106,14 +124,25 @@ impl WatchedObjects {
 
     fn put(&mut self, object: &DynamicObject) -> Option<Delivery> {
         let uid = object.uid()?;
-        let (kind, namespace, name) =
-            (kind(object), object.namespace().unwrap_or_default(), object.name_any());
+        let (kind, namespace, name) = (
+            kind(object),
+            object.namespace().unwrap_or_default(),
+            object.name_any(),
+        );
         let stub = json!({"kind": kind, "apiVersion": object.types.as_ref().map(|types| &types.api_version),
             "metadata": {"name": name, "namespace": namespace, "uid": uid}});
-        let change =
-            if self.known.insert(uid.clone(), stub).is_some() { Change::Update } else { Change::Insert };
+        let change = if self.known.insert(uid.clone(), stub).is_some() {
+            Change::Update
+        } else {
+            Change::Insert
+        };
         let revision = object.resource_version()?;
-        let message = message(change, &kind, (&namespace, &name), serde_json::to_value(object).ok()?);
+        let message = message(
+            change,
+            &kind,
+            (&namespace, &name),
+            serde_json::to_value(object).ok()?,
+        );
         Some(Delivery {
             key: self.key(&uid),
             object: None,
@@ -123,25 +152,55 @@ impl WatchedObjects {
     }
 
     fn delete(&self, uid: &str, last: Value) -> Delivery {
-        let text =
-            |pointer: &str| last.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+        let text = |pointer: &str| {
+            last.pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (kind, namespace, name) = (
+            text("/kind"),
+            text("/metadata/namespace"),
+            text("/metadata/name"),
+        );
         let message = message(Change::Delete, &kind, (&namespace, &name), last);
-        Delivery { key: self.key(uid), object: None, revision: None, message }
+        Delivery {
+            key: self.key(uid),
+            object: None,
+            revision: None,
+            message,
+        }
     }
 
     /// Returns the delivery key: the same object in several watches is sent once.
     fn key(&self, uid: &str) -> DeliveryKey {
-        DeliveryKey::Watched(format!("{}.{}/{uid}", self.target.plural, self.target.group))
+        DeliveryKey::Watched(format!(
+            "{}.{}/{uid}",
+            self.target.plural, self.target.group
+        ))
     }
 }
 
 fn kind(object: &DynamicObject) -> String {
-    object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default()
+    object
+        .types
+        .as_ref()
+        .map(|types| types.kind.clone())
+        .unwrap_or_default()
 }
 
-fn message(change: Change, kind: &str, (namespace, name): (&str, &str), object: Value) -> wire::Message {
+fn message(
+    change: Change,
+    kind: &str,
+    (namespace, name): (&str, &str),
+    object: Value,
+) -> wire::Message {
     let path = ResourcePath::object(namespace, &kind.to_lowercase().into(), name);
-    let body = Downstream::Object { origin: Source::DynamicController, change, path, object };
+    let body = Downstream::Object {
+        origin: Source::DynamicController,
+        change,
+        path,
+        object,
+    };
     body.into_message(now_ms())
 }

@@ -75,7 +75,11 @@ enum CallError {
 impl Dynamic {
     /// Creates the controller; `edge` knows which objects are a node's.
     pub fn new(client: Client, edge: Edge) -> Self {
-        Self { client, edge, watches: Arc::default() }
+        Self {
+            client,
+            edge,
+            watches: Arc::default(),
+        }
     }
 
     /// Begins a session of `node`, which is sent changes of what it watches.
@@ -101,17 +105,26 @@ impl Dynamic {
             )));
         }
         let request = http::Request::get(path).body(kube::client::Body::empty());
-        self.send(request.map_err(|error| CallError::Malformed(error.to_string()))?).await
+        self.send(request.map_err(|error| CallError::Malformed(error.to_string()))?)
+            .await
     }
 
     /// Returns the call as `node` may make it.
     async fn permitted(&self, node: &str, call: Call) -> Result<Call, CallError> {
-        let business = EdgeNodeObjects { edge: &self.edge, node };
-        let wanted = CallAttributes { target: &call.target, verb: call.verb, part: &call.part };
+        let business = EdgeNodeObjects {
+            edge: &self.edge,
+            node,
+        };
+        let wanted = CallAttributes {
+            target: &call.target,
+            verb: call.verb,
+            part: &call.part,
+        };
         let allowed = match permission(node, wanted, &business) {
             Permission::Yes => true,
             Permission::Within(selector) => {
-                let all = self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
+                let all =
+                    self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
                 return Ok(if all { call } else { call.within(&selector) });
             }
             Permission::AsGranted => {
@@ -121,7 +134,11 @@ impl Dynamic {
             Permission::Token => return self.token(node, call).await,
             Permission::Never => false,
         };
-        if allowed { Ok(call) } else { Err(CallError::Status(forbidden(node, &call))) }
+        if allowed {
+            Ok(call)
+        } else {
+            Err(CallError::Status(forbidden(node, &call)))
+        }
     }
 
     /// Checks a call for a token.
@@ -141,7 +158,10 @@ impl Dynamic {
 
     /// Reports whether the call is granted to an account of the node's pods, with whose token the node could make it itself.
     fn granted_to_accounts(&self, node: &str, call: &Call) -> bool {
-        self.edge.accesses_on(node).iter().any(|access| call.is_allowed_by(access))
+        self.edge
+            .accesses_on(node)
+            .iter()
+            .any(|access| call.is_allowed_by(access))
     }
 
     /// Reports whether the call is granted to the node.
@@ -150,7 +170,9 @@ impl Dynamic {
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(kube::client::Body::from(question));
-        let answer = self.send(request.map_err(|error| CallError::Malformed(error.to_string()))?).await?;
+        let answer = self
+            .send(request.map_err(|error| CallError::Malformed(error.to_string()))?)
+            .await?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
     }
@@ -163,18 +185,31 @@ impl Dynamic {
             )
         };
         let answer = self.client.send(request).await;
-        let answer = answer
-            .map_err(|error| failed(500, "InternalError", format!("the API could not be asked: {error}")))?;
+        let answer = answer.map_err(|error| {
+            failed(
+                500,
+                "InternalError",
+                format!("the API could not be asked: {error}"),
+            )
+        })?;
         let code = answer.status();
-        let body = match Limited::new(answer.into_body(), MAX_OUTCOME_BYTES).collect().await {
+        let body = match Limited::new(answer.into_body(), MAX_OUTCOME_BYTES)
+            .collect()
+            .await
+        {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                let why =
-                    format!("the answer is larger than {MAX_OUTCOME_BYTES} bytes; ask for less at a time");
+                let why = format!(
+                    "the answer is larger than {MAX_OUTCOME_BYTES} bytes; ask for less at a time"
+                );
                 return Err(failed(413, "RequestEntityTooLarge", why));
             }
             Err(error) => {
-                return Err(failed(500, "InternalError", format!("the API's answer broke off: {error}")));
+                return Err(failed(
+                    500,
+                    "InternalError",
+                    format!("the API's answer broke off: {error}"),
+                ));
             }
         };
         if code.is_success() {
@@ -185,7 +220,11 @@ impl Dynamic {
                 status.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion"));
                 Err(CallError::Status(status.into()))
             }
-            _ => Err(failed(code.as_u16(), "InternalError", format!("the API answered {code}"))),
+            _ => Err(failed(
+                code.as_u16(),
+                "InternalError",
+                format!("the API answered {code}"),
+            )),
         }
     }
 }
@@ -230,7 +269,10 @@ impl Session {
             Ok(wanted) => wanted,
             Err(error) => {
                 let error = printable_short(error);
-                warn!(node = self.node, error, "cannot read watches of a node; watches unchanged");
+                warn!(
+                    node = self.node,
+                    error, "cannot read watches of a node; watches unchanged"
+                );
                 return None;
             }
         };
@@ -254,12 +296,18 @@ impl Session {
                 failed.insert(id, application);
             }
         }
-        Some(direct(Downstream::WatchSync(serde_json::to_value(failed).unwrap_or_default()), header))
+        Some(direct(
+            Downstream::WatchSync(serde_json::to_value(failed).unwrap_or_default()),
+            header,
+        ))
     }
 
     async fn outcome_in_time(&mut self, application: &Application) -> Result<Vec<u8>, CallError> {
         let node = self.node.clone();
-        within(&node, self.outcome(application)).await.map_err(CallError::Status).flatten()
+        within(&node, self.outcome(application))
+            .await
+            .map_err(CallError::Status)
+            .flatten()
     }
 
     async fn outcome(&mut self, application: &Application) -> Result<Vec<u8>, CallError> {
@@ -272,10 +320,15 @@ impl Session {
         }
         let call = self.dynamic.permitted(&self.node, call).await?;
         if application.verb != Verb::Watch {
-            let request = call.request().map_err(|error| CallError::Malformed(error.to_string()))?;
+            let request = call
+                .request()
+                .map_err(|error| CallError::Malformed(error.to_string()))?;
             return self.dynamic.send(request).await;
         }
-        let watch = Application { option: call.option_bytes(), ..application.clone() };
+        let watch = Application {
+            option: call.option_bytes(),
+            ..application.clone()
+        };
         {
             let mut all = self.dynamic.watches.lock();
             let kept = all.entry(self.node.clone()).or_default();
@@ -299,7 +352,9 @@ impl Session {
                 .iter()
                 .find(|(_, listener)| listener.id() == error.id())
                 .map(|(id, _)| id.clone());
-            let Some(id) = id.filter(|_| error.is_panic()) else { continue };
+            let Some(id) = id.filter(|_| error.is_panic()) else {
+                continue;
+            };
             error!(node = self.node, id = printable_short(&id), %error, "a watch of a node panicked; please report this with the log");
             self.listeners.remove(&id);
             if let Some(kept) = self.dynamic.watches.lock().get_mut(&self.node) {
@@ -312,8 +367,15 @@ impl Session {
     /// Starts a watch, beginning with all existing objects.
     fn listen(&mut self, watch: Application) {
         let Ok(call) = Call::of(&watch) else { return };
-        let listening = listen::run(self.dynamic.edge.complete_client().clone(), call, self.replies.clone());
-        if let Some(before) = self.listeners.insert(watch.id, self.listening.spawn(listening)) {
+        let listening = listen::run(
+            self.dynamic.edge.complete_client().clone(),
+            call,
+            self.replies.clone(),
+        );
+        if let Some(before) = self
+            .listeners
+            .insert(watch.id, self.listening.spawn(listening))
+        {
             before.abort();
         }
     }
@@ -339,14 +401,23 @@ fn refuse(application: &mut Application, refused: CallError) {
 }
 
 fn forbidden(node: &str, call: &Call) -> Value {
-    let Target { group, plural, namespace, name, .. } = &call.target;
+    let Target {
+        group,
+        plural,
+        namespace,
+        name,
+        ..
+    } = &call.target;
     let verb = json!(call.verb);
     let verb = verb.as_str().unwrap_or_default();
     let (about, place) = match (name.as_str(), namespace.as_str()) {
         ("", "") => (String::new(), " at the cluster scope".to_owned()),
         ("", namespace) => (String::new(), format!(" in the namespace \"{namespace}\"")),
         (name, "") => (format!(" \"{name}\""), " at the cluster scope".to_owned()),
-        (name, namespace) => (format!(" \"{name}\""), format!(" in the namespace \"{namespace}\"")),
+        (name, namespace) => (
+            format!(" \"{name}\""),
+            format!(" in the namespace \"{namespace}\""),
+        ),
     };
     let message = format!(
         "{plural}{about} is forbidden: User \"system:node:{node}\" cannot {verb} resource \"{plural}\" in API group \
@@ -359,9 +430,14 @@ fn forbidden(node: &str, call: &Call) -> Value {
 
 /// Reports whether the path is discovery, schemas, version or health, which every authenticated user may read.
 fn is_about_the_api(path: &str) -> bool {
-    let is_plain =
-        path.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c)) && !path.contains("..");
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let is_plain = path
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c))
+        && !path.contains("..");
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     let known = matches!(
         segments.as_slice(),
         ["version" | "healthz" | "livez" | "readyz" | "api" | "apis"]

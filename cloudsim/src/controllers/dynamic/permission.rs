@@ -44,10 +44,20 @@ pub(super) trait NodeObjects {
 }
 
 /// Decides about a call of a node.
-pub(super) fn permission(node: &str, wanted: CallAttributes<'_>, business: &impl NodeObjects) -> Permission {
+pub(super) fn permission(
+    node: &str,
+    wanted: CallAttributes<'_>,
+    business: &impl NodeObjects,
+) -> Permission {
     use Verb::{Create, Delete, Get, List, Patch, Update, Watch};
     let CallAttributes { target, verb, part } = wanted;
-    let Target { group, plural, namespace, name, .. } = target;
+    let Target {
+        group,
+        plural,
+        namespace,
+        name,
+        ..
+    } = target;
     let holds = |kind| business.holds(&ObjectPath::new(kind, namespace, name));
     let is_whole = matches!(part, "" | "status");
     let allowed = match (group.as_str(), plural.as_str(), verb) {
@@ -69,7 +79,9 @@ pub(super) fn permission(node: &str, wanted: CallAttributes<'_>, business: &impl
         ("discovery.k8s.io", "endpointslices", Get | List | Watch) => is_whole,
         // without these nothing on the node could discover the kinds
         ("apiextensions.k8s.io", "customresourcedefinitions", Get | List | Watch) => is_whole,
-        ("coordination.k8s.io", "leases", Get | Update | Patch) => namespace == LEASES && name == node,
+        ("coordination.k8s.io", "leases", Get | Update | Patch) => {
+            namespace == LEASES && name == node
+        }
         ("", "serviceaccounts", Create) if part == "token" => return Permission::Token,
         _ => false,
     };
@@ -114,42 +126,170 @@ mod tests {
         let within = |selector: &str| Permission::Within(selector.to_owned());
         let rows = [
             (Verb::Get, "/core/v1/nodes/null/edge-1", "", Permission::Yes),
-            (Verb::Get, "/core/v1/nodes/null/edge-2", "", Permission::AsGranted),
-            (Verb::List, "/core/v1/nodes/null/null", "", within("metadata.name=edge-1")),
-            (Verb::Update, "/core/v1/nodes/null/edge-1", "", Permission::AsAccount),
+            (
+                Verb::Get,
+                "/core/v1/nodes/null/edge-2",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::List,
+                "/core/v1/nodes/null/null",
+                "",
+                within("metadata.name=edge-1"),
+            ),
+            (
+                Verb::Update,
+                "/core/v1/nodes/null/edge-1",
+                "",
+                Permission::AsAccount,
+            ),
             (Verb::Get, "/core/v1/pods/ns/mine", "", Permission::Yes),
-            (Verb::Get, "/core/v1/pods/ns/theirs", "", Permission::AsGranted),
-            (Verb::Get, "/core/v1/pods/ns/mine", "exec", Permission::AsGranted),
-            (Verb::Delete, "/core/v1/pods/ns/theirs", "", Permission::AsAccount),
-            (Verb::Watch, "/core/v1/pods/null/null", "", within("spec.nodeName=edge-1")),
-            (Verb::Create, "/core/v1/pods/ns/null", "", Permission::AsAccount),
+            (
+                Verb::Get,
+                "/core/v1/pods/ns/theirs",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::Get,
+                "/core/v1/pods/ns/mine",
+                "exec",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::Delete,
+                "/core/v1/pods/ns/theirs",
+                "",
+                Permission::AsAccount,
+            ),
+            (
+                Verb::Watch,
+                "/core/v1/pods/null/null",
+                "",
+                within("spec.nodeName=edge-1"),
+            ),
+            (
+                Verb::Create,
+                "/core/v1/pods/ns/null",
+                "",
+                Permission::AsAccount,
+            ),
             (Verb::Get, "/core/v1/secrets/ns/mine", "", Permission::Yes),
-            (Verb::Get, "/core/v1/secrets/ns/theirs", "", Permission::AsGranted),
-            (Verb::List, "/core/v1/secrets/ns/null", "", Permission::AsGranted),
-            (Verb::Watch, "/core/v1/configmaps/null/null", "", Permission::AsGranted),
-            (Verb::List, "/core/v1/services/null/null", "", Permission::Yes),
-            (Verb::Patch, "/coordination.k8s.io/v1/leases/kube-node-lease/edge-1", "", Permission::Yes),
-            (Verb::Patch, "/coordination.k8s.io/v1/leases/kube-node-lease/edge-2", "", Permission::AsAccount),
-            (Verb::Patch, "/coordination.k8s.io/v1/leases/ns/edge-1", "", Permission::AsAccount),
-            (Verb::Create, "/core/v1/pods/ns/mine", "eviction", Permission::Yes),
-            (Verb::Create, "/core/v1/pods/ns/theirs", "eviction", Permission::AsAccount),
-            (Verb::Get, "/core/v1/serviceaccounts/ns/mine", "", Permission::Yes),
-            (Verb::Get, "/core/v1/serviceaccounts/ns/theirs", "", Permission::AsGranted),
-            (Verb::Create, "/core/v1/serviceaccounts/ns/mine", "token", Permission::Token),
-            (Verb::Create, "/core/v1/serviceaccounts/ns/theirs", "token", Permission::Token),
-            (Verb::Create, "/core/v1/configmaps/ns/mine", "", Permission::AsGranted),
-            (Verb::Create, "/rbac.authorization.k8s.io/v1/roles/ns/mine", "", Permission::Never),
+            (
+                Verb::Get,
+                "/core/v1/secrets/ns/theirs",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::List,
+                "/core/v1/secrets/ns/null",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::Watch,
+                "/core/v1/configmaps/null/null",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::List,
+                "/core/v1/services/null/null",
+                "",
+                Permission::Yes,
+            ),
+            (
+                Verb::Patch,
+                "/coordination.k8s.io/v1/leases/kube-node-lease/edge-1",
+                "",
+                Permission::Yes,
+            ),
+            (
+                Verb::Patch,
+                "/coordination.k8s.io/v1/leases/kube-node-lease/edge-2",
+                "",
+                Permission::AsAccount,
+            ),
+            (
+                Verb::Patch,
+                "/coordination.k8s.io/v1/leases/ns/edge-1",
+                "",
+                Permission::AsAccount,
+            ),
+            (
+                Verb::Create,
+                "/core/v1/pods/ns/mine",
+                "eviction",
+                Permission::Yes,
+            ),
+            (
+                Verb::Create,
+                "/core/v1/pods/ns/theirs",
+                "eviction",
+                Permission::AsAccount,
+            ),
+            (
+                Verb::Get,
+                "/core/v1/serviceaccounts/ns/mine",
+                "",
+                Permission::Yes,
+            ),
+            (
+                Verb::Get,
+                "/core/v1/serviceaccounts/ns/theirs",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::Create,
+                "/core/v1/serviceaccounts/ns/mine",
+                "token",
+                Permission::Token,
+            ),
+            (
+                Verb::Create,
+                "/core/v1/serviceaccounts/ns/theirs",
+                "token",
+                Permission::Token,
+            ),
+            (
+                Verb::Create,
+                "/core/v1/configmaps/ns/mine",
+                "",
+                Permission::AsGranted,
+            ),
+            (
+                Verb::Create,
+                "/rbac.authorization.k8s.io/v1/roles/ns/mine",
+                "",
+                Permission::Never,
+            ),
             (
                 Verb::Create,
                 "/certificates.k8s.io/v1/certificatesigningrequests/null/null",
                 "",
                 Permission::Never,
             ),
-            (Verb::Get, "/rbac.authorization.k8s.io/v1/clusterroles/null/mine", "", Permission::AsGranted),
+            (
+                Verb::Get,
+                "/rbac.authorization.k8s.io/v1/clusterroles/null/mine",
+                "",
+                Permission::AsGranted,
+            ),
         ];
         for (verb, key, part, expected) in rows {
-            let wanted = CallAttributes { target: &target(key), verb, part };
-            assert_eq!(permission("edge-1", wanted, &Own), expected, "{verb:?} {key} {part}");
+            let wanted = CallAttributes {
+                target: &target(key),
+                verb,
+                part,
+            };
+            assert_eq!(
+                permission("edge-1", wanted, &Own),
+                expected,
+                "{verb:?} {key} {part}"
+            );
         }
     }
 }

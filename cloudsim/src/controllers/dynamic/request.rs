@@ -27,8 +27,14 @@ pub(super) struct Call {
 }
 
 /// Query parameters of lists and watches.
-const LIST_PARAMETERS: [&str; 6] =
-    ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"];
+const LIST_PARAMETERS: [&str; 6] = [
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+];
 /// Query parameters of writes.
 const WRITE_PARAMETERS: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
 
@@ -49,7 +55,15 @@ impl Call {
                 target.name = info.name;
                 part = info.subresources.unwrap_or_default().join("/");
                 patch = Some((info.data, info.patch_type));
-                return Self { target, verb, part, body, option: info.options, patch }.checked();
+                return Self {
+                    target,
+                    verb,
+                    part,
+                    body,
+                    option: info.options,
+                    patch,
+                }
+                .checked();
             }
             _ => {}
         }
@@ -62,22 +76,49 @@ impl Call {
         }
         let is_about_one = matches!(verb, Verb::Update | Verb::UpdateStatus) || !part.is_empty();
         if is_about_one && target.name.is_empty() {
-            target.name =
-                body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            target.name = body
+                .pointer("/metadata/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
         }
-        Self { target, verb, part, body, option, patch }.checked()
+        Self {
+            target,
+            verb,
+            part,
+            body,
+            option,
+            patch,
+        }
+        .checked()
     }
 
     /// Creates a call that is not made, to check whether it would be allowed.
     pub(super) fn question(target: Target, verb: Verb, part: String) -> Self {
-        Self { target, verb, part, body: Value::Null, option: Value::Null, patch: None }
+        Self {
+            target,
+            verb,
+            part,
+            body: Value::Null,
+            option: Value::Null,
+            patch: None,
+        }
     }
 
     /// Checks that no part of the call changes the path of the request.
     fn checked(self) -> Result<Self, String> {
-        let Target { group, version, plural, namespace, name } = &self.target;
+        let Target {
+            group,
+            version,
+            plural,
+            namespace,
+            name,
+        } = &self.target;
         let parts = [group, version, plural, namespace, name, &self.part];
-        match parts.iter().find(|part| !part.is_empty() && !is_path_segment(part)) {
+        match parts
+            .iter()
+            .find(|part| !part.is_empty() && !is_path_segment(part))
+        {
             Some(part) => Err(format!("{:?} is no part of a path", printable_short(part))),
             None if self.target.name.is_empty()
                 && !matches!(self.verb, Verb::List | Verb::Watch | Verb::Create) =>
@@ -91,7 +132,11 @@ impl Call {
     /// Adds a field selector to the call's own, before it: what the node writes cannot change what stands there.
     pub(super) fn within(mut self, selector: &str) -> Self {
         let own = self.option_text("fieldSelector");
-        let all = if own.is_empty() { selector.to_owned() } else { format!("{selector},{own}") };
+        let all = if own.is_empty() {
+            selector.to_owned()
+        } else {
+            format!("{selector},{own}")
+        };
         if !self.option.is_object() {
             self.option = json!({});
         }
@@ -106,7 +151,11 @@ impl Call {
 
     /// Returns a text option of the call.
     pub(super) fn option_text(&self, name: &str) -> String {
-        self.option.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+        self.option
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Returns the HTTP request.
@@ -124,15 +173,23 @@ impl Call {
             Verb::Delete => ("DELETE", &[]),
         };
         let query = query(&self.option, known);
-        let uri = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let uri = if query.is_empty() {
+            path
+        } else {
+            format!("{path}?{query}")
+        };
         let request = Request::builder().method(method).uri(uri);
         match (self.verb, &self.patch) {
             (Verb::Get | Verb::List | Verb::Watch, _) => request.body(Body::empty()),
-            (Verb::Patch, Some((data, media_type))) => {
-                request.header(header::CONTENT_TYPE, media_type).body(Body::from(data.clone()))
-            }
+            (Verb::Patch, Some((data, media_type))) => request
+                .header(header::CONTENT_TYPE, media_type)
+                .body(Body::from(data.clone())),
             (Verb::Delete, _) => {
-                let options = if self.option.is_object() { self.option.to_string() } else { "{}".to_owned() };
+                let options = if self.option.is_object() {
+                    self.option.to_string()
+                } else {
+                    "{}".to_owned()
+                };
                 request
                     .header(header::CONTENT_TYPE, "application/json")
                     .body(Body::from(options.into_bytes()))
@@ -145,8 +202,18 @@ impl Call {
 
     /// Reports whether an account with this access may make the call.
     pub(super) fn is_allowed_by(&self, access: &ServiceAccountAccessSpec) -> bool {
-        let Target { group, plural, namespace, name, .. } = &self.target;
-        let resource = if self.part.is_empty() { plural.clone() } else { format!("{plural}/{}", self.part) };
+        let Target {
+            group,
+            plural,
+            namespace,
+            name,
+            ..
+        } = &self.target;
+        let resource = if self.part.is_empty() {
+            plural.clone()
+        } else {
+            format!("{plural}/{}", self.part)
+        };
         let verb = self.verb_of_rules();
         access
             .rules_in(namespace)
@@ -162,7 +229,13 @@ impl Call {
 
     /// Returns the SubjectAccessReview for the call of the node.
     pub(super) fn review(&self, node: &str) -> Value {
-        let Target { group, version, plural, namespace, name } = &self.target;
+        let Target {
+            group,
+            version,
+            plural,
+            namespace,
+            name,
+        } = &self.target;
         json!({
             "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
             "spec": {
@@ -179,10 +252,16 @@ impl Call {
 fn query(option: &Value, known: &[&str]) -> String {
     let none = Map::new();
     let mut query = form_urlencoded::Serializer::new(String::new());
-    for (name, value) in
-        option.as_object().unwrap_or(&none).iter().filter(|(name, _)| known.contains(&name.as_str()))
+    for (name, value) in option
+        .as_object()
+        .unwrap_or(&none)
+        .iter()
+        .filter(|(name, _)| known.contains(&name.as_str()))
     {
-        for value in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
+        for value in value
+            .as_array()
+            .map_or(std::slice::from_ref(value), Vec::as_slice)
+        {
             match value {
                 Value::String(text) if !text.is_empty() => query.append_pair(name, text),
                 Value::Number(number) => query.append_pair(name, &number.to_string()),

@@ -37,18 +37,29 @@ impl Dynamic {
                 "evaluationError": "what a node may do depends on its pods and is no list of rules",
             }),
         };
-        Ok(review.answered(&call.target.version, spec, &status).to_string().into_bytes())
+        Ok(review
+            .answered(&call.target.version, spec, &status)
+            .to_string()
+            .into_bytes())
     }
 
     async fn access(&self, node: &str, spec: &Value) -> Result<Value, CallError> {
-        let text =
-            |pointer: &str| spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |pointer: &str| {
+            spec.pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         if spec["resourceAttributes"].is_object() == spec["nonResourceAttributes"].is_object() {
-            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            let why =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             return Err(CallError::Malformed(why.to_owned()));
         }
         if spec["nonResourceAttributes"].is_object() {
-            let (verb, path) = (text("/nonResourceAttributes/verb"), text("/nonResourceAttributes/path"));
+            let (verb, path) = (
+                text("/nonResourceAttributes/verb"),
+                text("/nonResourceAttributes/path"),
+            );
             return Ok(json!({"allowed": verb == "get" && is_about_the_api(&path)}));
         }
         let of = |field: &str| text(&format!("/resourceAttributes/{field}"));
@@ -64,8 +75,19 @@ impl Dynamic {
             return Ok(json!({"allowed": false, "reason": "a node makes no such calls"}));
         };
         let part = of("subresource");
-        let business = EdgeNodeObjects { edge: &self.edge, node };
-        let permitted = permission(node, CallAttributes { target: &target, verb, part: &part }, &business);
+        let business = EdgeNodeObjects {
+            edge: &self.edge,
+            node,
+        };
+        let permitted = permission(
+            node,
+            CallAttributes {
+                target: &target,
+                verb,
+                part: &part,
+            },
+            &business,
+        );
         let account = ObjectPath::new(ObjectKind::Access, &target.namespace, &target.name);
         let call = Call::question(target, verb, part);
         Ok(match permitted {
@@ -77,8 +99,13 @@ impl Dynamic {
                 json!({"allowed": self.granted_to_accounts(node, &call) || self.granted(node, &call).await?})
             }
             Permission::Within(selector) => {
-                let all = self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
-                let reason = if all { String::new() } else { format!("of those with {selector}") };
+                let all =
+                    self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
+                let reason = if all {
+                    String::new()
+                } else {
+                    format!("of those with {selector}")
+                };
                 json!({"allowed": true, "reason": reason})
             }
         })

@@ -19,7 +19,10 @@ async fn a_watch_that_panics_is_forgotten_and_the_others_go_on() {
     let dynamic = Dynamic::new(client.clone(), Edge::new(client, Mailboxes::default(), ""));
     let watch = |id: &str, key: &str| {
         let watch = json!({"ID": id, "Key": key, "Verb": "watch", "Nodename": "edge-1"});
-        (id.to_owned(), serde_json::from_value::<Application>(watch).unwrap())
+        (
+            id.to_owned(),
+            serde_json::from_value::<Application>(watch).unwrap(),
+        )
     };
     let watches = [watch("1", "/core/v1/pods"), watch("2", "/core/v1/secrets")].into();
     dynamic.watches.lock().insert("edge-1".to_owned(), watches);
@@ -35,9 +38,15 @@ async fn a_watch_that_panics_is_forgotten_and_the_others_go_on() {
 
 #[test]
 fn paths_that_are_passed_on_say_what_the_api_is() {
-    for path in
-        ["/version", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/openapi/v3/apis/apps/v1"]
-    {
+    for path in [
+        "/version",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/apps",
+        "/apis/apps/v1",
+        "/openapi/v3/apis/apps/v1",
+    ] {
         assert!(is_about_the_api(path), "{path}");
     }
     for path in [
@@ -58,9 +67,13 @@ fn paths_that_are_passed_on_say_what_the_api_is() {
 /// Creates a cloud with RBAC, in which every user may make self reviews.
 #[tokio::test]
 async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() {
-    let api = kubeapi::Api::builder(kubeapi::store::MemoryStore::new()).rbac(true).build();
+    let api = kubeapi::Api::builder(kubeapi::store::MemoryStore::new())
+        .rbac(true)
+        .build();
     let client = api.client("default");
-    crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
+    crate::controllers::namespace_defaults::ensure_initial(&client)
+        .await
+        .unwrap();
     let dynamic = Dynamic::new(client.clone(), Edge::new(client, Mailboxes::default(), ""));
     let (replies, _received) = mpsc::channel(1);
     let mut session = dynamic.open("edge-1", replies);
@@ -69,33 +82,62 @@ async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() 
             "ID": "1", "Key": format!("/{group}.k8s.io/v1/{plural}"), "Verb": "create", "Nodename": "edge-2",
         }))
         .unwrap();
-        let question = Application { req_body: json!({"spec": spec}).to_string().into_bytes(), ..question };
-        let Ok(answer) = session.outcome(&question).await else { panic!("{plural} is refused") };
+        let question = Application {
+            req_body: json!({"spec": spec}).to_string().into_bytes(),
+            ..question
+        };
+        let Ok(answer) = session.outcome(&question).await else {
+            panic!("{plural} is refused")
+        };
         serde_json::from_slice::<Value>(&answer).unwrap()["status"].clone()
     };
     let own = ask("authentication", "selfsubjectreviews", json!({})).await;
     assert_eq!(own["userInfo"]["username"], "system:node:edge-1");
-    assert_eq!(own["userInfo"]["groups"], json!(["system:nodes", "system:authenticated"]));
+    assert_eq!(
+        own["userInfo"]["groups"],
+        json!(["system:nodes", "system:authenticated"])
+    );
     for (verb, group, resource, name, expected) in [
         ("get", "", "nodes", "edge-1", true),
         ("get", "", "nodes", "edge-2", false),
         ("list", "", "pods", "", true),
         ("list", "", "secrets", "", false),
         ("get", "", "secrets", "casecret", false),
-        ("create", "rbac.authorization.k8s.io", "clusterrolebindings", "", false),
+        (
+            "create",
+            "rbac.authorization.k8s.io",
+            "clusterrolebindings",
+            "",
+            false,
+        ),
         ("deletecollection", "", "nodes", "", false),
         ("*", "*", "*", "", false),
     ] {
         let wanted = json!({"verb": verb, "group": group, "resource": resource, "name": name, "namespace": "kubeedge"});
-        let told =
-            ask("authorization", "selfsubjectaccessreviews", json!({"resourceAttributes": wanted})).await;
-        assert_eq!(told["allowed"], expected, "{verb} {resource} {name}: {told}");
+        let told = ask(
+            "authorization",
+            "selfsubjectaccessreviews",
+            json!({"resourceAttributes": wanted}),
+        )
+        .await;
+        assert_eq!(
+            told["allowed"], expected,
+            "{verb} {resource} {name}: {told}"
+        );
     }
     for (path, expected) in [("/version", true), ("/metrics", false)] {
         let wanted = json!({"nonResourceAttributes": {"verb": "get", "path": path}});
         let told = ask("authorization", "selfsubjectaccessreviews", wanted).await;
         assert_eq!(told["allowed"], expected, "{path}");
     }
-    let rules = ask("authorization", "selfsubjectrulesreviews", json!({"namespace": "kubeedge"})).await;
-    assert_eq!((&rules["resourceRules"], &rules["incomplete"]), (&json!([]), &json!(true)));
+    let rules = ask(
+        "authorization",
+        "selfsubjectrulesreviews",
+        json!({"namespace": "kubeedge"}),
+    )
+    .await;
+    assert_eq!(
+        (&rules["resourceRules"], &rules["incomplete"]),
+        (&json!([]), &json!(true))
+    );
 }

@@ -74,7 +74,9 @@ pub(super) fn rule(kind: &ResourceType, verb: Verb) -> Rule {
         (T::Event, V::Insert | V::Update | V::Delete) => Rule::OwnEvent,
         (T::Event, V::Patch) => Rule::EventPatch,
         (T::ServiceAccountToken, V::Query) => Rule::PodToken,
-        (T::PersistentVolume | T::PersistentVolumeClaim | T::VolumeAttachment, V::Query) => Rule::Storage,
+        (T::PersistentVolume | T::PersistentVolumeClaim | T::VolumeAttachment, V::Query) => {
+            Rule::Storage
+        }
         (T::CertificateSigningRequest, V::Insert | V::Query) => Rule::OwnCertificate,
         (
             T::Event
@@ -105,7 +107,12 @@ pub(super) fn authorize(
     index: &Index,
     stored: Stored<'_>,
 ) -> Result<(), Denied> {
-    let Request { namespace, name, content, .. } = request;
+    let Request {
+        namespace,
+        name,
+        content,
+        ..
+    } = request;
     let rule = rule(&request.kind, request.verb);
     let is_own = match rule {
         Rule::NewNode | Rule::OwnNode | Rule::NodeStatus => *name == node && is_named(request),
@@ -127,10 +134,17 @@ pub(super) fn authorize(
         _ => None,
     };
     if let Some(why) = object.and_then(|object| mismatch(request, object)) {
-        return Err(Denied(format!("{} of node {node} is refused: {why}", called(request))));
+        return Err(Denied(format!(
+            "{} of node {node} is refused: {why}",
+            called(request)
+        )));
     }
-    restricted(node, rule, content, stored)
-        .map_err(|why| Denied(format!("{}, so it is refused: node {node} {why}", called(request))))
+    restricted(node, rule, content, stored).map_err(|why| {
+        Denied(format!(
+            "{}, so it is refused: node {node} {why}",
+            called(request)
+        ))
+    })
 }
 
 /// Checks what a node writes about its own objects.
@@ -139,8 +153,8 @@ fn restricted(node: &str, rule: Rule, content: &Value, stored: Stored<'_>) -> Re
         Rule::NewNode => restriction::new_node(content),
         Rule::MirrorPod => restriction::new_pod(node, stored.node_uid, content),
         Rule::NodeStatus | Rule::PodStatus => {
-            let patch =
-                patch_of(content).map_err(|error| format!("sends a patch that is not JSON: {error}"))?;
+            let patch = patch_of(content)
+                .map_err(|error| format!("sends a patch that is not JSON: {error}"))?;
             let before = stored.object.unwrap_or(&Value::Null);
             restriction::status_patch(&patch, before, rule == Rule::NodeStatus)
         }
@@ -165,8 +179,17 @@ pub(super) fn denied(node: &str, request: &Request<'_>) -> Denied {
 }
 
 fn called(request: &Request<'_>) -> String {
-    let Request { kind, namespace, name, .. } = request;
-    let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+    let Request {
+        kind,
+        namespace,
+        name,
+        ..
+    } = request;
+    let place = if namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" in namespace {namespace}")
+    };
     format!("{kind} \"{name}\"{place}")
 }
 
@@ -212,7 +235,8 @@ mod tests {
     #[test]
     fn a_node_reaches_its_own_objects_and_no_others() {
         use ResourceType as T;
-        let event = |pod: &str| json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}});
+        let event =
+            |pod: &str| json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}});
         let owner = |node: &str| json!([{"apiVersion": "v1", "kind": "Node", "name": node, "uid": "u", "controller": true}]);
         let mirror = |node: &str| {
             json!({"metadata": {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": owner(node)},
@@ -225,18 +249,48 @@ mod tests {
                 Upstream::put(Change::Insert, "", &T::Node, "edge-2", named("edge-2")),
             ),
             (
-                Upstream::put(Change::Insert, "kube-node-lease", &T::Lease, "edge-1", named("edge-1")),
-                Upstream::put(Change::Insert, "kube-node-lease", &T::Lease, "edge-1", named("edge-2")),
+                Upstream::put(
+                    Change::Insert,
+                    "kube-node-lease",
+                    &T::Lease,
+                    "edge-1",
+                    named("edge-1"),
+                ),
+                Upstream::put(
+                    Change::Insert,
+                    "kube-node-lease",
+                    &T::Lease,
+                    "edge-1",
+                    named("edge-2"),
+                ),
             ),
             (
                 Upstream::put(Change::Update, "", &T::Node, "edge-1", json!({})),
                 Upstream::put(Change::Update, "", &T::Node, "edge-2", json!({})),
             ),
-            (Upstream::query("", &T::Node, "edge-1"), Upstream::query("", &T::Node, "edge-2")),
-            (Upstream::node_patch("edge-1", "{}".into()), Upstream::node_patch("edge-2", "{}".into())),
             (
-                Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-1", json!({})),
-                Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-2", json!({})),
+                Upstream::query("", &T::Node, "edge-1"),
+                Upstream::query("", &T::Node, "edge-2"),
+            ),
+            (
+                Upstream::node_patch("edge-1", "{}".into()),
+                Upstream::node_patch("edge-2", "{}".into()),
+            ),
+            (
+                Upstream::put(
+                    Change::Update,
+                    "kube-node-lease",
+                    &T::Lease,
+                    "edge-1",
+                    json!({}),
+                ),
+                Upstream::put(
+                    Change::Update,
+                    "kube-node-lease",
+                    &T::Lease,
+                    "edge-2",
+                    json!({}),
+                ),
             ),
             (
                 Upstream::query("kube-node-lease", &T::Lease, "edge-1"),
@@ -246,7 +300,10 @@ mod tests {
                 Upstream::pod_patch("ns", "mine", "{}".into()),
                 Upstream::pod_patch("ns", "theirs", "{}".into()),
             ),
-            (Upstream::pod_delete("ns", "mine", "u"), Upstream::pod_delete("ns", "theirs", "u")),
+            (
+                Upstream::pod_delete("ns", "mine", "u"),
+                Upstream::pod_delete("ns", "theirs", "u"),
+            ),
             (
                 Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-1")),
                 Upstream::put(Change::Insert, "ns", &T::Pod, "m", mirror("edge-2")),
@@ -278,11 +335,18 @@ mod tests {
             ),
             (
                 Upstream::node_patch("edge-1", json!({"status": {}}).to_string()),
-                Upstream::node_patch("edge-1", json!({"metadata": {"labels": {"a": "b"}}}).to_string()),
+                Upstream::node_patch(
+                    "edge-1",
+                    json!({"metadata": {"labels": {"a": "b"}}}).to_string(),
+                ),
             ),
             (
                 Upstream::pod_patch("ns", "mine", json!({"status": {}}).to_string()),
-                Upstream::pod_patch("ns", "mine", json!({"metadata": {"finalizers": ["a/b"]}}).to_string()),
+                Upstream::pod_patch(
+                    "ns",
+                    "mine",
+                    json!({"metadata": {"finalizers": ["a/b"]}}).to_string(),
+                ),
             ),
         ]);
     }
@@ -293,7 +357,10 @@ mod tests {
         use ResourceType as T;
         let event = |extra: Value| {
             let mut event = json!({"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"kind": "Node", "name": "edge-1"}});
-            event.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            event
+                .as_object_mut()
+                .unwrap()
+                .extend(extra.as_object().unwrap().clone());
             event
         };
         let insert = |event: Value| Upstream::put(Change::Insert, "ns", &T::Event, "e", event);
@@ -302,24 +369,45 @@ mod tests {
             patch: json!({"event": event, "patchData": "{}"}),
         };
         let lease = |name: &str, kind: &str| {
-            let lease =
-                json!({"apiVersion": "coordination.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
-            Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-1", lease)
+            let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+            Upstream::put(
+                Change::Update,
+                "kube-node-lease",
+                &T::Lease,
+                "edge-1",
+                lease,
+            )
         };
         let good = event(json!({"apiVersion": "v1", "kind": "Event"}));
         compare(vec![
-            (insert(event(json!({}))), insert(event(json!({"kind": "Namespace", "apiVersion": "v1"})))),
+            (
+                insert(event(json!({}))),
+                insert(event(json!({"kind": "Namespace", "apiVersion": "v1"}))),
+            ),
             (insert(good.clone()), insert(event(json!({"kind": "Pod"})))),
-            (insert(good.clone()), insert(event(json!({"apiVersion": "apps/v1"})))),
             (
                 insert(good.clone()),
-                insert(event(json!({"metadata": {"name": "e", "namespace": "kube-system"}}))),
+                insert(event(json!({"apiVersion": "apps/v1"}))),
             ),
-            (insert(good.clone()), insert(event(json!({"metadata": {"name": "f", "namespace": "ns"}})))),
-            (insert(good.clone()), insert(event(json!({"kind": ["Event"]})))),
+            (
+                insert(good.clone()),
+                insert(event(
+                    json!({"metadata": {"name": "e", "namespace": "kube-system"}}),
+                )),
+            ),
+            (
+                insert(good.clone()),
+                insert(event(json!({"metadata": {"name": "f", "namespace": "ns"}}))),
+            ),
+            (
+                insert(good.clone()),
+                insert(event(json!({"kind": ["Event"]}))),
+            ),
             (
                 patch(good.clone()),
-                patch(event(json!({"metadata": {"name": "e", "namespace": "kube-system"}}))),
+                patch(event(
+                    json!({"metadata": {"name": "e", "namespace": "kube-system"}}),
+                )),
             ),
             (lease("edge-1", "Lease"), lease("edge-2", "Lease")),
             (lease("edge-1", "Lease"), lease("edge-1", "Node")),
@@ -329,7 +417,11 @@ mod tests {
     /// The request that the message is.
     fn request(body: &Upstream) -> Request<'_> {
         let (verb, path, content) = match body {
-            Upstream::Object { change, path, object } => ((*change).into(), path, object),
+            Upstream::Object {
+                change,
+                path,
+                object,
+            } => ((*change).into(), path, object),
             Upstream::Patch { path, patch } => (Verb::Patch, path, patch),
             Upstream::Query { path, content } => (Verb::Query, path, content),
             other => panic!("{other:?}"),
@@ -339,12 +431,22 @@ mod tests {
 
     fn compare(rows: Vec<(Upstream, Upstream)>) {
         let index = index();
-        let stored = Stored { node_uid: Some("u"), object: None };
+        let stored = Stored {
+            node_uid: Some("u"),
+            object: None,
+        };
         for (own, foreign) in rows {
             let own_request = request(&own);
-            assert_eq!(authorize("edge-1", &own_request, &index, stored), Ok(()), "{own:?}");
+            assert_eq!(
+                authorize("edge-1", &own_request, &index, stored),
+                Ok(()),
+                "{own:?}"
+            );
             let foreign_request = request(&foreign);
-            assert!(authorize("edge-1", &foreign_request, &index, stored).is_err(), "{foreign:?}");
+            assert!(
+                authorize("edge-1", &foreign_request, &index, stored).is_err(),
+                "{foreign:?}"
+            );
         }
     }
 
@@ -365,7 +467,9 @@ mod tests {
         let body = Upstream::query("ns", &ResourceType::PersistentVolumeClaim, "x");
         let denied = authorize("edge-1", &request(&body), &index(), Stored::default()).unwrap_err();
         assert!(
-            denied.0.contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"),
+            denied
+                .0
+                .contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"),
             "{}",
             denied.0
         );

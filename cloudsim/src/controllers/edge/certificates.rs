@@ -1,7 +1,9 @@
 //! Nodes' requests for the certificate of their own server: created in the node's name, whatever they contain, and readable by that node
 //! only. Before a cluster's API server they are created in this cloud's name, which then approves them itself.
 
-use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use k8s_openapi::api::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestSpec,
+};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
@@ -34,7 +36,10 @@ impl Edge {
         let user = format!("system:node:{node}");
         let is_own = |found: &CertificateSigningRequest| match &self.approver {
             None => found.spec.username.as_deref() == Some(user.as_str()),
-            Some(_) => found.annotations().get(NODE_ANNOTATION).is_some_and(|by| by == node),
+            Some(_) => found
+                .annotations()
+                .get(NODE_ANNOTATION)
+                .is_some_and(|by| by == node),
         };
         let forbidden = || {
             let Denied(reason) = denied(node, request);
@@ -44,41 +49,69 @@ impl Edge {
         match request.verb {
             Verb::Insert => {
                 let mut new: CertificateSigningRequest =
-                    serde_json::from_value(request.content.clone()).map_err(kube::Error::SerdeError)?;
+                    serde_json::from_value(request.content.clone())
+                        .map_err(kube::Error::SerdeError)?;
                 if new.metadata.name.as_deref().unwrap_or_default() != request.name {
                     return Ok(forbidden());
                 }
                 if !is_for_itself(node, &new.spec) {
                     return Ok(forbidden());
                 }
-                let own =
-                    api.list(&ListParams::default()).await?.iter().filter(|found| is_own(found)).count();
+                let own = api
+                    .list(&ListParams::default())
+                    .await?
+                    .iter()
+                    .filter(|found| is_own(found))
+                    .count();
                 if own >= MAX_REQUESTS_PER_NODE {
                     let why = format!(
                         "node {node} has {own} certificate requests; they are deleted an hour after they are answered"
                     );
-                    return Ok(refuse(request, api_status::failure(429, "TooManyRequests", &why)));
+                    return Ok(refuse(
+                        request,
+                        api_status::failure(429, "TooManyRequests", &why),
+                    ));
                 }
-                let ObjectMeta { name, generate_name, .. } = new.metadata;
-                new.metadata = ObjectMeta { name, generate_name, ..ObjectMeta::default() };
+                let ObjectMeta {
+                    name,
+                    generate_name,
+                    ..
+                } = new.metadata;
+                new.metadata = ObjectMeta {
+                    name,
+                    generate_name,
+                    ..ObjectMeta::default()
+                };
                 new.status = None;
                 new.spec.username = Some(user);
-                new.spec.groups = Some(vec!["system:nodes".to_owned(), "system:authenticated".to_owned()]);
+                new.spec.groups = Some(vec![
+                    "system:nodes".to_owned(),
+                    "system:authenticated".to_owned(),
+                ]);
                 (new.spec.uid, new.spec.extra) = (None, None);
                 let made = match &self.approver {
                     None => api.create(&PostParams::default(), &new).await?,
-                    Some(approver) => match approver.reason_to_deny(&self.client, &new.spec).await? {
+                    Some(approver) => match approver.reason_to_deny(&self.client, &new.spec).await?
+                    {
                         Some(why) => {
                             log_refused(node, &why);
-                            return Ok(refuse(request, api_status::failure(403, "Forbidden", &why)));
+                            return Ok(refuse(
+                                request,
+                                api_status::failure(403, "Forbidden", &why),
+                            ));
                         }
                         None => self.create_approved(node, new).await?,
                     },
                 };
-                Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(to_value(&made)?)), None))
+                Ok(Outcome::Answer(
+                    Answer::Response(ObjectResp::ok(to_value(&made)?)),
+                    None,
+                ))
             }
             Verb::Query => match api.get_opt(request.name).await? {
-                Some(found) if is_own(&found) => Ok(Outcome::Answer(Answer::Found(to_value(&found)?), None)),
+                Some(found) if is_own(&found) => {
+                    Ok(Outcome::Answer(Answer::Found(to_value(&found)?), None))
+                }
                 Some(_) => Ok(forbidden()),
                 None => {
                     let why = format!("{}s \"{}\" not found", request.kind, request.name);
@@ -98,18 +131,26 @@ impl Edge {
         mut new: CertificateSigningRequest,
     ) -> Result<CertificateSigningRequest, kube::Error> {
         let api = Api::<CertificateSigningRequest>::all(self.client.clone());
-        new.annotations_mut().insert(NODE_ANNOTATION.to_owned(), node.to_owned());
+        new.annotations_mut()
+            .insert(NODE_ANNOTATION.to_owned(), node.to_owned());
         (new.spec.username, new.spec.groups) = (None, None);
         let made = api.create(&PostParams::default(), &new).await?;
         let yes = json!({"metadata": {"resourceVersion": made.resource_version()}, "status": {"conditions": [approved()]}});
-        api.patch_approval(&made.name_any(), &PatchParams::default(), &Patch::Merge(yes)).await
+        api.patch_approval(
+            &made.name_any(),
+            &PatchParams::default(),
+            &Patch::Merge(yes),
+        )
+        .await
     }
 }
 
 /// Reports whether a request for a signer of nodes' certificates is for this node.
 fn is_for_itself(node: &str, spec: &CertificateSigningRequestSpec) -> bool {
-    const SIGNERS: [&str; 2] =
-        ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
+    const SIGNERS: [&str; 2] = [
+        "kubernetes.io/kubelet-serving",
+        "kubernetes.io/kube-apiserver-client-kubelet",
+    ];
     if !SIGNERS.contains(&spec.signer_name.as_str()) {
         return true;
     }

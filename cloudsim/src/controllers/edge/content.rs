@@ -18,11 +18,20 @@ pub(super) fn mismatch(request: &Request<'_>, object: &Value) -> Option<String> 
     let fields = [
         ("apiVersion", &object["apiVersion"], api_version),
         ("kind", &object["kind"], kind),
-        ("metadata.namespace", &metadata["namespace"], request.namespace),
+        (
+            "metadata.namespace",
+            &metadata["namespace"],
+            request.namespace,
+        ),
         ("metadata.name", &metadata["name"], request.name),
     ];
-    let (field, said, expected) = fields.into_iter().find(|(_, said, expected)| !is(said, expected))?;
-    Some(format!("its {field} is {}, but its message is about {expected:?}", printable_short(said)))
+    let (field, said, expected) = fields
+        .into_iter()
+        .find(|(_, said, expected)| !is(said, expected))?;
+    Some(format!(
+        "its {field} is {}, but its message is about {expected:?}",
+        printable_short(said)
+    ))
 }
 
 /// Reports whether the field is absent, or is this text.

@@ -14,7 +14,10 @@ use serde_json::Value;
 use crate::controllers::events::token_bucket::{PER_OBJECT, Rate, TokenBucket};
 
 /// The rate of one node's events about all objects: each of a hundred pods may have some.
-const NODE: Rate = Rate { burst: 1000.0, refill: Duration::from_secs(1) };
+const NODE: Rate = Rate {
+    burst: 1000.0,
+    refill: Duration::from_secs(1),
+};
 /// Nodes whose events are counted; beyond it the one without events for longest is forgotten.
 const MAX_NODES: usize = 4096;
 /// Objects of one node whose events are counted; beyond it the one of this node without events for longest is forgotten.
@@ -50,11 +53,15 @@ struct Bucket {
 
 impl Bucket {
     fn full(rate: Rate, now: Instant) -> Self {
-        Self { tokens: TokenBucket::full(rate), last: now }
+        Self {
+            tokens: TokenBucket::full(rate),
+            last: now,
+        }
     }
 
     fn has_token(&self, rate: Rate, now: Instant) -> bool {
-        self.tokens.has_token(rate, now.saturating_duration_since(self.last))
+        self.tokens
+            .has_token(rate, now.saturating_duration_since(self.last))
     }
 
     fn take(&mut self, rate: Rate, now: Instant) -> bool {
@@ -69,10 +76,15 @@ impl EventLimits {
     pub(super) fn admit(&mut self, node: &str, event: &Value, now: Instant) -> bool {
         if !self.nodes.contains_key(node) {
             make_room(&mut self.nodes, MAX_NODES, |events| events.all.last);
-            let events = NodeEvents { all: Bucket::full(NODE, now), objects: HashMap::new() };
+            let events = NodeEvents {
+                all: Bucket::full(NODE, now),
+                objects: HashMap::new(),
+            };
             self.nodes.insert(node.to_owned(), events);
         }
-        let Some(events) = self.nodes.get_mut(node) else { return false };
+        let Some(events) = self.nodes.get_mut(node) else {
+            return false;
+        };
         // asked first: a node that has sent too much has nothing more remembered
         if !events.all.has_token(NODE, now) {
             return false;
@@ -81,17 +93,27 @@ impl EventLimits {
         if !events.objects.contains_key(&about) {
             make_room(&mut events.objects, MAX_OBJECTS, |bucket| bucket.last);
         }
-        let object = events.objects.entry(about).or_insert_with(|| Bucket::full(PER_OBJECT, now));
+        let object = events
+            .objects
+            .entry(about)
+            .or_insert_with(|| Bucket::full(PER_OBJECT, now));
         object.take(PER_OBJECT, now) && events.all.take(NODE, now)
     }
 }
 
 /// Removes the entry that was used least recently if there are `limit` already.
-fn make_room<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, limit: usize, last: impl Fn(&V) -> Instant) {
+fn make_room<K: Clone + Eq + Hash, V>(
+    map: &mut HashMap<K, V>,
+    limit: usize,
+    last: impl Fn(&V) -> Instant,
+) {
     if map.len() < limit {
         return;
     }
-    let oldest = map.iter().min_by_key(|(_, value)| last(value)).map(|(key, _)| key.clone());
+    let oldest = map
+        .iter()
+        .min_by_key(|(_, value)| last(value))
+        .map(|(key, _)| key.clone());
     if let Some(oldest) = oldest {
         map.remove(&oldest);
     }
@@ -130,12 +152,16 @@ mod tests {
     #[test]
     fn a_flood_of_one_node_is_held_back_and_no_other_node_with_it() {
         let (mut limits, now) = (EventLimits::default(), Instant::now());
-        let told = (0..4000).filter(|_| limits.admit("edge-1", &about(1), now)).count();
+        let told = (0..4000)
+            .filter(|_| limits.admit("edge-1", &about(1), now))
+            .count();
         assert_eq!(told, 25);
         assert!(limits.admit("edge-2", &about(1), now) && limits.admit("edge-1", &about(2), now));
         assert!(limits.admit("edge-1", &about(1), now + Duration::from_secs(300)));
         let mut limits = EventLimits::default();
-        let told = (0..4000).filter(|number| limits.admit("edge-1", &about(*number), now)).count();
+        let told = (0..4000)
+            .filter(|number| limits.admit("edge-1", &about(*number), now))
+            .count();
         assert_eq!(told, 1000);
         assert!(limits.admit("edge-2", &about(1), now));
     }
@@ -144,14 +170,22 @@ mod tests {
     #[test]
     fn what_a_node_invents_fills_no_memory_and_pushes_no_other_node_out() {
         let (mut limits, now) = (EventLimits::default(), Instant::now());
-        assert_eq!((0..30).filter(|_| limits.admit("edge-1", &about(1), now)).count(), 25);
+        assert_eq!(
+            (0..30)
+                .filter(|_| limits.admit("edge-1", &about(1), now))
+                .count(),
+            25
+        );
         for number in 0..5000_u64 {
             let uid = format!("{number}{}", "\u{1f600}".repeat(100));
             let event = json!({"involvedObject": {"kind": "Node", "name": "edge-2", "uid": uid}});
             limits.admit("edge-2", &event, now + Duration::from_secs(1 + number));
         }
         assert!(limits.nodes["edge-2"].objects.len() <= MAX_OBJECTS);
-        assert!(!limits.admit("edge-1", &about(1), now), "its bucket is still there, and empty");
+        assert!(
+            !limits.admit("edge-1", &about(1), now),
+            "its bucket is still there, and empty"
+        );
         for number in 0..2 * MAX_NODES {
             limits.admit(&format!("node-{number}"), &about(1), now);
         }
@@ -163,10 +197,16 @@ mod tests {
         let event = json!({"message": "ä".repeat(10_000), "reason": "r".repeat(200), "count": 1});
         let cut_event = cut(event).unwrap();
         assert_eq!(
-            (cut_event["message"].as_str().unwrap().len(), cut_event["count"].clone()),
+            (
+                cut_event["message"].as_str().unwrap().len(),
+                cut_event["count"].clone()
+            ),
             (1024, json!(1))
         );
         assert_eq!(cut_event["reason"].as_str().unwrap().len(), 128);
-        assert_eq!(cut(json!({"metadata": {"annotations": {"a": "x".repeat(20_000)}}})), None);
+        assert_eq!(
+            cut(json!({"metadata": {"annotations": {"a": "x".repeat(20_000)}}})),
+            None
+        );
     }
 }

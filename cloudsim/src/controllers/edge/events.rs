@@ -10,8 +10,13 @@ use tracing::{debug, warn};
 use super::{Edge, authorize::is_reported_by, event_limits, outcome::Outcome, requests::parse};
 
 /// The fields of an event that say what it is about and who reports it.
-const IDENTITY_FIELDS: [&str; 5] =
-    ["metadata", "involvedObject", "source", "reportingComponent", "reportingInstance"];
+const IDENTITY_FIELDS: [&str; 5] = [
+    "metadata",
+    "involvedObject",
+    "source",
+    "reportingComponent",
+    "reportingInstance",
+];
 
 impl Edge {
     /// Creates an event.
@@ -21,8 +26,13 @@ impl Edge {
         namespace: &str,
         event: &Value,
     ) -> Result<Outcome, kube::Error> {
-        let Some(event) = self.within_limits(node, event, event) else { return Ok(Outcome::Nothing) };
-        let created = self.of::<Event>(namespace).create(&PostParams::default(), &parse(&event)?).await;
+        let Some(event) = self.within_limits(node, event, event) else {
+            return Ok(Outcome::Nothing);
+        };
+        let created = self
+            .of::<Event>(namespace)
+            .create(&PostParams::default(), &parse(&event)?)
+            .await;
         note(created.map(drop));
         Ok(Outcome::Nothing)
     }
@@ -48,7 +58,10 @@ impl Edge {
         let may = self.event_limits.lock().admit(node, event, Instant::now());
         let cut = event_limits::cut(written.clone()).filter(|_| may);
         if cut.is_none() {
-            debug!(node, "an event is left out: the node tells too many, or it is too large");
+            debug!(
+                node,
+                "an event is left out: the node tells too many, or it is too large"
+            );
         }
         cut
     }
@@ -63,19 +76,29 @@ impl Edge {
         let stored = serde_json::to_value(api.get(name).await?).map_err(kube::Error::SerdeError)?;
         let is_own = is_reported_by(node, &stored, &self.index.read());
         if !is_own {
-            warn!(node, namespace, name, "event patch rejected: the event is not the node's own");
+            warn!(
+                node,
+                namespace, name, "event patch rejected: the event is not the node's own"
+            );
             return Ok(());
         }
         if let Some(fields) = patch.as_object_mut() {
-            IDENTITY_FIELDS.iter().for_each(|field| drop(fields.remove(*field)));
+            IDENTITY_FIELDS
+                .iter()
+                .for_each(|field| drop(fields.remove(*field)));
         }
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .map(drop)
     }
 }
 
 fn note(taken: Result<(), kube::Error>) {
     if let Err(error) = taken {
-        debug!(error = &error as &dyn std::error::Error, "an event was not taken");
+        debug!(
+            error = &error as &dyn std::error::Error,
+            "an event was not taken"
+        );
     }
 }
 
@@ -91,8 +114,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_counts_on_its_own_events_and_no_others() {
-        let client =
-            kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("test");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .rules(kubeapi::Rules::Relay)
+            .build()
+            .client("test");
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");
         let event = |node: &str, count: u32| {
             json!({"metadata": {"name": format!("{node}.1"), "namespace": "default"}, "reason": "Rebooted", "count": count,
@@ -101,24 +126,42 @@ mod tests {
         for node in ["edge-1", "edge-2"] {
             let path = ResourcePath::object("default", &ResourceType::Event, &format!("{node}.1"));
             let told = (path, &event(node, 1));
-            assert!(edge.request(node, &Header::default(), Verb::Insert, told).await.is_none());
+            assert!(
+                edge.request(node, &Header::default(), Verb::Insert, told)
+                    .await
+                    .is_none()
+            );
         }
         let again = async |node: &str, about: &str, patch: Value| {
             let path = ResourcePath::object("default", &ResourceType::Event, &format!("{about}.1"));
             let mut told = event(node, 2);
             told["metadata"]["name"] = format!("{about}.1").into();
             let patch = json!({"event": told, "patchData": patch.to_string()});
-            assert!(edge.request(node, &Header::default(), Verb::Patch, (path, &patch)).await.is_none());
+            assert!(
+                edge.request(node, &Header::default(), Verb::Patch, (path, &patch))
+                    .await
+                    .is_none()
+            );
         };
         again("edge-1", "edge-1", event("edge-1", 2)).await;
         // what it says of the event is its own; what is stored under this name is another's
         again("edge-1", "edge-2", json!({"count": 9})).await;
         // its own, which is to become another's
-        again("edge-2", "edge-2", json!({"count": 3, "involvedObject": {"name": "edge-1"}})).await;
+        again(
+            "edge-2",
+            "edge-2",
+            json!({"count": 3, "involvedObject": {"name": "edge-1"}}),
+        )
+        .await;
         for (node, count) in [("edge-1", 2), ("edge-2", 3)] {
-            let stored =
-                Api::<Event>::namespaced(client.clone(), "default").get(&format!("{node}.1")).await.unwrap();
-            assert_eq!((stored.count, stored.involved_object.name.as_deref()), (Some(count), Some(node)));
+            let stored = Api::<Event>::namespaced(client.clone(), "default")
+                .get(&format!("{node}.1"))
+                .await
+                .unwrap();
+            assert_eq!(
+                (stored.count, stored.involved_object.name.as_deref()),
+                (Some(count), Some(node))
+            );
         }
     }
 }

@@ -50,29 +50,51 @@ pub(super) struct Index {
 
 impl Index {
     /// Sets the rights of a service account.
-    pub(super) fn granted(&mut self, namespace: &str, account: &str, access: ServiceAccountAccessSpec) {
-        self.granted.insert((namespace.to_owned(), account.to_owned()), Arc::new(access));
+    pub(super) fn granted(
+        &mut self,
+        namespace: &str,
+        account: &str,
+        access: ServiceAccountAccessSpec,
+    ) {
+        self.granted
+            .insert((namespace.to_owned(), account.to_owned()), Arc::new(access));
     }
 
     /// Removes the rights of a service account.
     pub(super) fn withdrawn(&mut self, namespace: &str, account: &str) {
-        self.granted.remove(&(namespace.to_owned(), account.to_owned()));
+        self.granted
+            .remove(&(namespace.to_owned(), account.to_owned()));
     }
 
     /// Keeps only the rights of `current`, after a new list. Returns the removed ones.
-    pub(super) fn retain_granted(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
-        let gone: Vec<_> = self.granted.keys().filter(|key| !current.contains(*key)).cloned().collect();
+    pub(super) fn retain_granted(
+        &mut self,
+        current: &BTreeSet<(String, String)>,
+    ) -> Vec<(String, String)> {
+        let gone: Vec<_> = self
+            .granted
+            .keys()
+            .filter(|key| !current.contains(*key))
+            .cloned()
+            .collect();
         self.granted.retain(|key, _| current.contains(key));
         gone
     }
 
     /// Returns the pods on `node`.
     fn on(&self, node: &str) -> impl Iterator<Item = (&Key, &PodEntry)> {
-        self.by_node.get(node).into_iter().flatten().filter_map(|key| Some((key, self.pods.get(key)?)))
+        self.by_node
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter_map(|key| Some((key, self.pods.get(key)?)))
     }
 
     fn put(&mut self, key: Key, entry: PodEntry) {
-        self.by_node.entry(entry.node.clone()).or_default().insert(key.clone());
+        self.by_node
+            .entry(entry.node.clone())
+            .or_default()
+            .insert(key.clone());
         self.pods.insert(key, entry);
     }
 
@@ -89,22 +111,31 @@ impl Index {
 
     /// Returns the rights of the accounts of pods on `node`.
     pub(super) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
-        let accounts: BTreeSet<_> =
-            self.on(node).map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone())).collect();
-        accounts.iter().filter_map(|account| self.granted.get(account).cloned()).collect()
+        let accounts: BTreeSet<_> = self
+            .on(node)
+            .map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone()))
+            .collect();
+        accounts
+            .iter()
+            .filter_map(|account| self.granted.get(account).cloned())
+            .collect()
     }
 
     /// Returns the path of the access of the pod's account, if anything is granted to it.
     fn access(&self, namespace: &str, entry: &PodEntry) -> Option<ObjectPath> {
         let key = (namespace.to_owned(), entry.account.clone());
-        self.granted.contains_key(&key).then(|| ObjectPath::new(ObjectKind::Access, key.0, key.1))
+        self.granted
+            .contains_key(&key)
+            .then(|| ObjectPath::new(ObjectKind::Access, key.0, key.1))
     }
 
     /// Adds or updates a pod. Returns the nodes to notify: its own and its previous one.
     pub(super) fn applied(&mut self, pod: &Pod) -> BTreeSet<String> {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
         let spec = pod.spec.as_ref();
-        let node = spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty());
+        let node = spec
+            .and_then(|spec| spec.node_name.clone())
+            .filter(|node| !node.is_empty());
         let old = self.take(&key);
         let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
         if let Some(node) = node {
@@ -118,9 +149,21 @@ impl Index {
                 uid: pod.uid().unwrap_or_default(),
                 node: node.clone(),
                 account,
-                references: if is_mirror { BTreeSet::new() } else { references(pod) },
-                claims: if is_mirror { BTreeSet::new() } else { claims(pod) },
-                audiences: if is_mirror { BTreeSet::new() } else { audiences(pod) },
+                references: if is_mirror {
+                    BTreeSet::new()
+                } else {
+                    references(pod)
+                },
+                claims: if is_mirror {
+                    BTreeSet::new()
+                } else {
+                    claims(pod)
+                },
+                audiences: if is_mirror {
+                    BTreeSet::new()
+                } else {
+                    audiences(pod)
+                },
             };
             self.put(key, entry);
             nodes.insert(node);
@@ -130,18 +173,32 @@ impl Index {
 
     /// Removes a pod. Returns its node.
     pub(super) fn removed(&mut self, pod: &Pod) -> Option<String> {
-        self.take(&(pod.namespace().unwrap_or_default(), pod.name_any())).map(|entry| entry.node)
+        self.take(&(pod.namespace().unwrap_or_default(), pod.name_any()))
+            .map(|entry| entry.node)
     }
 
     /// Keeps only the pods of `current`, after a new list. Returns what the nodes of removed pods should look at.
-    pub(super) fn retain(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, ObjectPath)> {
-        let gone: Vec<_> = self.pods.keys().filter(|key| !current.contains(*key)).cloned().collect();
+    pub(super) fn retain(
+        &mut self,
+        current: &BTreeSet<(String, String)>,
+    ) -> Vec<(String, ObjectPath)> {
+        let gone: Vec<_> = self
+            .pods
+            .keys()
+            .filter(|key| !current.contains(*key))
+            .cloned()
+            .collect();
         gone.into_iter()
             .flat_map(|key| {
                 let entry = self.take(&key)?;
                 let access = self.access(&key.0, &entry);
                 let pod = ObjectPath::new(ObjectKind::Pod, key.0, key.1);
-                Some([Some(pod), access].into_iter().flatten().map(move |path| (entry.node.clone(), path)))
+                Some(
+                    [Some(pod), access]
+                        .into_iter()
+                        .flatten()
+                        .map(move |path| (entry.node.clone(), path)),
+                )
             })
             .flatten()
             .collect()
@@ -170,11 +227,16 @@ impl Index {
 
     /// Returns the nodes with a pod that references `path`, or whose account it concerns.
     pub(super) fn nodes_referencing(&self, path: &ObjectPath) -> BTreeSet<String> {
-        let references = |((namespace, _), entry): &(&(String, String), &PodEntry)| match path.kind {
+        let references = |((namespace, _), entry): &(&(String, String), &PodEntry)| match path.kind
+        {
             ObjectKind::Access => *namespace == path.namespace && entry.account == path.name,
             _ => entry.references.contains(path),
         };
-        self.pods.iter().filter(references).map(|(_, entry)| entry.node.clone()).collect()
+        self.pods
+            .iter()
+            .filter(references)
+            .map(|(_, entry)| entry.node.clone())
+            .collect()
     }
 
     /// Returns the objects of this kind that pods reference.
@@ -189,9 +251,9 @@ impl Index {
             ObjectKind::Node => path.name == node,
             ObjectKind::Pod => self.pod_on(node, &path.namespace, &path.name),
             ObjectKind::Access => self.account_on(node, &path.namespace, &path.name),
-            ObjectKind::ConfigMap | ObjectKind::Secret => {
-                self.on(node).any(|(_, entry)| entry.references.contains(path))
-            }
+            ObjectKind::ConfigMap | ObjectKind::Secret => self
+                .on(node)
+                .any(|(_, entry)| entry.references.contains(path)),
             // handled by the device controller
             ObjectKind::DeviceModel | ObjectKind::Device => false,
         }
@@ -199,7 +261,9 @@ impl Index {
 
     /// Returns the node of a pod.
     pub(super) fn node_of(&self, namespace: &str, name: &str) -> Option<&str> {
-        self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|entry| entry.node.as_str())
+        self.pods
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .map(|entry| entry.node.as_str())
     }
 
     /// Reports whether the pod is bound to `node`.
@@ -209,18 +273,29 @@ impl Index {
 
     /// Reports whether a pod on `node` uses the persistent volume claim.
     pub(super) fn claim_on(&self, node: &str, namespace: &str, claim: &str) -> bool {
-        self.on(node).any(|((ns, _), entry)| ns == namespace && entry.claims.contains(claim))
+        self.on(node)
+            .any(|((ns, _), entry)| ns == namespace && entry.claims.contains(claim))
     }
 
     /// Reports whether a pod on `node` runs as the service account.
     pub(super) fn account_on(&self, node: &str, namespace: &str, account: &str) -> bool {
-        self.on(node).any(|((ns, _), entry)| ns == namespace && entry.account == account)
+        self.on(node)
+            .any(|((ns, _), entry)| ns == namespace && entry.account == account)
     }
 
     /// Returns what decides about tokens of this pod, if it is on `node`.
-    pub(super) fn pod_token(&self, node: &str, namespace: &str, name: &str) -> Option<PodToken<'_>> {
+    pub(super) fn pod_token(
+        &self,
+        node: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<PodToken<'_>> {
         let entry = self.pods.get(&(namespace.to_owned(), name.to_owned()))?;
-        let token = PodToken { uid: &entry.uid, account: &entry.account, audiences: &entry.audiences };
+        let token = PodToken {
+            uid: &entry.uid,
+            account: &entry.account,
+            audiences: &entry.audiences,
+        };
         (entry.node == node).then_some(token)
     }
 }
@@ -249,10 +324,16 @@ mod tests {
         let mut index = Index::default();
         index.applied(&pod("a", "edge-1", "shared"));
         index.applied(&pod("b", "edge-2", "own"));
-        assert!(index.concerns("edge-1", &config("shared")) && !index.concerns("edge-1", &config("own")));
+        assert!(
+            index.concerns("edge-1", &config("shared"))
+                && !index.concerns("edge-1", &config("own"))
+        );
         assert!(index.pod_on("edge-1", "ns", "a") && !index.pod_on("edge-1", "ns", "b"));
         assert!(!index.concerns("edge-1", &ObjectPath::new(ObjectKind::Node, "", "edge-2")));
-        assert_eq!(index.nodes_referencing(&config("own")), ["edge-2".to_owned()].into());
+        assert_eq!(
+            index.nodes_referencing(&config("own")),
+            ["edge-2".to_owned()].into()
+        );
         assert_eq!(index.desired("edge-1").len(), 3);
     }
 
@@ -260,7 +341,9 @@ mod tests {
     fn tokens_are_for_accounts_of_pods_on_the_node() {
         let mut index = Index::default();
         index.applied(&pod("a", "edge-1", "x"));
-        assert!(index.account_on("edge-1", "ns", "robot") && !index.account_on("edge-2", "ns", "robot"));
+        assert!(
+            index.account_on("edge-1", "ns", "robot") && !index.account_on("edge-2", "ns", "robot")
+        );
         assert!(!index.account_on("edge-1", "ns", "admin"));
         assert_eq!(index.pod_token("edge-1", "ns", "a").unwrap().uid, "uid-a");
         assert!(index.pod_token("edge-2", "ns", "a").is_none());
@@ -271,20 +354,40 @@ mod tests {
         let mut index = Index::default();
         let robot_path = ObjectPath::new(ObjectKind::Access, "ns", "robot");
         index.applied(&pod("a", "edge-1", "x"));
-        assert!(!index.desired("edge-1").contains(&robot_path), "nothing is granted yet");
+        assert!(
+            !index.desired("edge-1").contains(&robot_path),
+            "nothing is granted yet"
+        );
         index.granted("ns", "robot", ServiceAccountAccessSpec::default());
         index.granted("ns", "other", ServiceAccountAccessSpec::default());
         assert!(
             index.desired("edge-1").contains(&robot_path)
                 && index.related_paths("ns", "a").contains(&robot_path)
         );
-        assert_eq!(index.nodes_referencing(&robot_path), ["edge-1".to_owned()].into());
-        assert_eq!((index.accesses_on("edge-1").len(), index.accesses_on("edge-2").len()), (1, 0));
+        assert_eq!(
+            index.nodes_referencing(&robot_path),
+            ["edge-1".to_owned()].into()
+        );
+        assert_eq!(
+            (
+                index.accesses_on("edge-1").len(),
+                index.accesses_on("edge-2").len()
+            ),
+            (1, 0)
+        );
         assert!(index.concerns("edge-1", &robot_path) && !index.concerns("edge-2", &robot_path));
         let gone = index.retain(&BTreeSet::new());
-        assert!(gone.contains(&("edge-1".to_owned(), robot_path.clone())), "{gone:?}");
+        assert!(
+            gone.contains(&("edge-1".to_owned(), robot_path.clone())),
+            "{gone:?}"
+        );
         assert!(!index.concerns("edge-1", &robot_path));
-        assert_eq!(index.retain_granted(&[("ns".to_owned(), "other".to_owned())].into()).len(), 1);
+        assert_eq!(
+            index
+                .retain_granted(&[("ns".to_owned(), "other".to_owned())].into())
+                .len(),
+            1
+        );
         index.withdrawn("ns", "other");
         assert!(index.granted.is_empty());
     }
@@ -293,7 +396,8 @@ mod tests {
     fn a_mirror_pod_opens_nothing() {
         let mut index = Index::default();
         let mut mirror = pod("m", "edge-1", "shared");
-        mirror.metadata.annotations = Some([("kubernetes.io/config.mirror".into(), "h".into())].into());
+        mirror.metadata.annotations =
+            Some([("kubernetes.io/config.mirror".into(), "h".into())].into());
         index.applied(&mirror);
         assert!(index.pod_on("edge-1", "ns", "m") && !index.concerns("edge-1", &config("shared")));
         assert!(!index.account_on("edge-1", "ns", "robot"));
@@ -312,10 +416,24 @@ mod tests {
         index.applied(&pod("a", "edge-1", "x"));
         index.applied(&pod("b", "edge-1", "x"));
         let gone = index.retain(&[("ns".to_owned(), "a".to_owned())].into());
-        assert_eq!(gone, [("edge-1".to_owned(), ObjectPath::new(ObjectKind::Pod, "ns", "b"))]);
-        assert_eq!(index.desired("edge-1").len(), 3, "itself, the pod that is left and its ConfigMap");
+        assert_eq!(
+            gone,
+            [(
+                "edge-1".to_owned(),
+                ObjectPath::new(ObjectKind::Pod, "ns", "b")
+            )]
+        );
+        assert_eq!(
+            index.desired("edge-1").len(),
+            3,
+            "itself, the pod that is left and its ConfigMap"
+        );
         index.applied(&pod("a", "edge-2", "x"));
-        assert_eq!((index.desired("edge-1").len(), index.desired("edge-2").len()), (1, 3), "it has moved");
+        assert_eq!(
+            (index.desired("edge-1").len(), index.desired("edge-2").len()),
+            (1, 3),
+            "it has moved"
+        );
         index.removed(&pod("a", "edge-2", "x"));
         assert!(index.pods.is_empty() && index.by_node.is_empty());
     }

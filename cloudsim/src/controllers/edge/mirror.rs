@@ -7,5 +7,8 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Reports whether the pod is a mirror pod.
 pub(in crate::controllers) fn is_mirror(pod: &Pod) -> bool {
-    pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR))
+    pod.metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|annotations| annotations.contains_key(MIRROR))
 }

@@ -91,13 +91,19 @@ impl Edge {
     /// Refuses to create a Node again after its deletion: the node's certificate ends with it.
     #[must_use]
     pub fn with_certificates(self, certificates: NodeCertificates) -> Self {
-        Self { certificates: Some(certificates), ..self }
+        Self {
+            certificates: Some(certificates),
+            ..self
+        }
     }
 
     /// Sets the kubelet port in Nodes' status, in place of the nodes' own.
     #[must_use]
     pub fn with_kubelet_port(self, kubelet_port: Option<u16>) -> Self {
-        Self { kubelet_port, ..self }
+        Self {
+            kubelet_port,
+            ..self
+        }
     }
 
     /// Approves nodes' CertificateSigningRequests here. A cluster's API server takes them for this cloud's own, so nothing else can check
@@ -144,7 +150,8 @@ impl Edge {
         let live = objects::get(&self.client, path).await?;
         if path.kind == ObjectKind::Access && !concerns && live.is_some() {
             // a pod of the account may be damaged, and is not in the index then
-            let pods = Api::<PartialObjectMeta<Pod>>::namespaced(self.complete.clone(), &path.namespace);
+            let pods =
+                Api::<PartialObjectMeta<Pod>>::namespaced(self.complete.clone(), &path.namespace);
             pods.list_metadata(&ListParams::default()).await?;
         }
         let mine = live.filter(|object| match path.kind {

@@ -26,8 +26,12 @@ pub(in crate::controllers) async fn get(
     if !is_placed || !is_path_segment(&path.name) {
         return Ok(None);
     }
-    let one = Request::new(dynamic(client, path).resource_url()).get(&path.name, &GetParams::default());
-    match client.request(one.map_err(kube::Error::BuildRequest)?).await {
+    let one =
+        Request::new(dynamic(client, path).resource_url()).get(&path.name, &GetParams::default());
+    match client
+        .request(one.map_err(kube::Error::BuildRequest)?)
+        .await
+    {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
         found => found.map(Some),
     }
@@ -41,8 +45,11 @@ pub(super) async fn patch_status(
     patch: Value,
 ) -> Result<Value, kube::Error> {
     let (parameters, patch) = (PatchParams::default(), Patch::Strategic(patch));
-    let request = Request::new(api.resource_url()).patch_subresource("status", name, &parameters, &patch);
-    client.request(request.map_err(kube::Error::BuildRequest)?).await
+    let request =
+        Request::new(api.resource_url()).patch_subresource("status", name, &parameters, &patch);
+    client
+        .request(request.map_err(kube::Error::BuildRequest)?)
+        .await
 }
 
 /// Returns the API of the object's kind and namespace.

@@ -34,21 +34,35 @@ pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Optio
     match outcome {
         Outcome::Nothing => None,
         Outcome::Answer(answer, revision) => {
-            let message = Downstream::Answer { path, answer }.into_message(now_ms()).answering(parent);
+            let message = Downstream::Answer { path, answer }
+                .into_message(now_ms())
+                .answering(parent);
             Some(Reply::Direct(match revision {
                 Some(revision) => message.at_revision(&revision),
                 None => message,
             }))
         }
         Outcome::Object(place, object) => {
-            let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-            let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-            let answer = Downstream::Answer { path, answer: Answer::Found(object) };
+            let text = object["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let uid = object["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let answer = Downstream::Answer {
+                path,
+                answer: Answer::Found(object),
+            };
             Some(Reply::Acknowledged(Delivery {
                 key: DeliveryKey::Answer(parent.to_owned()),
                 object: Some(ObjectRef { path: place, uid }),
                 revision: text.parse().ok(),
-                message: answer.into_message(now_ms()).answering(parent).at_revision(&text),
+                message: answer
+                    .into_message(now_ms())
+                    .answering(parent)
+                    .at_revision(&text),
             }))
         }
     }

@@ -62,9 +62,12 @@ impl<'a> Request<'a> {
     pub(super) fn new(verb: Verb, path: &'a ResourcePath, content: &'a Value) -> Option<Self> {
         let object = path.as_object()?;
         // the kubelet lets the API generate names for these
-        let may_be_nameless = object.kind == ResourceType::CertificateSigningRequest && verb == Verb::Insert;
+        let may_be_nameless =
+            object.kind == ResourceType::CertificateSigningRequest && verb == Verb::Insert;
         let is_named = object.name.map_or(may_be_nameless, is_path_segment);
-        let is_placed = object.namespace.map_or(!is_namespaced(&object.kind), is_dns_label);
+        let is_placed = object
+            .namespace
+            .map_or(!is_namespaced(&object.kind), is_dns_label);
         let is_sound = is_named && is_placed && is_path_segment(object.kind.as_str());
         is_sound.then(|| Self {
             kind: object.kind,
@@ -135,19 +138,37 @@ mod tests {
         ] {
             assert!(is_request(Verb::Query, path), "{path}");
         }
-        assert!(is_request(Verb::Insert, "default/certificatesigningrequest/"));
+        assert!(is_request(
+            Verb::Insert,
+            "default/certificatesigningrequest/"
+        ));
     }
 
     /// Each of these would be another URL of the API, or a line of its own in a log.
     #[test]
     fn a_name_that_would_change_a_url_is_no_request() {
         let long = "n".repeat(254);
-        for evil in
-            ["?x=", "?watch=true", "a?b", "a#b", "default%2Fpods?x=", "..", ".", "a b", "a\nb", "ä", &long]
-        {
-            for kind in
-                ["event", "pod", "persistentvolume", "volumeattachment", "certificatesigningrequest", "x"]
-            {
+        for evil in [
+            "?x=",
+            "?watch=true",
+            "a?b",
+            "a#b",
+            "default%2Fpods?x=",
+            "..",
+            ".",
+            "a b",
+            "a\nb",
+            "ä",
+            &long,
+        ] {
+            for kind in [
+                "event",
+                "pod",
+                "persistentvolume",
+                "volumeattachment",
+                "certificatesigningrequest",
+                "x",
+            ] {
                 for path in [
                     format!("{evil}/{kind}/name"),
                     format!("default/{kind}/{evil}"),

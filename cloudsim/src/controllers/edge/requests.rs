@@ -63,19 +63,31 @@ impl Edge {
     /// Handles a request that can be authorized before anything is done.
     async fn object(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
         let (node_uid, object) = self.stored_for(node, request).await?;
-        let stored = Stored { node_uid: node_uid.as_deref(), object: object.as_ref() };
+        let stored = Stored {
+            node_uid: node_uid.as_deref(),
+            object: object.as_ref(),
+        };
         let allowed = authorize(node, request, &self.index.read(), stored);
         if let Err(Denied(reason)) = allowed {
             if self.is_gone(request).await {
                 let message = format!("pods \"{}\" not found", request.name);
-                return Ok(refuse(request, api_status::failure(404, "NotFound", &message)));
+                return Ok(refuse(
+                    request,
+                    api_status::failure(404, "NotFound", &message),
+                ));
             }
             log_refused(node, &reason);
-            return Ok(refuse(request, api_status::failure(403, "Forbidden", &reason)));
+            return Ok(refuse(
+                request,
+                api_status::failure(403, "Forbidden", &reason),
+            ));
         }
         if let Some(reason) = self.is_deleted(node, request).await {
             log_refused(node, &reason);
-            return Ok(refuse(request, api_status::failure(403, "Forbidden", &reason)));
+            return Ok(refuse(
+                request,
+                api_status::failure(403, "Forbidden", &reason),
+            ));
         }
         let outcome = self.carry_out(node, request).await;
         if let (Err(error), ResourceType::Event) = (&outcome, &request.kind) {
@@ -102,7 +114,9 @@ impl Edge {
             rule @ (Rule::NodeStatus | Rule::PodStatus) => {
                 // nearly all patches contain only the status
                 let is_plain = patch_of(request.content).is_ok_and(|patch| {
-                    patch.as_object().is_some_and(|patch| patch.keys().all(|field| field == "status"))
+                    patch
+                        .as_object()
+                        .is_some_and(|patch| patch.keys().all(|field| field == "status"))
                         && patch.pointer("/status/resourceClaimStatuses").is_none()
                 });
                 if is_plain {
@@ -137,14 +151,18 @@ impl Edge {
                 "failed to revoke certificate of a deleted node"
             );
         }
-        Some(format!("the Node of {node} was deleted: join anew, with a token"))
+        Some(format!(
+            "the Node of {node} was deleted: join anew, with a token"
+        ))
     }
 
     /// Reports whether the pod of the request does not exist, or is another one of its name: a report that crossed with the pod's
     /// deletion is no violation.
     async fn is_gone(&self, request: &Request<'_>) -> bool {
-        let is_pod =
-            matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
+        let is_pod = matches!(
+            request.kind,
+            ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus
+        );
         let is_new = request.verb == Verb::Insert;
         let path = ObjectPath::new(ObjectKind::Pod, request.namespace, request.name);
         if !is_pod || is_new {
@@ -164,7 +182,13 @@ impl Edge {
     }
 
     async fn carry_out(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
-        let Request { kind, verb, namespace, name, content } = request;
+        let Request {
+            kind,
+            verb,
+            namespace,
+            name,
+            content,
+        } = request;
         let post = PostParams::default();
         match (kind, verb) {
             (ResourceType::Node, Verb::Insert) => {
@@ -173,8 +197,9 @@ impl Edge {
                 object.metadata.uid = self.registered_uid(node).await;
                 let made = self.of::<Node>("").create(&post, &object).await;
                 if let (Ok(made), Some(certificates)) = (&made, &self.certificates)
-                    && let Err(error) =
-                        certificates.registered(node, made.metadata.uid.as_deref().unwrap_or_default()).await
+                    && let Err(error) = certificates
+                        .registered(node, made.metadata.uid.as_deref().unwrap_or_default())
+                        .await
                 {
                     warn!(
                         node,
@@ -191,7 +216,10 @@ impl Edge {
                     // the node registers again, which writes its Node anew
                     Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
                         let message = format!("nodes \"{name}\" not found: {}", status.message);
-                        Ok(refuse(request, api_status::failure(404, "NotFound", &message)))
+                        Ok(refuse(
+                            request,
+                            api_status::failure(404, "NotFound", &message),
+                        ))
                     }
                     patched => patched,
                 }
@@ -200,28 +228,43 @@ impl Edge {
                 let patch = patch_of(content).map_err(kube::Error::SerdeError)?;
                 self.patched(&self.of::<Pod>(namespace), name, patch).await
             }
-            (ResourceType::Pod, Verb::Insert) => {
-                self.written(self.of::<Pod>(namespace).create(&post, &parse(content)?).await)
-            }
+            (ResourceType::Pod, Verb::Insert) => self.written(
+                self.of::<Pod>(namespace)
+                    .create(&post, &parse(content)?)
+                    .await,
+            ),
             (ResourceType::Pod, Verb::Delete) => self.delete_pod(namespace, name, content).await,
-            (ResourceType::Lease, Verb::Query) => self.renewed(self.of::<Lease>(namespace).get(name).await),
-            (ResourceType::Lease, Verb::Insert) => {
-                self.renewed(self.of::<Lease>(namespace).create(&post, &parse(content)?).await)
+            (ResourceType::Lease, Verb::Query) => {
+                self.renewed(self.of::<Lease>(namespace).get(name).await)
             }
-            (ResourceType::Lease, Verb::Update) => {
-                self.renewed(self.of::<Lease>(namespace).replace(name, &post, &parse(content)?).await)
+            (ResourceType::Lease, Verb::Insert) => self.renewed(
+                self.of::<Lease>(namespace)
+                    .create(&post, &parse(content)?)
+                    .await,
+            ),
+            (ResourceType::Lease, Verb::Update) => self.renewed(
+                self.of::<Lease>(namespace)
+                    .replace(name, &post, &parse(content)?)
+                    .await,
+            ),
+            (ResourceType::ConfigMap, Verb::Query) => {
+                self.query(ObjectKind::ConfigMap, request).await
             }
-            (ResourceType::ConfigMap, Verb::Query) => self.query(ObjectKind::ConfigMap, request).await,
             (ResourceType::Secret, Verb::Query) => self.query(ObjectKind::Secret, request).await,
             (ResourceType::Node, Verb::Query) => self.query(ObjectKind::Node, request).await,
             (ResourceType::Event, Verb::Insert) => self.event(node, namespace, content).await,
-            (ResourceType::Event, Verb::Patch) => self.event_again(node, (namespace, name), content).await,
+            (ResourceType::Event, Verb::Patch) => {
+                self.event_again(node, (namespace, name), content).await
+            }
             _ => {
                 let reason = format!("this cloud carries out no such request for {kind}");
                 if *kind == ResourceType::Event {
                     self.unhandled.event(node, &reason);
                 }
-                Ok(refuse(request, api_status::failure(405, "MethodNotAllowed", &reason)))
+                Ok(refuse(
+                    request,
+                    api_status::failure(405, "MethodNotAllowed", &reason),
+                ))
             }
         }
     }
@@ -231,7 +274,10 @@ impl Edge {
         self.certificates.as_ref()?.uid(node).await.ok().flatten()
     }
 
-    pub(super) fn of<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
+    pub(super) fn of<K: kube::Resource<DynamicType = ()>>(
+        &self,
+        namespace: &str,
+    ) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<K>(&());
         match namespace {
             "" => Api::all_with(self.client.clone(), &resource),
@@ -241,7 +287,10 @@ impl Edge {
 
     fn written(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
         let object = serde_json::to_value(result?).map_err(kube::Error::SerdeError)?;
-        Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), None))
+        Ok(Outcome::Answer(
+            Answer::Response(ObjectResp::ok(object)),
+            None,
+        ))
     }
 
     /// Removes from a lease what no node uses, since it is sent every ten seconds.
@@ -260,25 +309,44 @@ impl Edge {
         patch: Value,
     ) -> Result<Outcome, kube::Error> {
         let object = objects::patch_status(&self.client, api, name, patch).await?;
-        let revision = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
-        Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), revision))
+        let revision = object["metadata"]["resourceVersion"]
+            .as_str()
+            .map(str::to_owned);
+        Ok(Outcome::Answer(
+            Answer::Response(ObjectResp::ok(object)),
+            revision,
+        ))
     }
 
     /// Replaces the node's kubelet port, which no API server reaches, by the cloud's own, as CloudCore does.
     fn redirect(&self, patch: &mut Value) {
-        if let (Some(port), Some(status)) =
-            (self.kubelet_port, patch.get_mut("status").and_then(Value::as_object_mut))
-        {
-            status.insert("daemonEndpoints".to_owned(), json!({"kubeletEndpoint": {"Port": port}}));
+        if let (Some(port), Some(status)) = (
+            self.kubelet_port,
+            patch.get_mut("status").and_then(Value::as_object_mut),
+        ) {
+            status.insert(
+                "daemonEndpoints".to_owned(),
+                json!({"kubeletEndpoint": {"Port": port}}),
+            );
         }
     }
 
     /// Ends a graceful deletion. It succeeds if the pod is already gone or has been replaced.
-    async fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<Outcome, kube::Error> {
-        let preconditions = uid_to_delete(options)
-            .map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        let parameters =
-            DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
+    async fn delete_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        options: &Value,
+    ) -> Result<Outcome, kube::Error> {
+        let preconditions = uid_to_delete(options).map(|uid| Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        });
+        let parameters = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions,
+            ..DeleteParams::default()
+        };
         match self.of::<Pod>(namespace).delete(name, &parameters).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             result => drop(result?),
@@ -292,7 +360,10 @@ impl Edge {
             Some(object) => Ok(Outcome::Object(path, object)),
             None => {
                 let message = format!("{}s \"{}\" not found", request.kind, request.name);
-                Ok(Outcome::Answer(Answer::Failed(api_status::failure(404, "NotFound", &message)), None))
+                Ok(Outcome::Answer(
+                    Answer::Failed(api_status::failure(404, "NotFound", &message)),
+                    None,
+                ))
             }
         }
     }
@@ -300,7 +371,9 @@ impl Edge {
 
 /// Returns the uid of the pod that is to be deleted. Older nodes send it without options.
 fn uid_to_delete(options: &Value) -> Option<&str> {
-    options.as_str().or_else(|| options["preconditions"]["uid"].as_str())
+    options
+        .as_str()
+        .or_else(|| options["preconditions"]["uid"].as_str())
 }
 
 pub(super) fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {

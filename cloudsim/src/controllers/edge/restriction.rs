@@ -32,11 +32,18 @@ const LABELS: [&str; 11] = [
 ];
 
 /// The role labels that KubeEdge's nodes set; the upstream plugin does not know them.
-const EDGE_ROLES: [&str; 2] = ["node-role.kubernetes.io/edge", "node-role.kubernetes.io/agent"];
+const EDGE_ROLES: [&str; 2] = [
+    "node-role.kubernetes.io/edge",
+    "node-role.kubernetes.io/agent",
+];
 
 /// The labels that a kubelet updates with a patch of its Node's status.
-const KUBELETS_LABELS: [&str; 4] =
-    ["kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"];
+const KUBELETS_LABELS: [&str; 4] = [
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
 const KUBELETS_ANNOTATION: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
 /// Checks whether the node may register with this Node.
@@ -46,7 +53,9 @@ pub(super) fn new_node(node: &Value) -> Result<(), String> {
             return Err(format!("is not allowed to set the label {label}"));
         }
     }
-    if let Some((annotation, _)) = map(node, "/metadata/annotations").find(|(name, _)| is_restricted(name)) {
+    if let Some((annotation, _)) =
+        map(node, "/metadata/annotations").find(|(name, _)| is_restricted(name))
+    {
         return Err(format!("is not allowed to set the annotation {annotation}"));
     }
     for field in ["ownerReferences", "finalizers"] {
@@ -61,7 +70,11 @@ pub(super) fn new_node(node: &Value) -> Result<(), String> {
 }
 
 fn map<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    object.pointer(pointer).and_then(Value::as_object).into_iter().flatten()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
 }
 
 fn is_empty(value: Option<&Value>) -> bool {
@@ -74,16 +87,24 @@ fn is_empty(value: Option<&Value>) -> bool {
 }
 
 fn is_below(domain: &str, parent: &str) -> bool {
-    domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'))
+    domain == parent
+        || domain
+            .strip_suffix(parent)
+            .is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn is_restricted(key: &str) -> bool {
-    is_below(key.split_once('/').map_or("", |(domain, _)| domain), RESTRICTED)
+    is_below(
+        key.split_once('/').map_or("", |(domain, _)| domain),
+        RESTRICTED,
+    )
 }
 
 /// Reports whether a node may register with this label.
 fn may_label(label: &str) -> bool {
-    let Some((domain, _)) = label.split_once('/') else { return true };
+    let Some((domain, _)) = label.split_once('/') else {
+        return true;
+    };
     if is_below(domain, RESTRICTED) {
         return false;
     }
@@ -99,11 +120,15 @@ fn may_label(label: &str) -> bool {
 /// references to API objects.
 pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(), String> {
     let refused = |why: &str| Err(format!("can only create mirror pods of its own: {why}"));
-    let Ok(pod) = serde_json::from_value::<Pod>(object.clone()) else { return refused("this is no pod") };
+    let Ok(pod) = serde_json::from_value::<Pod>(object.clone()) else {
+        return refused("this is no pod");
+    };
     if !is_mirror(&pod) {
         return refused("the annotation kubernetes.io/config.mirror is missing");
     }
-    let Some(spec) = &pod.spec else { return refused("spec is missing") };
+    let Some(spec) = &pod.spec else {
+        return refused("spec is missing");
+    };
     if spec.node_name.as_deref() != Some(node) {
         return refused("spec.nodeName is not the node");
     }
@@ -117,7 +142,10 @@ pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(
     if owner.controller != Some(true) || owner.block_owner_deletion == Some(true) {
         return refused("its owner must be its controller, and not be kept from its deletion");
     }
-    let account = spec.service_account_name.as_deref().or(spec.service_account.as_deref());
+    let account = spec
+        .service_account_name
+        .as_deref()
+        .or(spec.service_account.as_deref());
     if account.is_some_and(|account| !account.is_empty()) {
         return refused("it names a service account");
     }
@@ -125,7 +153,11 @@ pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(
         return refused("it names a Secret or a ConfigMap");
     }
     // raw volumes: an unknown type is refused
-    let volumes = object.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let volumes = object
+        .pointer("/spec/volumes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let mut sources = volumes.flat_map(|volume| volume.as_object().into_iter().flatten());
     if let Some(strange) = sources.find_map(|(kind, source)| strange(kind, source)) {
         return refused(&format!("it has a volume of the kind {strange}"));
@@ -138,7 +170,11 @@ fn strange(kind: &str, source: &Value) -> Option<String> {
     match kind {
         "name" | "hostPath" | "emptyDir" | "downwardAPI" | "nfs" | "gitRepo" | "image" => None,
         "projected" => {
-            let sources = source.get("sources").and_then(Value::as_array).into_iter().flatten();
+            let sources = source
+                .get("sources")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
             let other = sources.flat_map(|source| source.as_object().into_iter().flatten());
             let mut other = other.filter(|(kind, _)| *kind != "downwardAPI");
             other.next().map(|(kind, _)| format!("projected {kind}"))
@@ -149,11 +185,17 @@ fn strange(kind: &str, source: &Value) -> Option<String> {
 
 /// Checks that a status patch changes only the status. `stored` is the object; `is_node` if it is the node's own Node.
 pub(super) fn status_patch(patch: &Value, stored: &Value, is_node: bool) -> Result<(), String> {
-    let Some(fields) = patch.as_object() else { return Err("its patch is no object".to_owned()) };
+    let Some(fields) = patch.as_object() else {
+        return Err("its patch is no object".to_owned());
+    };
     for (field, value) in fields {
         match field.as_str() {
             "status" => status_fields(value, stored)?,
-            "metadata" => metadata(value, stored.get("metadata").unwrap_or(&Value::Null), is_node)?,
+            "metadata" => metadata(
+                value,
+                stored.get("metadata").unwrap_or(&Value::Null),
+                is_node,
+            )?,
             // a subresource ignores metadata, and a kubelet sends it empty
             "kind" | "apiVersion" if stored.get(field) == Some(value) => {}
             other if is_empty(Some(value)) && !other.starts_with('$') => {}
@@ -170,7 +212,10 @@ fn only_the_status(field: &str) -> String {
 /// Checks the fields of the status that the cloud's controllers own.
 fn status_fields(status: &Value, stored: &Value) -> Result<(), String> {
     for field in ["resourceClaimStatuses", "extendedResourceClaimStatus"] {
-        let (new, old) = (status.get(field), stored.pointer(&format!("/status/{field}")));
+        let (new, old) = (
+            status.get(field),
+            stored.pointer(&format!("/status/{field}")),
+        );
         if new.is_some() && new != old {
             return Err(format!("is not allowed to change status.{field}"));
         }

@@ -22,14 +22,23 @@ use crate::controllers::{api_status, refusal_log::log_refused};
 
 impl Edge {
     /// Returns the object, if it is the node's.
-    pub(super) async fn storage(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+    pub(super) async fn storage(
+        &self,
+        node: &str,
+        request: &Request<'_>,
+    ) -> Result<Outcome, kube::Error> {
         let failed = |status: Value| Ok(Outcome::Answer(Answer::Failed(status), None));
         let refused = |Denied(reason): Denied| {
             log_refused(node, &reason);
             failed(api_status::failure(403, "Forbidden", &reason))
         };
         let claim = request.kind == ResourceType::PersistentVolumeClaim;
-        if claim && !self.index.read().claim_on(node, request.namespace, request.name) {
+        if claim
+            && !self
+                .index
+                .read()
+                .claim_on(node, request.namespace, request.name)
+        {
             return refused(denied(node, request));
         }
         let Some(object) = self.stored(request).get_opt(request.name).await? else {
@@ -58,8 +67,17 @@ impl Edge {
 
     /// Reports whether the object is the node's: a volume if a pod there uses its claim; an attachment names its node.
     fn is_of(&self, node: &str, object: &DynamicObject) -> bool {
-        let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (namespace, claim) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
+        let text = |pointer: &str| {
+            object
+                .data
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (namespace, claim) = (
+            text("/spec/claimRef/namespace"),
+            text("/spec/claimRef/name"),
+        );
         text("/spec/nodeName") == node || self.index.read().claim_on(node, namespace, claim)
     }
 }
@@ -77,14 +95,24 @@ mod tests {
     /// The code of the answer to `node` asking, 200 where it gets the object.
     async fn asks(edge: &Edge, node: &str, kind: ResourceType, namespace: &str, name: &str) -> u64 {
         let path = ResourcePath::object(namespace, &kind, name);
-        let reply = edge.request(node, &Header::default(), Verb::Query, (path, &Value::Null)).await;
-        let Some(Reply::Direct(answer)) = reply else { return 0 };
+        let reply = edge
+            .request(node, &Header::default(), Verb::Query, (path, &Value::Null))
+            .await;
+        let Some(Reply::Direct(answer)) = reply else {
+            return 0;
+        };
         let value = match wire::Down::from(answer).body {
-            wire::Downstream::Answer { answer: Answer::Found(object), .. } => {
+            wire::Downstream::Answer {
+                answer: Answer::Found(object),
+                ..
+            } => {
                 assert_eq!(object["metadata"]["name"], name);
                 return 200;
             }
-            wire::Downstream::Answer { answer: Answer::Failed(status), .. } => status,
+            wire::Downstream::Answer {
+                answer: Answer::Failed(status),
+                ..
+            } => status,
             other => panic!("{other:?}"),
         };
         value["code"].as_u64().unwrap_or_default()
@@ -92,22 +120,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_reads_the_volumes_of_its_own_pods_claims() {
-        let client =
-            kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("test");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .rules(kubeapi::Rules::Relay)
+            .build()
+            .client("test");
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");
         let pod = json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "edge-1",
             "containers": [], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "w", "persistentVolumeClaim": {"claimName": "missing"}}]}});
-        edge.index.write().applied(&serde_json::from_value(pod).unwrap());
+        edge.index
+            .write()
+            .applied(&serde_json::from_value(pod).unwrap());
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         for name in ["data", "others"] {
             let claim = json!({"metadata": {"name": name}, "spec": spec});
             let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), "default");
-            api.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+            api.create(
+                &PostParams::default(),
+                &serde_json::from_value(claim).unwrap(),
+            )
+            .await
+            .unwrap();
             let volume = json!({"metadata": {"name": format!("pv-{name}")}, "spec": {"accessModes": ["ReadWriteOnce"],
                 "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}, "claimRef": {"namespace": "default", "name": name}}});
             let api = Api::<PersistentVolume>::all(client.clone());
-            api.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
+            api.create(
+                &PostParams::default(),
+                &serde_json::from_value(volume).unwrap(),
+            )
+            .await
+            .unwrap();
         }
         use ResourceType::{PersistentVolume as Volume, PersistentVolumeClaim as Claim};
         for (node, kind, namespace, name, code) in [
@@ -120,7 +162,11 @@ mod tests {
             ("edge-1", Volume, "", "pv-none", 404),
             ("edge-2", Volume, "", "pv-data", 403),
         ] {
-            assert_eq!(asks(&edge, node, kind.clone(), namespace, name).await, code, "{node} {kind} {name}");
+            assert_eq!(
+                asks(&edge, node, kind.clone(), namespace, name).await,
+                code,
+                "{node} {kind} {name}"
+            );
         }
     }
 }

@@ -21,19 +21,36 @@ use crate::{
 
 impl Edge {
     /// Requests a token of an account of one of the node's pods.
-    pub(super) async fn token(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
-        let Request { namespace, name, content, .. } = request;
+    pub(super) async fn token(
+        &self,
+        node: &str,
+        request: &Request<'_>,
+    ) -> Result<Outcome, kube::Error> {
+        let Request {
+            namespace,
+            name,
+            content,
+            ..
+        } = request;
         if let Some(reason) = self.token_refusal(node, (namespace, name), content).await? {
             let path = ObjectPath::new(ObjectKind::Pod, *namespace, pod_named(content));
             if !path.name.is_empty() && objects::get(&self.client, &path).await?.is_none() {
                 let message = format!("pods \"{}\" not found", printable_short(&path.name));
-                return Ok(refuse(request, api_status::failure(404, "NotFound", &message)));
+                return Ok(refuse(
+                    request,
+                    api_status::failure(404, "NotFound", &message),
+                ));
             }
             log_refused(node, &reason);
-            return Ok(refuse(request, api_status::failure(403, "Forbidden", &reason)));
+            return Ok(refuse(
+                request,
+                api_status::failure(403, "Forbidden", &reason),
+            ));
         }
         let api = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace);
-        let token: Value = api.create_subresource("token", name, &PostParams::default(), content).await?;
+        let token: Value = api
+            .create_subresource("token", name, &PostParams::default(), content)
+            .await?;
         Ok(Outcome::Answer(Answer::Found(token), None))
     }
 
@@ -53,7 +70,10 @@ impl Edge {
         let question = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: Some(format!("system:node:{node}")),
-                groups: Some(vec!["system:nodes".to_owned(), "system:authenticated".to_owned()]),
+                groups: Some(vec![
+                    "system:nodes".to_owned(),
+                    "system:authenticated".to_owned(),
+                ]),
                 resource_attributes: Some(ResourceAttributes {
                     verb: Some("request-serviceaccounts-token-audience".to_owned()),
                     resource: Some(audience.clone()),
@@ -65,7 +85,9 @@ impl Edge {
             },
             ..SubjectAccessReview::default()
         };
-        let answer = Api::all(self.client.clone()).create(&PostParams::default(), &question).await?;
+        let answer = Api::all(self.client.clone())
+            .create(&PostParams::default(), &question)
+            .await?;
         let is_granted = answer.status.is_some_and(|status| status.allowed);
         Ok((!is_granted).then(|| {
             format!(
@@ -78,6 +100,10 @@ impl Edge {
 
 /// Returns the name of the pod to which a `TokenRequest` is bound.
 fn pod_named(request: &Value) -> &str {
-    let bound = request.pointer("/spec/boundObjectRef").filter(|bound| bound["kind"] == "Pod");
-    bound.and_then(|bound| bound["name"].as_str()).unwrap_or_default()
+    let bound = request
+        .pointer("/spec/boundObjectRef")
+        .filter(|bound| bound["kind"] == "Pod");
+    bound
+        .and_then(|bound| bound["name"].as_str())
+        .unwrap_or_default()
 }

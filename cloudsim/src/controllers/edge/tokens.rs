@@ -25,9 +25,14 @@ pub(super) fn decide(
     request: &Value,
     index: &Index,
 ) -> Verdict {
-    let refused =
-        |why: &str| Verdict::Refused(format!("node {node} gets no token of {namespace}/{account}: {why}"));
-    let bound = request.pointer("/spec/boundObjectRef").unwrap_or(&Value::Null);
+    let refused = |why: &str| {
+        Verdict::Refused(format!(
+            "node {node} gets no token of {namespace}/{account}: {why}"
+        ))
+    };
+    let bound = request
+        .pointer("/spec/boundObjectRef")
+        .unwrap_or(&Value::Null);
     let text = |field: &str| bound.get(field).and_then(Value::as_str).unwrap_or_default();
     if bound.is_null() {
         return refused("it is not bound to a pod");
@@ -39,7 +44,11 @@ pub(super) fn decide(
     if text("name").is_empty() || text("uid").is_empty() {
         return refused("it is bound to a pod without name and uid");
     }
-    let Some(PodToken { uid, account: runs_as, audiences }) = index.pod_token(node, namespace, text("name"))
+    let Some(PodToken {
+        uid,
+        account: runs_as,
+        audiences,
+    }) = index.pod_token(node, namespace, text("name"))
     else {
         return refused("its pod is not on this node, or was not put there by the cloud");
     };
@@ -49,7 +58,10 @@ pub(super) fn decide(
     if runs_as.is_empty() || runs_as != account {
         return refused("its pod does not run as this account");
     }
-    let asked = request.pointer("/spec/audiences").and_then(Value::as_array).map(Vec::as_slice);
+    let asked = request
+        .pointer("/spec/audiences")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice);
     match asked.unwrap_or_default() {
         [] => Verdict::Allowed,
         [Value::String(one)] if one.is_empty() || audiences.contains(one) => Verdict::Allowed,
@@ -71,7 +83,11 @@ mod tests {
         for (name, node, annotations) in [
             ("mine", "edge-1", json!({})),
             ("theirs", "edge-2", json!({})),
-            ("mirror", "edge-1", json!({"kubernetes.io/config.mirror": "h"})),
+            (
+                "mirror",
+                "edge-1",
+                json!({"kubernetes.io/config.mirror": "h"}),
+            ),
         ] {
             let pod = json!({
                 "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "annotations": annotations},
@@ -87,17 +103,28 @@ mod tests {
             request["spec"]["audiences"] = audiences;
             request
         };
-        let decide = |account: &str, request: &Value| decide("edge-1", ("ns", account), request, &index);
+        let decide =
+            |account: &str, request: &Value| decide("edge-1", ("ns", account), request, &index);
         for good in [json!(null), json!([]), json!([""]), json!(["vault"])] {
-            assert_eq!(decide("robot", &for_audiences(good.clone())), Verdict::Allowed, "{good}");
+            assert_eq!(
+                decide("robot", &for_audiences(good.clone())),
+                Verdict::Allowed,
+                "{good}"
+            );
         }
-        assert_eq!(decide("robot", &for_audiences(json!(["other"]))), Verdict::IfGranted("other".to_owned()));
+        assert_eq!(
+            decide("robot", &for_audiences(json!(["other"]))),
+            Verdict::IfGranted("other".to_owned())
+        );
         let mut of_a_group = own.clone();
         of_a_group["spec"]["boundObjectRef"]["apiVersion"] = "apps/v1".into();
         for (account, request) in [
             ("king", own.clone()),
             ("robot", json!({"spec": {}})),
-            ("robot", json!({"spec": {"boundObjectRef": {"uid": "uid-mine"}}})),
+            (
+                "robot",
+                json!({"spec": {"boundObjectRef": {"uid": "uid-mine"}}}),
+            ),
             ("robot", reference("Secret", "mine", "uid-mine")),
             ("robot", reference("Node", "edge-1", "uid-mine")),
             ("robot", reference("ServiceAccount", "king", "uid-mine")),
@@ -112,7 +139,10 @@ mod tests {
             ("robot", for_audiences(json!(["vault", "other"]))),
             ("robot", for_audiences(json!([7]))),
         ] {
-            assert!(matches!(decide(account, &request), Verdict::Refused(_)), "{account} {request}");
+            assert!(
+                matches!(decide(account, &request), Verdict::Refused(_)),
+                "{account} {request}"
+            );
         }
     }
 }

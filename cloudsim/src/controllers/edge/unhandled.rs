@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
 use wire::{
-    Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, text::printable_short,
+    Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source,
+    text::printable_short,
 };
 
 use super::request::Verb;
@@ -70,16 +71,28 @@ impl Unhandled {
         operation: &Operation,
         path: &ResourcePath,
     ) -> Option<Reply> {
-        let name = format!("{operation} of {} (there are no node jobs)", printable_short(path));
+        let name = format!(
+            "{operation} of {} (there are no node jobs)",
+            printable_short(path)
+        );
         self.report((node, header), ("node jobs", &name), |_| None)
     }
 
     /// Handles a message that the protocol does not have.
-    pub(in crate::controllers) fn unknown(&self, node: &str, header: &Header, route: Route) -> Option<Reply> {
+    pub(in crate::controllers) fn unknown(
+        &self,
+        node: &str,
+        header: &Header,
+        route: Route,
+    ) -> Option<Reply> {
         let name = route.summary();
         let group = route.group.clone();
         // unknown words count as one key, however many a node invents
-        let key = if matches!(group, Group::Other(_)) { "unknown" } else { group.as_str() };
+        let key = if matches!(group, Group::Other(_)) {
+            "unknown"
+        } else {
+            group.as_str()
+        };
         self.report((node, header), (key, &name), |why| {
             let is_question = !matches!(route.operation, Operation::Error | Operation::Response);
             is_question.then(|| error(Source::CloudHub, Group::Resource, route.resource, why))
@@ -98,7 +111,13 @@ impl Unhandled {
         let answer = answer.filter(|_| header.parent_msg_id.is_empty());
         let is_answered = answer.is_some();
         if let Some(times) = self.0.lock().count(key, Instant::now()) {
-            warn!(node, what = name, times, is_answered, "unsupported message received from a node");
+            warn!(
+                node,
+                what = name,
+                times,
+                is_answered,
+                "unsupported message received from a node"
+            );
         }
         answer.map(|answer| Reply::Direct(answer.answering(&header.msg_id)))
     }
@@ -106,6 +125,12 @@ impl Unhandled {
 
 /// Builds KubeEdge's failure message: operation `error`, with the reason as content.
 fn error(source: Source, group: Group, resource: ResourcePath, why: String) -> Message {
-    let route = Route { source, group, operation: Operation::Error, resource, destination: String::new() };
+    let route = Route {
+        source,
+        group,
+        operation: Operation::Error,
+        resource,
+        destination: String::new(),
+    };
     Message::new(route, Value::from(why), now_ms())
 }

@@ -41,7 +41,10 @@ impl Edge {
 
     async fn pods(&self) {
         let mut listed = BTreeSet::new();
-        let events = watcher::watcher(Api::<Pod>::all(self.client.clone()), watcher::Config::default());
+        let events = watcher::watcher(
+            Api::<Pod>::all(self.client.clone()),
+            watcher::Config::default(),
+        );
         let mut events = pin!(events.default_backoff());
         while let Some(event) = events.next().await {
             match event {
@@ -52,12 +55,16 @@ impl Edge {
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
-                    gone.into_iter().for_each(|(node, path)| self.mailboxes.notify(&node, path));
+                    gone.into_iter()
+                        .for_each(|(node, path)| self.mailboxes.notify(&node, path));
                 }
                 Ok(Event::Apply(pod)) => self.pod_applied(&pod),
                 Ok(Event::Delete(pod)) => self.pod_removed(&pod),
                 Err(error) => {
-                    warn!(error = &error as &dyn std::error::Error, "failed to watch pods; retrying")
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to watch pods; retrying"
+                    )
                 }
             }
         }
@@ -74,7 +81,9 @@ impl Edge {
             (nodes, paths)
         };
         for node in nodes {
-            paths.iter().for_each(|path| self.mailboxes.notify(&node, path.clone()));
+            paths
+                .iter()
+                .for_each(|path| self.mailboxes.notify(&node, path.clone()));
         }
     }
 
@@ -87,7 +96,9 @@ impl Edge {
         let Some(node) = node else { return };
         // what the pod mounted stays on the node until it changes
         paths.retain(|path| matches!(path.kind, ObjectKind::Pod | ObjectKind::Access));
-        paths.into_iter().for_each(|path| self.mailboxes.notify(&node, path));
+        paths
+            .into_iter()
+            .for_each(|path| self.mailboxes.notify(&node, path));
     }
 
     async fn accesses(&self) {
@@ -125,7 +136,9 @@ impl Edge {
 
     fn granted(&self, access: ServiceAccountAccess) {
         let path = path_of(ObjectKind::Access, &access);
-        self.index.write().granted(&path.namespace, &path.name, access.spec);
+        self.index
+            .write()
+            .granted(&path.namespace, &path.name, access.spec);
         self.touched(&path);
     }
 
@@ -148,7 +161,9 @@ impl Edge {
                     listed.insert(path);
                 }
                 Ok(Event::InitDone) => self.unlisted(kind, &std::mem::take(&mut listed)),
-                Ok(Event::Apply(object) | Event::Delete(object)) => self.touched(&path_of(kind, &object)),
+                Ok(Event::Apply(object) | Event::Delete(object)) => {
+                    self.touched(&path_of(kind, &object))
+                }
                 Err(error) => warn!(
                     error = &error as &dyn std::error::Error,
                     kind = kind.kind(),
@@ -167,7 +182,9 @@ impl Edge {
             }
             _ => self.index.read().referenced(kind),
         };
-        expected.difference(listed).for_each(|path| self.touched(path));
+        expected
+            .difference(listed)
+            .for_each(|path| self.touched(path));
     }
 
     fn touched(&self, path: &ObjectPath) {
@@ -183,7 +200,11 @@ impl Edge {
 }
 
 fn path_of<K: Resource<DynamicType = ()>>(kind: ObjectKind, object: &K) -> ObjectPath {
-    ObjectPath::new(kind, object.namespace().unwrap_or_default(), object.name_any())
+    ObjectPath::new(
+        kind,
+        object.namespace().unwrap_or_default(),
+        object.name_any(),
+    )
 }
 
 #[cfg(test)]

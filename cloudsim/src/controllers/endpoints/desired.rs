@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         core::v1::{
-            EndpointAddress, EndpointPort as CorePort, EndpointSubset, Endpoints, ObjectReference, Pod,
-            Service,
+            EndpointAddress, EndpointPort as CorePort, EndpointSubset, Endpoints, ObjectReference,
+            Pod, Service,
         },
         discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
     },
@@ -35,7 +35,10 @@ const IN_A_SLICE: usize = 100;
 
 /// Reports whether this controller writes the Endpoints, according to their label.
 pub(super) fn is_managed(endpoints: &Endpoints) -> bool {
-    endpoints.labels().get(ENDPOINTS_MANAGED_BY).is_some_and(|manager| manager == ENDPOINTS_MANAGER)
+    endpoints
+        .labels()
+        .get(ENDPOINTS_MANAGED_BY)
+        .is_some_and(|manager| manager == ENDPOINTS_MANAGER)
 }
 
 /// Reports whether a change of a pod may change endpoints.
@@ -44,13 +47,20 @@ pub(super) fn matters(change: &Change<Pod>) -> bool {
         let hostname = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         let ending = pod.metadata.deletion_timestamp.is_some();
-        (addresses(pod), is_ready(pod), is_finished(pod), ending, pod.labels().clone(), hostname, node)
+        (
+            addresses(pod),
+            is_ready(pod),
+            is_finished(pod),
+            ending,
+            pod.labels().clone(),
+            hostname,
+            node,
+        )
     };
     change.gone
-        || change
-            .before
-            .as_ref()
-            .is_none_or(|before| Arc::ptr_eq(before, &change.object) || view(before) != view(&change.object))
+        || change.before.as_ref().is_none_or(|before| {
+            Arc::ptr_eq(before, &change.object) || view(before) != view(&change.object)
+        })
 }
 
 /// Reports whether the service selects the pod. Mirror pods are never selected: a node determines their labels and addresses, and could
@@ -59,16 +69,34 @@ pub(super) fn selects(service: &Service, pod: &Pod) -> bool {
     if is_mirror(pod) {
         return false;
     }
-    let Some(selector) = service.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { return false };
-    !selector.is_empty() && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
+    let Some(selector) = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.selector.as_ref())
+    else {
+        return false;
+    };
+    !selector.is_empty()
+        && selector
+            .iter()
+            .all(|(key, value)| pod.labels().get(key) == Some(value))
 }
 
 /// Returns the pod's addresses that an endpoint may have. A node reports them: loopback addresses and the like would be refused by the
 /// API, together with the other pods of the service.
 fn addresses(pod: &Pod) -> Vec<String> {
     let status = pod.status.clone().unwrap_or_default();
-    let all: Vec<_> = status.pod_ips.into_iter().flatten().map(|address| address.ip).collect();
-    let mut all = if all.is_empty() { Vec::from_iter(status.pod_ip) } else { all };
+    let all: Vec<_> = status
+        .pod_ips
+        .into_iter()
+        .flatten()
+        .map(|address| address.ip)
+        .collect();
+    let mut all = if all.is_empty() {
+        Vec::from_iter(status.pod_ip)
+    } else {
+        all
+    };
     all.retain(|address| endpoint_address(address).is_some());
     all
 }
@@ -81,12 +109,16 @@ pub(super) fn slices(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice>
     let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
     for family in families(service) {
         for pod in pods.iter().filter(|pod| !is_finished(pod)) {
-            let Some(address) = addresses(pod).into_iter().find(|address| family_of(address) == family)
+            let Some(address) = addresses(pod)
+                .into_iter()
+                .find(|address| family_of(address) == family)
             else {
                 continue;
             };
             let ports = ports(service, pod);
-            let group = groups.entry((family, key(&ports))).or_insert_with(|| (ports, Vec::new()));
+            let group = groups
+                .entry((family, key(&ports)))
+                .or_insert_with(|| (ports, Vec::new()));
             group.1.push(endpoint(service, pod, address));
         }
     }
@@ -113,26 +145,53 @@ fn key(ports: &[EndpointPort]) -> String {
 }
 
 fn families(service: &Service) -> Vec<&'static str> {
-    let families = service.spec.as_ref().and_then(|spec| spec.ip_families.clone()).unwrap_or_default();
-    let families: Vec<_> =
-        families.iter().map(|family| if family == "IPv6" { "IPv6" } else { "IPv4" }).collect();
-    if families.is_empty() { vec!["IPv4"] } else { families }
+    let families = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.ip_families.clone())
+        .unwrap_or_default();
+    let families: Vec<_> = families
+        .iter()
+        .map(|family| if family == "IPv6" { "IPv6" } else { "IPv4" })
+        .collect();
+    if families.is_empty() {
+        vec!["IPv4"]
+    } else {
+        families
+    }
 }
 
 /// Returns the address family.
 pub(super) fn family_of(address: &str) -> &'static str {
-    if address.contains(':') { "IPv6" } else { "IPv4" }
+    if address.contains(':') {
+        "IPv6"
+    } else {
+        "IPv4"
+    }
 }
 
 fn is_headless(service: &Service) -> bool {
-    service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
+    service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.cluster_ip.as_deref())
+        == Some("None")
 }
 
 fn publishes_all(service: &Service) -> bool {
-    service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true)
+    service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.publish_not_ready_addresses)
+        == Some(true)
 }
 
-fn slice(service: &Service, family: &str, ports: &[EndpointPort], endpoints: Vec<Endpoint>) -> EndpointSlice {
+fn slice(
+    service: &Service,
+    family: &str,
+    ports: &[EndpointPort],
+    endpoints: Vec<Endpoint>,
+) -> EndpointSlice {
     let mut labels = service.labels().clone();
     labels.insert(SERVICE_NAME.into(), service.name_any());
     labels.insert(MANAGED_BY.into(), MANAGER.into());
@@ -155,14 +214,18 @@ fn slice(service: &Service, family: &str, ports: &[EndpointPort], endpoints: Vec
 
 /// Reports whether `old` has all labels of `new`.
 pub(super) fn has_labels(old: &EndpointSlice, new: &EndpointSlice) -> bool {
-    new.labels().iter().all(|(key, value)| old.labels().get(key) == Some(value))
+    new.labels()
+        .iter()
+        .all(|(key, value)| old.labels().get(key) == Some(value))
 }
 
 fn endpoint(service: &Service, pod: &Pod, address: String) -> Endpoint {
     let spec = pod.spec.clone().unwrap_or_default();
     let (serving, terminating) = (is_ready(pod), pod.metadata.deletion_timestamp.is_some());
     // only pods with the service's name as subdomain have DNS names in it
-    let hostname = spec.hostname.filter(|_| spec.subdomain == service.metadata.name);
+    let hostname = spec
+        .hostname
+        .filter(|_| spec.subdomain == service.metadata.name);
     Endpoint {
         addresses: vec![address],
         conditions: Some(EndpointConditions {
@@ -210,13 +273,20 @@ fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
 
 fn named_port(pod: &Pod, name: &str, protocol: &str) -> Option<i32> {
     let spec = pod.spec.as_ref()?;
-    let sidecars =
-        spec.init_containers.iter().flatten().filter(|own| own.restart_policy.as_deref() == Some("Always"));
-    let mut ports =
-        spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .flatten()
+        .filter(|own| own.restart_policy.as_deref() == Some("Always"));
+    let mut ports = spec
+        .containers
+        .iter()
+        .chain(sidecars)
+        .flat_map(|container| container.ports.iter().flatten());
     let same = |own: &str| own == protocol;
-    let found = ports
-        .find(|port| port.name.as_deref() == Some(name) && same(port.protocol.as_deref().unwrap_or("TCP")));
+    let found = ports.find(|port| {
+        port.name.as_deref() == Some(name) && same(port.protocol.as_deref().unwrap_or("TCP"))
+    });
     found.map(|port| port.container_port)
 }
 
@@ -224,15 +294,23 @@ fn named_port(pod: &Pod, name: &str, protocol: &str) -> Option<i32> {
 pub(super) fn endpoints(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
     let family = families(service).first().copied().unwrap_or("IPv4");
     let mut subsets: BTreeMap<String, EndpointSubset> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| !is_finished(pod) && pod.metadata.deletion_timestamp.is_none()) {
-        let Some(ip) = addresses(pod).into_iter().find(|address| family_of(address) == family) else {
+    for pod in pods
+        .iter()
+        .filter(|pod| !is_finished(pod) && pod.metadata.deletion_timestamp.is_none())
+    {
+        let Some(ip) = addresses(pod)
+            .into_iter()
+            .find(|address| family_of(address) == family)
+        else {
             continue;
         };
         let ports = ports(service, pod);
-        let subset = subsets.entry(key(&ports)).or_insert_with(|| EndpointSubset {
-            ports: (!ports.is_empty()).then(|| ports.into_iter().map(core_port).collect()),
-            ..EndpointSubset::default()
-        });
+        let subset = subsets
+            .entry(key(&ports))
+            .or_insert_with(|| EndpointSubset {
+                ports: (!ports.is_empty()).then(|| ports.into_iter().map(core_port).collect()),
+                ..EndpointSubset::default()
+            });
         let made = endpoint(service, pod, ip.clone());
         let address = EndpointAddress {
             ip,
@@ -241,7 +319,11 @@ pub(super) fn endpoints(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
             target_ref: made.target_ref,
         };
         let ready = made.conditions.and_then(|conditions| conditions.ready) == Some(true);
-        let list = if ready { &mut subset.addresses } else { &mut subset.not_ready_addresses };
+        let list = if ready {
+            &mut subset.addresses
+        } else {
+            &mut subset.not_ready_addresses
+        };
         list.get_or_insert_default().push(address);
     }
     let mut labels = service.labels().clone();

@@ -32,7 +32,10 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
     let ended: Arc<Mutex<HashSet<Key>>> = Arc::default();
     let (noted, endpoints) = (Arc::clone(&ended), cluster.endpoints.clone());
     let of_service = move |change: &Change<Service>| {
-        let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+        let (namespace, name) = (
+            change.object.namespace().unwrap_or_default(),
+            change.object.name_any(),
+        );
         let left = endpoints.get(&namespace, &name).filter(|_| change.gone)?;
         noted.lock().insert((namespace, name));
         Some(ObjectRef::from_obj(&*left))
@@ -50,7 +53,10 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
 
 async fn reconcile(endpoints: Arc<Endpoints>, context: Arc<Context>) -> Result<Action, Failure> {
     let cluster = &context.cluster;
-    let key = (endpoints.namespace().unwrap_or_default(), endpoints.name_any());
+    let key = (
+        endpoints.namespace().unwrap_or_default(),
+        endpoints.name_any(),
+    );
     if !context.ended.lock().contains(&key) {
         return Ok(Action::await_change());
     }

@@ -25,7 +25,12 @@ use super::{
     workloads::{Shared, cluster},
 };
 
-cluster!(Cluster { services: Service, pods: Pod, slices: EndpointSlice, endpoints: Endpoints });
+cluster!(Cluster {
+    services: Service,
+    pods: Pod,
+    slices: EndpointSlice,
+    endpoints: Endpoints
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -35,20 +40,34 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             return Vec::new();
         }
         let services = services.in_namespace(&change.object.namespace().unwrap_or_default());
-        let selects = |service: &&Arc<Service>| change.states().any(|pod| desired::selects(service, pod));
-        services.iter().filter(selects).map(|service| ObjectRef::from_obj(&**service)).collect()
+        let selects =
+            |service: &&Arc<Service>| change.states().any(|pod| desired::selects(service, pod));
+        services
+            .iter()
+            .filter(selects)
+            .map(|service| ObjectRef::from_obj(&**service))
+            .collect()
     };
     // somebody else may have changed or deleted them
     let of_slices = |change: &Change<EndpointSlice>| {
         let service = change.object.labels().get(desired::SERVICE_NAME).cloned();
-        service.map(|name| ObjectRef::new(&name).within(&change.object.namespace().unwrap_or_default()))
+        service.map(|name| {
+            ObjectRef::new(&name).within(&change.object.namespace().unwrap_or_default())
+        })
     };
-    let triggers = Triggers::none().and(&cluster.pods, selecting).and(&cluster.slices, of_slices);
+    let triggers = Triggers::none()
+        .and(&cluster.pods, selecting)
+        .and(&cluster.slices, of_slices);
     let triggers = triggers.and(&cluster.endpoints, |change: &Change<Endpoints>| {
         let namespace = change.object.namespace().unwrap_or_default();
-        change.gone.then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
+        change
+            .gone
+            .then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
     });
-    let queue = (cluster.queues.named("endpointslice"), cluster.services.clone());
+    let queue = (
+        cluster.queues.named("endpointslice"),
+        cluster.services.clone(),
+    );
     let leftover = leftover::run(cluster.clone(), stop.clone());
     tokio::join!(work(queue, triggers, cluster, reconcile, stop), leftover);
 }
@@ -62,22 +81,37 @@ pub(crate) fn selects_pods(service: &Value) -> bool {
 
 /// Reports whether a controller has written the slice, according to its label.
 pub(crate) fn is_generated_slice(slice: &Value) -> bool {
-    let manager =
-        slice.pointer("/metadata/labels").and_then(|labels| labels.get(desired::MANAGED_BY)?.as_str());
+    let manager = slice
+        .pointer("/metadata/labels")
+        .and_then(|labels| labels.get(desired::MANAGED_BY)?.as_str());
     manager.is_some_and(|manager| [desired::MANAGER, mirror::MANAGER].contains(&manager))
 }
 
 async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
-    let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default();
-    let is_external = service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
+    let selector = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.selector.clone())
+        .unwrap_or_default();
+    let is_external =
+        service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
     if selector.is_empty() || is_external || service.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let mut pods = cluster.pods.in_namespace(&service.namespace().unwrap_or_default());
+    let mut pods = cluster
+        .pods
+        .in_namespace(&service.namespace().unwrap_or_default());
     pods.retain(|pod| desired::selects(&service, pod));
     pods.sort_by_key(|pod| pod.name_any());
-    let there = cluster.slices.controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
-    write_slices(there, desired::slices(&service, &pods), (&cluster.shared, &cluster.slices)).await?;
+    let there = cluster
+        .slices
+        .controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
+    write_slices(
+        there,
+        desired::slices(&service, &pods),
+        (&cluster.shared, &cluster.slices),
+    )
+    .await?;
     write_endpoints(&desired::endpoints(&service, &pods), &cluster).await?;
     Ok(Action::await_change())
 }
@@ -91,7 +125,9 @@ async fn write_slices(
     there.retain(|slice| slice.metadata.deletion_timestamp.is_none());
     there.sort_by_key(|slice| slice.name_any());
     for new in desired {
-        let same = |old: &Arc<EndpointSlice>| old.address_type == new.address_type && old.ports == new.ports;
+        let same = |old: &Arc<EndpointSlice>| {
+            old.address_type == new.address_type && old.ports == new.ports
+        };
         let at = there.iter().position(same);
         match at.map(|at| there.remove(at)) {
             Some(old) if old.endpoints == new.endpoints && desired::has_labels(&old, &new) => {}
@@ -106,10 +142,14 @@ async fn write_slices(
 }
 
 async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), Failure> {
-    let there = cluster.endpoints.get(&desired.namespace().unwrap_or_default(), &desired.name_any());
+    let there = cluster.endpoints.get(
+        &desired.namespace().unwrap_or_default(),
+        &desired.name_any(),
+    );
     match there {
         Some(old)
-            if old.subsets.clone().unwrap_or_default() == desired.subsets.clone().unwrap_or_default()
+            if old.subsets.clone().unwrap_or_default()
+                == desired.subsets.clone().unwrap_or_default()
                 && desired::is_managed(&old) =>
         {
             Ok(())

@@ -30,7 +30,11 @@ pub(super) enum Verdict {
     /// Create an event.
     Create { message: String },
     /// Increment the count of this event.
-    Again { name: String, count: i32, message: String },
+    Again {
+        name: String,
+        count: i32,
+        message: String,
+    },
 }
 
 /// The component, the uid (or name) of the object, and the reason.
@@ -55,7 +59,13 @@ pub(super) struct Correlator {
 
 fn identity(about: &ObjectReference) -> String {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    format!("{}/{}/{}/{}", text(&about.kind), text(&about.namespace), text(&about.name), text(&about.uid))
+    format!(
+        "{}/{}/{}/{}",
+        text(&about.kind),
+        text(&about.namespace),
+        text(&about.name),
+        text(&about.uid)
+    )
 }
 
 impl Correlator {
@@ -77,7 +87,11 @@ impl Correlator {
             Some(seen) => {
                 seen.count += 1;
                 seen.last = now;
-                Verdict::Again { name: seen.name.clone(), count: seen.count, message }
+                Verdict::Again {
+                    name: seen.name.clone(),
+                    count: seen.count,
+                    message,
+                }
             }
             None => Verdict::Create { message },
         }
@@ -93,18 +107,31 @@ impl Correlator {
     ) {
         let key: Key = (new_event.by.name(), identity(about), new_event.reason);
         let (slot, _) = self.merged(&key, new_event, now);
-        self.seen.insert((key, slot), Seen { name, count: 1, last: now });
+        self.seen.insert(
+            (key, slot),
+            Seen {
+                name,
+                count: 1,
+                last: now,
+            },
+        );
     }
 
     /// Returns the message of the key, and the one to write.
     fn merged(&mut self, key: &Key, new_event: &NewEvent, now: Timestamp) -> (String, String) {
-        let (messages, last) = self.alike.entry(key.clone()).or_insert_with(|| (HashSet::new(), now));
+        let (messages, last) = self
+            .alike
+            .entry(key.clone())
+            .or_insert_with(|| (HashSet::new(), now));
         *last = now;
         if messages.len() < MAX_SIMILAR_EVENTS || messages.contains(&new_event.message) {
             messages.insert(new_event.message.clone());
             return (new_event.message.clone(), new_event.message.clone());
         }
-        (String::new(), format!("(combined from similar events): {}", new_event.message))
+        (
+            String::new(),
+            format!("(combined from similar events): {}", new_event.message),
+        )
     }
 
     fn may_write(&mut self, key: (&'static str, String), now: Timestamp) -> bool {
@@ -117,7 +144,13 @@ impl Correlator {
     }
 
     fn forget(&mut self, now: Timestamp) {
-        if self.alike.len().max(self.seen.len()).max(self.budgets.len()) < REMEMBERED {
+        if self
+            .alike
+            .len()
+            .max(self.seen.len())
+            .max(self.budgets.len())
+            < REMEMBERED
+        {
             return;
         }
         let recent = |last: Timestamp| now.duration_since(last) < CORRELATION_WINDOW;
@@ -125,7 +158,13 @@ impl Correlator {
         self.alike.retain(|_, (_, last)| recent(*last));
         self.budgets.retain(|_, (_, last)| recent(*last));
         // many objects with one or two events each: nothing is lost that would be incremented
-        if self.alike.len().max(self.seen.len()).max(self.budgets.len()) >= REMEMBERED {
+        if self
+            .alike
+            .len()
+            .max(self.seen.len())
+            .max(self.budgets.len())
+            >= REMEMBERED
+        {
             *self = Self::default();
         }
     }

@@ -24,20 +24,33 @@ pub(super) async fn run(client: Client, stop: CancellationToken) {
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let expiring = expire(&client, Timestamp::now());
         if let Some(Err(error)) = stop.run_until_cancelled(expiring).await {
-            debug!(error = &error as &dyn std::error::Error, "old events could not be deleted");
+            debug!(
+                error = &error as &dyn std::error::Error,
+                "old events could not be deleted"
+            );
         }
     }
 }
 
 /// Deletes events that are too old at `now`.
 pub(super) async fn expire(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
-    let all = Api::<Event>::all(client.clone()).list_metadata(&ListParams::default()).await?;
-    for event in all.iter().filter(|event| written(event).is_some_and(|time| now.duration_since(time) >= TTL))
+    let all = Api::<Event>::all(client.clone())
+        .list_metadata(&ListParams::default())
+        .await?;
+    for event in all
+        .iter()
+        .filter(|event| written(event).is_some_and(|time| now.duration_since(time) >= TTL))
     {
         let api = Api::<Event>::namespaced(client.clone(), &event.namespace().unwrap_or_default());
         // unless it was incremented meanwhile
-        let preconditions = Preconditions { uid: event.uid(), resource_version: event.resource_version() };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let preconditions = Preconditions {
+            uid: event.uid(),
+            resource_version: event.resource_version(),
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
         match api.delete(&event.name_any(), &params).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             result => drop(result?),
@@ -48,6 +61,11 @@ pub(super) async fn expire(client: &Client, now: Timestamp) -> Result<(), kube::
 
 /// Returns when the API last wrote it. Its own timestamps come from an edge node's clock.
 fn written(event: &PartialObjectMeta<Event>) -> Option<Timestamp> {
-    let managed = event.managed_fields().iter().filter_map(|entry| entry.time.as_ref().map(|time| time.0));
-    managed.chain(event.creation_timestamp().map(|time| time.0)).max()
+    let managed = event
+        .managed_fields()
+        .iter()
+        .filter_map(|entry| entry.time.as_ref().map(|time| time.0));
+    managed
+        .chain(event.creation_timestamp().map(|time| time.0))
+        .max()
 }

@@ -75,12 +75,22 @@ pub(crate) struct NewEvent {
 impl NewEvent {
     /// Creates an event of type Normal.
     pub(crate) fn normal(by: Component, reason: &'static str, message: String) -> Self {
-        Self { by, warns: false, reason, message }
+        Self {
+            by,
+            warns: false,
+            reason,
+            message,
+        }
     }
 
     /// Creates an event of type Warning.
     pub(crate) fn warning(by: Component, reason: &'static str, message: String) -> Self {
-        Self { by, warns: true, reason, message }
+        Self {
+            by,
+            warns: true,
+            reason,
+            message,
+        }
     }
 }
 
@@ -102,7 +112,10 @@ impl std::fmt::Debug for Occurrence {
 impl Recorder {
     /// Starts the writer of events, and their deletion after an hour, until `stop`.
     pub fn spawn(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
-        tasks.spawn("expiry of events", expire::run(client.clone(), stop.child_token()));
+        tasks.spawn(
+            "expiry of events",
+            expire::run(client.clone(), stop.child_token()),
+        );
         Self::spawn_writer(tasks, client, stop)
     }
 

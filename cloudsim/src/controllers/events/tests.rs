@@ -19,11 +19,18 @@ fn pod(name: &str) -> Pod {
         uid: Some(name.into()),
         ..ObjectMeta::default()
     };
-    Pod { metadata, ..Pod::default() }
+    Pod {
+        metadata,
+        ..Pod::default()
+    }
 }
 
 fn created(number: usize) -> NewEvent {
-    NewEvent::normal(Component::ReplicaSet, "SuccessfulCreate", format!("Created pod: {number}"))
+    NewEvent::normal(
+        Component::ReplicaSet,
+        "SuccessfulCreate",
+        format!("Created pod: {number}"),
+    )
 }
 
 /// Correlates an event, and records it as written.
@@ -40,12 +47,26 @@ fn correlate(correlator: &mut Correlator, new_event: &NewEvent, now: Timestamp) 
 fn the_same_is_counted_and_what_is_alike_is_combined() {
     let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
     for number in 0..10 {
-        assert!(matches!(correlate(&mut correlator, &created(number), now), Verdict::Create { .. }));
+        assert!(matches!(
+            correlate(&mut correlator, &created(number), now),
+            Verdict::Create { .. }
+        ));
     }
-    assert!(matches!(correlate(&mut correlator, &created(3), now), Verdict::Again { count: 2, .. }));
+    assert!(matches!(
+        correlate(&mut correlator, &created(3), now),
+        Verdict::Again { count: 2, .. }
+    ));
     let combined = "(combined from similar events): Created pod: 10";
-    assert_eq!(correlate(&mut correlator, &created(10), now), Verdict::Create { message: combined.into() });
-    assert!(matches!(correlate(&mut correlator, &created(11), now), Verdict::Again { count: 2, .. }));
+    assert_eq!(
+        correlate(&mut correlator, &created(10), now),
+        Verdict::Create {
+            message: combined.into()
+        }
+    );
+    assert!(matches!(
+        correlate(&mut correlator, &created(11), now),
+        Verdict::Again { count: 2, .. }
+    ));
 }
 
 #[test]
@@ -56,44 +77,89 @@ fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
         .count();
     assert_eq!(heard, 25);
     let later = now + SignedDuration::from_secs(300);
-    assert!(matches!(correlate(&mut correlator, &created(0), later), Verdict::Again { .. }));
-    assert_eq!(correlate(&mut correlator, &created(0), later), Verdict::Drop);
+    assert!(matches!(
+        correlate(&mut correlator, &created(0), later),
+        Verdict::Again { .. }
+    ));
+    assert_eq!(
+        correlate(&mut correlator, &created(0), later),
+        Verdict::Drop
+    );
 }
 
 #[tokio::test]
 async fn what_is_told_is_written_once_and_goes_after_an_hour() {
-    let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+    let client = kubeapi::Api::builder(MemoryStore::new())
+        .build()
+        .client("default");
     namespace_defaults::ensure_initial(&client).await.unwrap();
     let (tasks, stop) = (Tasks::default(), CancellationToken::new());
     let recorder = Recorder::spawn(&tasks, &client, &stop);
-    let node =
-        Node { metadata: ObjectMeta { name: Some("n".into()), ..ObjectMeta::default() }, ..Node::default() };
+    let node = Node {
+        metadata: ObjectMeta {
+            name: Some("n".into()),
+            ..ObjectMeta::default()
+        },
+        ..Node::default()
+    };
     for _ in 0..3 {
-        recorder
-            .record(&pod("a"), NewEvent::warning(Component::Scheduler, "FailedScheduling", "no node".into()));
-        recorder.record(&node, NewEvent::normal(Component::Node, "RegisteredNode", "it came".into()));
+        recorder.record(
+            &pod("a"),
+            NewEvent::warning(Component::Scheduler, "FailedScheduling", "no node".into()),
+        );
+        recorder.record(
+            &node,
+            NewEvent::normal(Component::Node, "RegisteredNode", "it came".into()),
+        );
     }
     let api = Api::<Event>::default_namespaced(client.clone());
     let is_told = |events: &[Event]| {
-        let times = |event: &Event| event.count.or(event.series.as_ref().and_then(|series| series.count));
+        let times = |event: &Event| {
+            event
+                .count
+                .or(event.series.as_ref().and_then(|series| series.count))
+        };
         events.len() == 2 && events.iter().all(|event| times(event) == Some(3))
     };
     let events = eventually("three of each event", async || {
         let events = api.list(&ListParams::default()).await.unwrap().items;
-        if is_told(&events) { Ok(events) } else { Err(events) }
+        if is_told(&events) {
+            Ok(events)
+        } else {
+            Err(events)
+        }
     })
     .await;
-    let of_pod = events.iter().find(|event| event.involved_object.kind.as_deref() == Some("Pod")).unwrap();
+    let of_pod = events
+        .iter()
+        .find(|event| event.involved_object.kind.as_deref() == Some("Pod"))
+        .unwrap();
     assert_eq!(
-        (of_pod.type_.as_deref(), of_pod.reporting_component.as_deref()),
+        (
+            of_pod.type_.as_deref(),
+            of_pod.reporting_component.as_deref()
+        ),
         (Some("Warning"), Some("default-scheduler"))
     );
     assert!(of_pod.name_any().starts_with("a."));
     let now = Timestamp::now();
-    expire::expire(&client, now + SignedDuration::from_mins(59)).await.unwrap();
-    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 2);
-    expire::expire(&client, now + SignedDuration::from_mins(61)).await.unwrap();
-    assert!(api.list(&ListParams::default()).await.unwrap().items.is_empty());
+    expire::expire(&client, now + SignedDuration::from_mins(59))
+        .await
+        .unwrap();
+    assert_eq!(
+        api.list(&ListParams::default()).await.unwrap().items.len(),
+        2
+    );
+    expire::expire(&client, now + SignedDuration::from_mins(61))
+        .await
+        .unwrap();
+    assert!(
+        api.list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
     stop.cancel();
     tasks.close();
     tasks.wait().await.expect("no task panicked");

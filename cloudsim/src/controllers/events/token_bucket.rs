@@ -14,7 +14,10 @@ pub(crate) struct Rate {
 }
 
 /// The rate of events of one source about one object.
-pub(crate) const PER_OBJECT: Rate = Rate { burst: 25.0, refill: Duration::from_secs(300) };
+pub(crate) const PER_OBJECT: Rate = Rate {
+    burst: 25.0,
+    refill: Duration::from_secs(300),
+};
 
 /// The remaining tokens of a bucket.
 #[derive(Clone, Copy, Debug)]

@@ -45,7 +45,11 @@ async fn write(
     let message = match correlator.correlate(about, new_event, now) {
         Verdict::Drop => return Ok(()),
         Verdict::Create { message } => message,
-        Verdict::Again { name, count, message } => {
+        Verdict::Again {
+            name,
+            count,
+            message,
+        } => {
             let patch = Patch::Merge(again(new_event, count, &message, now));
             match api.patch(&name, &PatchParams::default(), &patch).await {
                 // the event has expired
@@ -84,7 +88,11 @@ fn event(about: &ObjectReference, new_event: &NewEvent, message: String, now: Ti
     let component = new_event.by.name().to_owned();
     let event = Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", about.name.as_deref().unwrap_or_default(), now.as_nanosecond())),
+            name: Some(format!(
+                "{}.{:x}",
+                about.name.as_deref().unwrap_or_default(),
+                now.as_nanosecond()
+            )),
             namespace: Some(about.namespace.clone().unwrap_or_else(|| "default".into())),
             ..ObjectMeta::default()
         },
@@ -98,13 +106,23 @@ fn event(about: &ObjectReference, new_event: &NewEvent, message: String, now: Ti
     if is_series(new_event) {
         return Event {
             event_time: Some(MicroTime(micros(now))),
-            action: Some(if new_event.reason == "Scheduled" { "Binding" } else { "Scheduling" }.into()),
+            action: Some(
+                if new_event.reason == "Scheduled" {
+                    "Binding"
+                } else {
+                    "Scheduling"
+                }
+                .into(),
+            ),
             reporting_instance: Some(format!("{component}-cloudsim")),
             ..event
         };
     }
     Event {
-        source: Some(EventSource { component: Some(component), host: None }),
+        source: Some(EventSource {
+            component: Some(component),
+            host: None,
+        }),
         first_timestamp: Some(Time(seconds(now))),
         last_timestamp: Some(Time(seconds(now))),
         count: Some(1),

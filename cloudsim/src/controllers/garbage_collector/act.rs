@@ -34,7 +34,11 @@ pub(super) struct Actor {
 impl Actor {
     /// Carries out the decision about `node`.
     pub(super) async fn act(self, node: &Node, decision: Decision) -> ActionResult {
-        let done = |absent, again| ActionResult { uid: node.uid.clone(), absent, again };
+        let done = |absent, again| ActionResult {
+            uid: node.uid.clone(),
+            absent,
+            again,
+        };
         let result = match decision {
             Decision::Nothing => Ok(()),
             Decision::Verify(owners) => match self.verify(node, &owners).await {
@@ -66,12 +70,16 @@ impl Actor {
         let mut absent = Vec::new();
         for owner in owners {
             // a kind that is not served now may be served later: dependents of its objects are kept
-            let Some(kind) = self.kinds.find(&owner.api_version, &owner.kind) else { continue };
+            let Some(kind) = self.kinds.find(&owner.api_version, &owner.kind) else {
+                continue;
+            };
             // a cluster-scoped object cannot be owned by a namespaced one
             let found = if kind.namespaced && node.namespace.is_empty() {
                 None
             } else {
-                kinds::api(&self.client, &kind, &node.namespace).get_metadata_opt(&owner.name).await?
+                kinds::api(&self.client, &kind, &node.namespace)
+                    .get_metadata_opt(&owner.name)
+                    .await?
             };
             if found.and_then(|found| found.uid()).as_deref() != Some(owner.uid.as_str()) {
                 absent.push(owner.uid.clone());
@@ -81,20 +89,39 @@ impl Actor {
     }
 
     async fn delete(&self, node: &Node, propagation: Propagation) -> Result<(), kube::Error> {
-        let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
+        let Some(api) = self.kinds.api(&self.client, node) else {
+            return Ok(());
+        };
         let params = match propagation {
             Propagation::Background => DeleteParams::background(),
             Propagation::Foreground => DeleteParams::foreground(),
             Propagation::Orphan => DeleteParams::orphan(),
         };
-        let preconditions = Some(Preconditions { uid: Some(node.uid.clone()), resource_version: None });
-        ignore_not_found(api.delete(&node.name, &DeleteParams { preconditions, ..params }).await.map(drop))
+        let preconditions = Some(Preconditions {
+            uid: Some(node.uid.clone()),
+            resource_version: None,
+        });
+        ignore_not_found(
+            api.delete(
+                &node.name,
+                &DeleteParams {
+                    preconditions,
+                    ..params
+                },
+            )
+            .await
+            .map(drop),
+        )
     }
 
     /// Removes the references to these owners from the object.
     async fn disown(&self, node: &Node, owners: &[String]) -> Result<(), kube::Error> {
-        let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
-        let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+        let Some(api) = self.kinds.api(&self.client, node) else {
+            return Ok(());
+        };
+        let Some(current) = api.get_metadata_opt(&node.name).await? else {
+            return Ok(());
+        };
         if current.uid().as_deref() != Some(node.uid.as_str()) {
             return Ok(());
         }
@@ -102,28 +129,42 @@ impl Actor {
         left.retain(|owner| !owners.contains(&owner.uid));
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": or_null(&left)}});
         ignore_not_found(
-            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
+            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .map(drop),
         )
     }
 
     /// Sets `blockOwnerDeletion` to false in the object's references.
     async fn unblock(&self, node: &Node) -> Result<(), kube::Error> {
-        let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
-        let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+        let Some(api) = self.kinds.api(&self.client, node) else {
+            return Ok(());
+        };
+        let Some(current) = api.get_metadata_opt(&node.name).await? else {
+            return Ok(());
+        };
         if current.uid().as_deref() != Some(node.uid.as_str()) {
             return Ok(());
         }
         let mut owners = current.owner_references().to_vec();
-        owners.iter_mut().for_each(|owner| owner.block_owner_deletion = Some(false));
+        owners
+            .iter_mut()
+            .for_each(|owner| owner.block_owner_deletion = Some(false));
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": owners}});
         ignore_not_found(
-            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
+            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .map(drop),
         )
     }
 
     async fn release(&self, node: &Node, finalizer: &str) -> Result<(), kube::Error> {
-        let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
-        let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
+        let Some(api) = self.kinds.api(&self.client, node) else {
+            return Ok(());
+        };
+        let Some(current) = api.get_metadata_opt(&node.name).await? else {
+            return Ok(());
+        };
         if current.uid().as_deref() != Some(node.uid.as_str()) {
             return Ok(());
         }
@@ -131,13 +172,16 @@ impl Actor {
         left.retain(|own| own != finalizer);
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "finalizers": or_null(&left)}});
         ignore_not_found(
-            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
+            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .map(drop),
         )
     }
 
     async fn orphan(&self, node: &Node, dependents: &[Node]) -> Result<(), kube::Error> {
         for dependent in dependents {
-            self.disown(dependent, std::slice::from_ref(&node.uid)).await?;
+            self.disown(dependent, std::slice::from_ref(&node.uid))
+                .await?;
         }
         self.release(node, ORPHAN).await
     }
@@ -148,7 +192,10 @@ fn log_failure(node: &Node, error: &kube::Error) {
     let (namespace, name) = (&node.namespace, &node.name);
     if let Some(times) = due(&format!("garbage collector {namespace}/{name} {error}")) {
         let error = error as &dyn std::error::Error;
-        warn!(namespace, name, times, error, "failed to garbage-collect object; retrying");
+        warn!(
+            namespace,
+            name, times, error, "failed to garbage-collect object; retrying"
+        );
     }
 }
 

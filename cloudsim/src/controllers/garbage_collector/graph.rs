@@ -103,20 +103,32 @@ impl Graph {
 
     /// Returns the uids of the known objects of a kind.
     pub(super) fn of_kind(&self, kind: KindId) -> HashSet<String> {
-        self.nodes.values().filter(|node| node.kind == kind).map(|node| node.uid.clone()).collect()
+        self.nodes
+            .values()
+            .filter(|node| node.kind == kind)
+            .map(|node| node.uid.clone())
+            .collect()
     }
 
     /// Returns the uids of objects with an unknown owner, whose kind may not have been known before.
     pub(super) fn with_unknown_owner(&self) -> Vec<String> {
-        let unknown = self.dependents.iter().filter(|(owner, _)| !self.nodes.contains_key(*owner));
-        unknown.flat_map(|(_, dependents)| dependents.iter().cloned()).collect()
+        let unknown = self
+            .dependents
+            .iter()
+            .filter(|(owner, _)| !self.nodes.contains_key(*owner));
+        unknown
+            .flat_map(|(_, dependents)| dependents.iter().cloned())
+            .collect()
     }
 
     /// Adds or updates an object. Returns the uids of the objects to examine.
     pub(super) fn apply(&mut self, node: Node) -> Vec<String> {
         let mut concerned = self.forget(&node.uid);
         for owner in &node.owners {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(node.uid.clone());
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(node.uid.clone());
         }
         if node.is_waiting() {
             concerned.extend(self.dependents_of(&node.uid));
@@ -136,12 +148,19 @@ impl Graph {
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<String> {
-        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Removes an object. Returns its owners that wait for it.
     fn forget(&mut self, uid: &str) -> Vec<String> {
-        let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
+        let Some(node) = self.nodes.remove(uid) else {
+            return Vec::new();
+        };
         for owner in &node.owners {
             if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
                 dependents.remove(uid);
@@ -151,26 +170,37 @@ impl Graph {
             }
         }
         let waits = |owner: &&Owner| self.nodes.get(&owner.uid).is_some_and(Node::is_waiting);
-        node.owners.iter().filter(waits).map(|owner| owner.uid.clone()).collect()
+        node.owners
+            .iter()
+            .filter(waits)
+            .map(|owner| owner.uid.clone())
+            .collect()
     }
 
     /// Decides what to do with an object, given the uids of absent owners.
     pub(super) fn decide(&self, uid: &str, absent: &HashSet<String>) -> Decision {
-        let Some(node) = self.nodes.get(uid) else { return Decision::Nothing };
+        let Some(node) = self.nodes.get(uid) else {
+            return Decision::Nothing;
+        };
         if node.deleting {
             return self.decide_deleting(node);
         }
         if node.owners.is_empty() {
             return Decision::Nothing;
         }
-        let (mut solid, mut waiting, mut gone, mut unknown) = (0, Vec::new(), Vec::new(), Vec::new());
+        let (mut solid, mut waiting, mut gone, mut unknown) =
+            (0, Vec::new(), Vec::new(), Vec::new());
         for owner in &node.owners {
             let known = self.nodes.get(&owner.uid);
-            match known.filter(|known| known.namespace.is_empty() || known.namespace == node.namespace) {
+            match known
+                .filter(|known| known.namespace.is_empty() || known.namespace == node.namespace)
+            {
                 Some(known) if known.is_waiting() => waiting.push(owner.uid.clone()),
                 Some(_) => solid += 1,
                 // an object of another namespace cannot be an owner
-                None if absent.contains(&owner.uid) || known.is_some() => gone.push(owner.uid.clone()),
+                None if absent.contains(&owner.uid) || known.is_some() => {
+                    gone.push(owner.uid.clone())
+                }
                 None => unknown.push(owner.clone()),
             }
         }
@@ -179,7 +209,11 @@ impl Graph {
         }
         if solid > 0 {
             gone.extend(waiting);
-            return if gone.is_empty() { Decision::Nothing } else { Decision::Disown(gone) };
+            return if gone.is_empty() {
+                Decision::Nothing
+            } else {
+                Decision::Disown(gone)
+            };
         }
         let has_dependents = self.dependents.contains_key(uid);
         if !waiting.is_empty() && self.is_in_cycle(node) {
@@ -210,9 +244,17 @@ impl Graph {
         if !node.has(FOREGROUND) {
             return Decision::Nothing;
         }
-        let blocks =
-            |dependent: &&Node| dependent.owners.iter().any(|owner| owner.uid == node.uid && owner.blocks);
-        if dependents.iter().any(blocks) { Decision::Nothing } else { Decision::Release(FOREGROUND) }
+        let blocks = |dependent: &&Node| {
+            dependent
+                .owners
+                .iter()
+                .any(|owner| owner.uid == node.uid && owner.blocks)
+        };
+        if dependents.iter().any(blocks) {
+            Decision::Nothing
+        } else {
+            Decision::Release(FOREGROUND)
+        }
     }
 }
 

@@ -22,14 +22,19 @@ pub(crate) struct ServedKind {
 /// Returns every kind whose objects can be listed, watched and deleted.
 pub(crate) async fn served(client: &Client) -> Result<Vec<ServedKind>, kube::Error> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-    let resources = discovery.groups().flat_map(|group| group.recommended_resources());
+    let resources = discovery
+        .groups()
+        .flat_map(|group| group.recommended_resources());
     let usable = resources.filter(|(_, capabilities)| {
-        [verbs::LIST, verbs::WATCH, verbs::DELETE].iter().all(|verb| capabilities.supports_operation(verb))
+        [verbs::LIST, verbs::WATCH, verbs::DELETE]
+            .iter()
+            .all(|verb| capabilities.supports_operation(verb))
     });
-    let kind = |(resource, capabilities): (ApiResource, kube::discovery::ApiCapabilities)| ServedKind {
-        resource,
-        namespaced: capabilities.scope == Scope::Namespaced,
-    };
+    let kind =
+        |(resource, capabilities): (ApiResource, kube::discovery::ApiCapabilities)| ServedKind {
+            resource,
+            namespaced: capabilities.scope == Scope::Namespaced,
+        };
     Ok(usable.map(kind).collect())
 }
 
@@ -56,7 +61,10 @@ impl Kinds {
     /// Replaces the served kinds. A kind that is served in another way counts as removed and added.
     pub(super) fn update(&self, served: Vec<ServedKind>) -> Changes {
         let mut table = self.0.write();
-        let gone = table.kinds.iter().filter(|(_, kind)| !served.contains(kind));
+        let gone = table
+            .kinds
+            .iter()
+            .filter(|(_, kind)| !served.contains(kind));
         let gone: Vec<_> = gone.map(|(number, _)| *number).collect();
         table.kinds.retain(|number, _| !gone.contains(number));
         table.numbers.retain(|_, number| !gone.contains(number));
@@ -83,7 +91,11 @@ impl Kinds {
     }
 
     /// Returns the API of an object.
-    pub(super) fn api(&self, client: &Client, node: &Node) -> Option<Api<PartialObjectMeta<DynamicObject>>> {
+    pub(super) fn api(
+        &self,
+        client: &Client,
+        node: &Node,
+    ) -> Option<Api<PartialObjectMeta<DynamicObject>>> {
         let kind = self.0.read().kinds.get(&node.kind).cloned()?;
         Some(api(client, &kind, &node.namespace))
     }

@@ -108,7 +108,10 @@ impl Collector {
     fn new(client: Client, cloud: Tasks) -> Self {
         let kinds = Kinds::default();
         Self {
-            actor: Actor { client, kinds: kinds.clone() },
+            actor: Actor {
+                client,
+                kinds: kinds.clone(),
+            },
             kinds,
             graph: Graph::default(),
             watches: HashMap::new(),
@@ -123,16 +126,26 @@ impl Collector {
         }
     }
 
-    async fn discover(&mut self, sender: &mpsc::Sender<(KindId, WatchMessage)>, stop: &CancellationToken) {
+    async fn discover(
+        &mut self,
+        sender: &mpsc::Sender<(KindId, WatchMessage)>,
+        stop: &CancellationToken,
+    ) {
         let served = match served(&self.actor.client).await {
             Ok(served) => served,
             Err(error) => {
-                warn!(error = &error as &dyn std::error::Error, "API discovery failed; retrying");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "API discovery failed; retrying"
+                );
                 return;
             }
         };
         // events neither own nor are owned, and are many
-        let served = served.into_iter().filter(|kind| kind.resource.kind != "Event").collect();
+        let served = served
+            .into_iter()
+            .filter(|kind| kind.resource.kind != "Event")
+            .collect();
         let changes = self.kinds.update(served);
         for number in changes.gone {
             self.forget_kind(number);
@@ -144,7 +157,13 @@ impl Collector {
             let stop = stop.child_token();
             self.unlisted.insert(number);
             self.watches.insert(number, stop.clone().drop_guard());
-            let watch = watch(self.actor.client.clone(), number, kind, sender.clone(), stop);
+            let watch = watch(
+                self.actor.client.clone(),
+                number,
+                kind,
+                sender.clone(),
+                stop,
+            );
             self.cloud.spawn("garbage-collector", watch);
         }
         // owners of such a kind could not be looked up before
@@ -228,18 +247,27 @@ impl Collector {
             if self.busy.len() >= CONCURRENT_DELETES {
                 return;
             }
-            let Some(uid) = self.queue.pop_front() else { return };
+            let Some(uid) = self.queue.pop_front() else {
+                return;
+            };
             if self.busy.contains(&uid) {
                 self.queue.push_back(uid);
                 continue;
             }
             self.queued.remove(&uid);
             let decision = self.graph.decide(&uid, &self.absent);
-            let Some(node) = self.graph.get(&uid).filter(|_| decision != Decision::Nothing) else { continue };
+            let Some(node) = self
+                .graph
+                .get(&uid)
+                .filter(|_| decision != Decision::Nothing)
+            else {
+                continue;
+            };
             debug!(name = %node.name, decision = decision.as_str(), "an object's owners changed");
             self.busy.insert(uid);
             let (actor, node) = (self.actor.clone(), node.clone());
-            self.tasks.spawn(async move { actor.act(&node, decision).await });
+            self.tasks
+                .spawn(async move { actor.act(&node, decision).await });
         }
     }
 

@@ -27,7 +27,11 @@ pub(crate) struct Change<K> {
 
 impl<K> Clone for Change<K> {
     fn clone(&self) -> Self {
-        Self { before: self.before.clone(), object: Arc::clone(&self.object), gone: self.gone }
+        Self {
+            before: self.before.clone(),
+            object: Arc::clone(&self.object),
+            gone: self.gone,
+        }
     }
 }
 
@@ -72,7 +76,9 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.objects.get(&(namespace.to_owned(), name.to_owned())).cloned()
+        self.objects
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .cloned()
     }
 
     pub(super) fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
@@ -84,7 +90,10 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     }
 
     fn found(&self, keys: Option<&HashSet<Key>>) -> Vec<Arc<K>> {
-        keys.into_iter().flatten().filter_map(|key| self.objects.get(key).cloned()).collect()
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| self.objects.get(key).cloned())
+            .collect()
     }
 
     /// Applies a watch event; returns the changes for listeners.
@@ -104,16 +113,22 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             Event::InitDone => self.end_list(),
             Event::Apply(object) => self.apply(object).into_iter().collect(),
             Event::Delete(object) => {
-                self.deleted.remove(object.uid().as_deref().unwrap_or_default());
+                self.deleted
+                    .remove(object.uid().as_deref().unwrap_or_default());
                 self.ended.extend(object.uid());
                 if self.ended.len() > REMEMBERED {
                     self.ended.pop_front();
                 }
                 // the uid of a damaged object is not known
-                let is_same = |known: &Arc<K>| object.uid().is_none() || known.uid() == object.uid();
+                let is_same =
+                    |known: &Arc<K>| object.uid().is_none() || known.uid() == object.uid();
                 let same = self.objects.get(&key(&object)).is_some_and(is_same);
                 let before = if same { self.take(&key(&object)) } else { None };
-                vec![Change { before, object: Arc::new(object), gone: true }]
+                vec![Change {
+                    before,
+                    object: Arc::new(object),
+                    gone: true,
+                }]
             }
         }
     }
@@ -132,7 +147,10 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
 
     /// Applies a deletion by this process.
     pub(super) fn removed(&mut self, object: &K) {
-        let known = self.objects.get(&key(object)).is_some_and(|known| known.uid() == object.uid());
+        let known = self
+            .objects
+            .get(&key(object))
+            .is_some_and(|known| known.uid() == object.uid());
         if known {
             self.take(&key(object));
             self.deleted.extend(object.uid());
@@ -146,25 +164,53 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         }
         let key = key(&object);
         let before = self.objects.get(&key).cloned();
-        let is_newer = |known: &&Arc<K>| known.uid() == object.uid() && version(&***known) > version(&object);
+        let is_newer =
+            |known: &&Arc<K>| known.uid() == object.uid() && version(&***known) > version(&object);
         if let Some(known) = before.as_ref().filter(is_newer) {
-            return Some(Change { before: before.clone(), object: Arc::clone(known), gone: false });
+            return Some(Change {
+                before: before.clone(),
+                object: Arc::clone(known),
+                gone: false,
+            });
         }
         self.take(&key);
         let object = Arc::new(object);
-        self.by_controller.entry(controller_uid(&*object).to_owned()).or_default().insert(key.clone());
-        self.by_namespace.entry(key.0.clone()).or_default().insert(key.clone());
+        self.by_controller
+            .entry(controller_uid(&*object).to_owned())
+            .or_default()
+            .insert(key.clone());
+        self.by_namespace
+            .entry(key.0.clone())
+            .or_default()
+            .insert(key.clone());
         self.objects.insert(key, Arc::clone(&object));
-        Some(Change { before, object, gone: false })
+        Some(Change {
+            before,
+            object,
+            gone: false,
+        })
     }
 
     fn end_list(&mut self) -> Vec<Change<K>> {
         let listed = self.listed.take().unwrap_or_default();
         // objects deleted before the list are not in it, and later deletions are reported
         self.deleted.clear();
-        let absent: Vec<_> = self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
-        let gone = |object: Arc<K>| Change { before: Some(Arc::clone(&object)), object, gone: true };
-        absent.iter().filter_map(|key| self.take(key)).map(gone).collect()
+        let absent: Vec<_> = self
+            .objects
+            .keys()
+            .filter(|key| !listed.contains(*key))
+            .cloned()
+            .collect();
+        let gone = |object: Arc<K>| Change {
+            before: Some(Arc::clone(&object)),
+            object,
+            gone: true,
+        };
+        absent
+            .iter()
+            .filter_map(|key| self.take(key))
+            .map(gone)
+            .collect()
     }
 
     fn take(&mut self, key: &Key) -> Option<Arc<K>> {
@@ -185,17 +231,32 @@ fn drop_key(index: &mut HashMap<String, HashSet<Key>>, name: &str, key: &Key) {
 }
 
 fn key<K: Resource>(object: &K) -> Key {
-    (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
+    (
+        object.meta().namespace.clone().unwrap_or_default(),
+        object.meta().name.clone().unwrap_or_default(),
+    )
 }
 
 /// Returns the resourceVersion as a number, which only grows within a collection.
 fn version<K: Resource>(object: &K) -> u64 {
-    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+    object
+        .meta()
+        .resource_version
+        .as_deref()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
 }
 
 fn controller_uid<K: Resource>(object: &K) -> &str {
-    let owners = object.meta().owner_references.as_deref().unwrap_or_default();
-    owners.iter().find(|owner| owner.controller == Some(true)).map_or("", |owner| owner.uid.as_str())
+    let owners = object
+        .meta()
+        .owner_references
+        .as_deref()
+        .unwrap_or_default();
+    owners
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+        .map_or("", |owner| owner.uid.as_str())
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ impl Changes {
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        self.0.push(ReceiverStream::new(informer.listen()).map(drop).boxed());
+        self.0
+            .push(ReceiverStream::new(informer.listen()).map(drop).boxed());
         self
     }
 

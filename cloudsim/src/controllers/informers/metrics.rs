@@ -33,10 +33,19 @@ impl WorkQueues {
     pub(crate) fn named<K: Eq + Hash>(&self, name: &'static str) -> WorkQueue<K> {
         let counted = || {
             let (waited, worked) = (Histogram::new(BOUNDS), Histogram::new(BOUNDS));
-            Arc::new(Mutex::new(Counted { depth: 0, adds: 0, retries: 0, waited, worked }))
+            Arc::new(Mutex::new(Counted {
+                depth: 0,
+                adds: 0,
+                retries: 0,
+                waited,
+                worked,
+            }))
         };
         let counted = Arc::clone(self.0.lock().entry(name).or_insert_with(counted));
-        WorkQueue(Arc::new(Queue { waiting: Mutex::default(), counted }))
+        WorkQueue(Arc::new(Queue {
+            waiting: Mutex::default(),
+            counted,
+        }))
     }
 
     pub(crate) fn write(&self, text: &mut Text) {
@@ -49,16 +58,24 @@ impl WorkQueues {
         for (name, queue) in queues.iter() {
             adds.sample(&[("name", name)], number(queue.lock().adds));
         }
-        let mut retries = text.counter("workqueue_retries_total", "Looks that failed and are taken again.");
+        let mut retries = text.counter(
+            "workqueue_retries_total",
+            "Looks that failed and are taken again.",
+        );
         for (name, queue) in queues.iter() {
             retries.sample(&[("name", name)], number(queue.lock().retries));
         }
-        let mut waited =
-            text.histogram("workqueue_queue_duration_seconds", "How long objects waited to be looked at.");
+        let mut waited = text.histogram(
+            "workqueue_queue_duration_seconds",
+            "How long objects waited to be looked at.",
+        );
         for (name, queue) in queues.iter() {
             waited.buckets(&[("name", name)], &queue.lock().waited);
         }
-        let mut worked = text.histogram("workqueue_work_duration_seconds", "How long looks at objects took.");
+        let mut worked = text.histogram(
+            "workqueue_work_duration_seconds",
+            "How long looks at objects took.",
+        );
         for (name, queue) in queues.iter() {
             worked.buckets(&[("name", name)], &queue.lock().worked);
         }
@@ -139,7 +156,10 @@ mod tests {
         };
         let text = figures(&queues);
         assert!(text.contains("workqueue_depth{name=\"job\"} 2\n"), "{text}");
-        assert!(text.contains("workqueue_adds_total{name=\"job\"} 2\n"), "{text}");
+        assert!(
+            text.contains("workqueue_adds_total{name=\"job\"} 2\n"),
+            "{text}"
+        );
         queue.taken(&1);
         queue.worked(Duration::from_millis(5));
         queue.retried();

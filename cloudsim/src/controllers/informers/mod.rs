@@ -54,7 +54,11 @@ impl<K> Clone for Informer<K> {
 impl<K: Resource<DynamicType = ()>> Default for Inner<K> {
     fn default() -> Self {
         let (complete, _) = watch::channel(false);
-        Self { cache: Mutex::default(), listeners: Mutex::default(), complete }
+        Self {
+            cache: Mutex::default(),
+            listeners: Mutex::default(),
+            complete,
+        }
     }
 }
 
@@ -170,7 +174,9 @@ where
             closed |= listener.send(change.clone()).await.is_err();
         }
         if closed {
-            self.listeners.lock().retain(|listener| !listener.is_closed());
+            self.listeners
+                .lock()
+                .retain(|listener| !listener.is_closed());
         }
     }
 }

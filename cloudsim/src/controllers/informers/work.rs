@@ -25,7 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Change, Informer, metrics::WorkQueue};
-use crate::controllers::requeue::{CONFLICT_RETRY_INTERVAL, ERROR_RETRY_INTERVAL, due, is_conflict};
+use crate::controllers::requeue::{
+    CONFLICT_RETRY_INTERVAL, ERROR_RETRY_INTERVAL, due, is_conflict,
+};
 
 /// A reconciliation failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +50,17 @@ impl Failure {
     pub(crate) fn log_and_wait(&self, controller: &str, object: &str) -> Duration {
         let error = self as &dyn std::error::Error;
         if self.is_conflict() {
-            debug!(controller, object, error, "object has changed meanwhile; retrying");
+            debug!(
+                controller,
+                object, error, "object has changed meanwhile; retrying"
+            );
             return CONFLICT_RETRY_INTERVAL;
         }
         if let Some(times) = due(&format!("{controller} {object} {self}")) {
-            warn!(controller, object, times, error, "failed to reconcile object; retrying");
+            warn!(
+                controller,
+                object, times, error, "failed to reconcile object; retrying"
+            );
         }
         ERROR_RETRY_INTERVAL
     }
@@ -66,7 +74,9 @@ pub(crate) struct Triggers<K: Resource> {
 impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
     /// Creates triggers with nothing but the objects themselves.
     pub(crate) fn none() -> Self {
-        Self { streams: Vec::new() }
+        Self {
+            streams: Vec::new(),
+        }
     }
 
     /// Adds changes of `informer`'s objects, for the objects that `concerned` returns.
@@ -76,7 +86,8 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
         concerned: impl Fn(&Change<Other>) -> I + Send + 'static,
     ) -> Self
     where
-        Other: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        Other:
+            Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         let changes = ReceiverStream::new(informer.listen());
@@ -91,15 +102,22 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
     /// Adds changes of objects that are controlled by the main ones.
     pub(crate) fn and_owned<Other>(self, informer: &Informer<Other>) -> Self
     where
-        Other: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        Other:
+            Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         self.and(informer, |change| {
             let controllers = change.states().flat_map(|object| {
                 let namespace = object.meta().namespace.clone().unwrap_or_default();
-                let owners = object.meta().owner_references.clone().unwrap_or_default().into_iter();
-                let mine =
-                    owners.filter(|owner| owner.controller == Some(true) && owner.kind == K::kind(&()));
-                mine.map(move |owner| ObjectRef::new(&owner.name).within(&namespace)).collect::<Vec<_>>()
+                let owners = object
+                    .meta()
+                    .owner_references
+                    .clone()
+                    .unwrap_or_default()
+                    .into_iter();
+                let mine = owners
+                    .filter(|owner| owner.controller == Some(true) && owner.kind == K::kind(&()));
+                mine.map(move |owner| ObjectRef::new(&owner.name).within(&namespace))
+                    .collect::<Vec<_>>()
             });
             let mut refs: Vec<ObjectRef<K>> = controllers.collect();
             refs.dedup();
@@ -169,7 +187,10 @@ fn own_queue<K>(
     main: &Informer<K>,
     changes: mpsc::Receiver<Change<K>>,
     counted: WorkQueue<ObjectRef<K>>,
-) -> (reflector::Store<K>, impl Stream<Item = ObjectRef<K>> + use<K>)
+) -> (
+    reflector::Store<K>,
+    impl Stream<Item = ObjectRef<K>> + use<K>,
+)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -180,7 +201,10 @@ where
         writer.apply_watcher_event(&Event::InitApply((**object).clone()));
     }
     writer.apply_watcher_event(&Event::InitDone);
-    let first: Vec<_> = first.iter().map(|object| ObjectRef::from_obj(&**object)).collect();
+    let first: Vec<_> = first
+        .iter()
+        .map(|object| ObjectRef::from_obj(&**object))
+        .collect();
     let later = ReceiverStream::new(changes).filter_map(move |change: Change<K>| {
         let object = (*change.object).clone();
         let reference = ObjectRef::from_obj(&object);
@@ -188,7 +212,11 @@ where
             counted.gone(&reference);
         }
         let reference = (!change.gone).then_some(reference);
-        writer.apply_watcher_event(&if change.gone { Event::Delete(object) } else { Event::Apply(object) });
+        writer.apply_watcher_event(&if change.gone {
+            Event::Delete(object)
+        } else {
+            Event::Apply(object)
+        });
         async move { reference }
     });
     (store, stream::iter(first).chain(later))

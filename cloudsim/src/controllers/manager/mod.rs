@@ -25,7 +25,11 @@ pub(crate) fn spawn(
 ) -> Reflectors {
     let reflectors = Reflectors::new(shared.clone());
     let client = &shared.client;
-    for controller in ControllerName::ALL.iter().copied().filter(|controller| switches.is_on(*controller)) {
+    for controller in ControllerName::ALL
+        .iter()
+        .copied()
+        .filter(|controller| switches.is_on(*controller))
+    {
         macro_rules! start {
             ($controller:path) => {
                 reflectors.start((controller.as_str(), tasks), stop, $controller)
@@ -34,7 +38,9 @@ pub(crate) fn spawn(
         match controller {
             ControllerName::Deployment => start!(workloads::deployment::run),
             ControllerName::ReplicaSet => start!(workloads::replica_set::run),
-            ControllerName::ReplicationController => start!(workloads::replica_set::run_replication),
+            ControllerName::ReplicationController => {
+                start!(workloads::replica_set::run_replication)
+            }
             ControllerName::DaemonSet => start!(workloads::daemon_set::run),
             ControllerName::StatefulSet => start!(workloads::stateful_set::run),
             ControllerName::Job => start!(workloads::job::run),
@@ -45,12 +51,15 @@ pub(crate) fn spawn(
             ControllerName::TaintEviction => start!(eviction::run),
             ControllerName::PodGarbageCollector => start!(pod_gc::run),
             ControllerName::PersistentVolumeBinder => start!(volume_binder::run),
-            ControllerName::PersistentVolumeClaimProtection => start!(volume_protection::run_claims),
+            ControllerName::PersistentVolumeClaimProtection => {
+                start!(volume_protection::run_claims)
+            }
             ControllerName::PersistentVolumeProtection => start!(volume_protection::run_volumes),
             ControllerName::PersistentVolumeProvisioner => start!(volume_provisioner::run),
             ControllerName::ServiceAccountAccess => start!(policy::run),
             ControllerName::GarbageCollector => {
-                let collector = garbage_collector::run(client.clone(), tasks.clone(), stop.child_token());
+                let collector =
+                    garbage_collector::run(client.clone(), tasks.clone(), stop.child_token());
                 tasks.spawn(controller.as_str(), collector);
             }
             ControllerName::Namespace => {
@@ -68,7 +77,11 @@ pub(crate) fn spawn(
         }
     }
     // CloudCore's, always on
-    reflectors.start(("missing nodes of devices", tasks), stop, missing_nodes::run);
+    reflectors.start(
+        ("missing nodes of devices", tasks),
+        stop,
+        missing_nodes::run,
+    );
     reflectors.spawn(tasks, stop);
     reflectors
 }
@@ -82,9 +95,15 @@ pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
             pods: pods.synced().await,
             nodes: nodes.synced().await,
         };
-        let nodes = missing_nodes::Cluster { shared: shared.clone(), nodes: known.nodes.clone() };
+        let nodes = missing_nodes::Cluster {
+            shared: shared.clone(),
+            nodes: known.nodes.clone(),
+        };
         let missing = missing_nodes::run(nodes, stop.child_token());
-        tokio::join!(Box::pin(policy::run(known, stop.child_token())), Box::pin(missing));
+        tokio::join!(
+            Box::pin(policy::run(known, stop.child_token())),
+            Box::pin(missing)
+        );
     };
     tokio::join!(
         pods.run(shared.client.clone(), stop.child_token()),

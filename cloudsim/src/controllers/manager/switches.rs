@@ -65,7 +65,10 @@ pub struct Switches(BTreeSet<ControllerName>);
 pub struct UnknownController(String);
 
 fn names() -> Vec<&'static str> {
-    ControllerName::ALL.iter().map(|controller| controller.as_str()).collect()
+    ControllerName::ALL
+        .iter()
+        .map(|controller| controller.as_str())
+        .collect()
 }
 
 impl Default for Switches {
@@ -95,11 +98,18 @@ impl FromStr for Switches {
     fn from_str(text: &str) -> Result<Self, UnknownController> {
         let known = |name: &str| {
             let name = name.strip_suffix("-controller").unwrap_or(name);
-            let found = ControllerName::ALL.iter().copied().find(|known| known.as_str() == name);
+            let found = ControllerName::ALL
+                .iter()
+                .copied()
+                .find(|known| known.as_str() == name);
             found.ok_or_else(|| UnknownController(name.to_owned()))
         };
         let (mut on, mut off) = (BTreeSet::new(), BTreeSet::new());
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        for item in text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+        {
             match (item, item.strip_prefix('-')) {
                 ("*", _) => on.extend(ControllerName::ALL),
                 (_, Some(name)) => drop(off.insert(known(name)?)),
@@ -121,11 +131,20 @@ mod tests {
         let on = |text: &str| text.parse::<Switches>().map(|switches| switches.0.len());
         assert_eq!(on("*").unwrap(), ControllerName::ALL.len());
         assert_eq!(on("").unwrap(), 0);
-        assert_eq!(on("*,-job,-cronjob-controller").unwrap(), ControllerName::ALL.len() - 2);
+        assert_eq!(
+            on("*,-job,-cronjob-controller").unwrap(),
+            ControllerName::ALL.len() - 2
+        );
         assert_eq!(on("-job,*").unwrap(), ControllerName::ALL.len() - 1);
         let one: Switches = "deployment".parse().unwrap();
         assert!(one.is_on(ControllerName::Deployment) && !one.is_on(ControllerName::Job));
-        assert!("*,-jobs".parse::<Switches>().unwrap_err().to_string().contains("\"jobs\""));
+        assert!(
+            "*,-jobs"
+                .parse::<Switches>()
+                .unwrap_err()
+                .to_string()
+                .contains("\"jobs\"")
+        );
     }
 
     /// The table in `docs/controllers.md` has a row for each.

@@ -31,7 +31,10 @@ impl Found {
         objects: impl Iterator<Item = &'a [String]>,
     ) {
         for finalizers in objects {
-            *self.remaining.entry(format!("{plural}.{group}")).or_default() += 1;
+            *self
+                .remaining
+                .entry(format!("{plural}.{group}"))
+                .or_default() += 1;
             for finalizer in finalizers {
                 *self.finalizers.entry(finalizer.clone()).or_default() += 1;
             }
@@ -44,14 +47,20 @@ impl Found {
     }
 
     /// Returns the namespace's conditions, given its present ones.
-    pub(super) fn conditions(&self, old: &[NamespaceCondition], now: Timestamp) -> Vec<NamespaceCondition> {
+    pub(super) fn conditions(
+        &self,
+        old: &[NamespaceCondition],
+        now: Timestamp,
+    ) -> Vec<NamespaceCondition> {
         let mut conditions = old.to_vec();
         for (type_, value) in self.values() {
             let (status, reason, message) = match value {
                 Ok((reason, message)) => ("False", reason, message.to_owned()),
                 Err((reason, message)) => ("True", reason, message),
             };
-            let known = conditions.iter_mut().find(|condition| condition.type_ == type_);
+            let known = conditions
+                .iter_mut()
+                .find(|condition| condition.type_ == type_);
             let since = known.as_ref().filter(|known| known.status == status);
             let since = since.and_then(|known| known.last_transition_time.clone());
             let condition = NamespaceCondition {
@@ -72,7 +81,10 @@ impl Found {
     /// Returns each condition with reason and message; `Err` if it is true.
     fn values(&self) -> [(&'static str, Value); 5] {
         let content = match self.failures.as_slice() {
-            [] => Ok(("ContentDeleted", "All content successfully deleted, may be waiting on finalization")),
+            [] => Ok((
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            )),
             failures => Err((
                 "ContentDeletionFailed",
                 format!(
@@ -83,31 +95,45 @@ impl Found {
             )),
         };
         let listed = |all: &BTreeMap<String, usize>, verb: &str| {
-            let texts = all.iter().map(|(name, count)| format!("{name} {verb} {count} resource instances"));
+            let texts = all
+                .iter()
+                .map(|(name, count)| format!("{name} {verb} {count} resource instances"));
             texts.collect::<Vec<_>>().join(", ")
         };
         let remaining = if self.remaining.is_empty() {
             Ok(("ContentRemoved", "All content successfully removed"))
         } else {
             let all = listed(&self.remaining, "has");
-            Err(("SomeResourcesRemain", format!("Some resources are remaining: {all}")))
+            Err((
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {all}"),
+            ))
         };
         let finalizers = if self.finalizers.is_empty() {
-            Ok(("ContentHasNoFinalizers", "All content-preserving finalizers finished"))
+            Ok((
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            ))
         } else {
             let all = listed(&self.finalizers, "in");
             let message = format!("Some content in the namespace has finalizers remaining: {all}");
             Err(("SomeFinalizersRemain", message))
         };
         let discovery = match &self.discovery {
-            None => Ok(("ResourcesDiscovered", "All resources successfully discovered")),
+            None => Ok((
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            )),
             Some(why) => Err(("DiscoveryFailed", why.clone())),
         };
         [
             ("NamespaceDeletionDiscoveryFailure", discovery),
             (
                 "NamespaceDeletionGroupVersionParsingFailure",
-                Ok(("ParsedGroupVersions", "All legacy kube types successfully parsed")),
+                Ok((
+                    "ParsedGroupVersions",
+                    "All legacy kube types successfully parsed",
+                )),
             ),
             ("NamespaceDeletionContentFailure", content),
             ("NamespaceContentRemaining", remaining),
@@ -125,7 +151,13 @@ mod tests {
     fn told(conditions: &[NamespaceCondition]) -> Vec<String> {
         let told = |one: &NamespaceCondition| {
             let text = |field: &Option<String>| field.clone().unwrap_or_default();
-            format!("{} {} {}: {}", one.type_, one.status, text(&one.reason), text(&one.message))
+            format!(
+                "{} {} {}: {}",
+                one.type_,
+                one.status,
+                text(&one.reason),
+                text(&one.message)
+            )
         };
         conditions.iter().map(told).collect()
     }
@@ -148,7 +180,11 @@ mod tests {
                 "NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: a/b in 1 resource instances",
             ]
         );
-        assert_eq!(found.conditions(&first, at(20)), first, "nothing new is no change");
+        assert_eq!(
+            found.conditions(&first, at(20)),
+            first,
+            "nothing new is no change"
+        );
         let last = Found::default().conditions(&first, at(30));
         assert_eq!(
             told(&last)[2..],
@@ -160,7 +196,10 @@ mod tests {
         );
         assert_eq!(last[0].last_transition_time, first[0].last_transition_time);
         assert_ne!(last[4].last_transition_time, first[4].last_transition_time);
-        let blind = Found { discovery: Some("none".into()), ..Found::default() };
+        let blind = Found {
+            discovery: Some("none".into()),
+            ..Found::default()
+        };
         assert!(!blind.is_empty());
         assert!(told(&blind.conditions(&[], at(0)))[0].ends_with("True DiscoveryFailed: none"));
     }

@@ -51,24 +51,55 @@ impl World {
     async fn new(shutdown: &CancellationToken) -> Self {
         let tokens = Arc::new(ServiceAccountTokens::new(Duration::from_secs(24 * 60 * 60)));
         tokens.set_key(EcKey::generate().unwrap());
-        let api =
-            Api::builder(MemoryStore::new()).registry(kinds::registry()).token_issuer(tokens).rbac(true);
+        let api = Api::builder(MemoryStore::new())
+            .registry(kinds::registry())
+            .token_issuer(tokens)
+            .rbac(true);
         let api = api.build();
         let client = api.client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");
         let dynamic = Dynamic::new(client.clone(), edge.clone());
-        let mut world = Self { api, client, edge, dynamic, uids: HashMap::new() };
+        let mut world = Self {
+            api,
+            client,
+            edge,
+            dynamic,
+            uids: HashMap::new(),
+        };
         for (path, object) in rows::objects() {
             world.create(path, object).await;
         }
-        world.expect("PATCH", &format!("{NS}/pods/p1/ephemeralcontainers"), rows::ephemeral(), 200).await;
-        world.expect("DELETE", &format!("{NS}/pods/gone1"), json!({"gracePeriodSeconds": 0}), 200).await;
+        world
+            .expect(
+                "PATCH",
+                &format!("{NS}/pods/p1/ephemeralcontainers"),
+                rows::ephemeral(),
+                200,
+            )
+            .await;
+        world
+            .expect(
+                "DELETE",
+                &format!("{NS}/pods/gone1"),
+                json!({"gracePeriodSeconds": 0}),
+                200,
+            )
+            .await;
         tokio::spawn(world.edge.clone().run(shutdown.clone()));
-        let known = [("n1", ObjectKind::Pod, "shared1"), ("n1", ObjectKind::Secret, "ephemeral1")];
-        for (node, kind, name) in known.into_iter().chain([("n2", ObjectKind::Pod, "shared2")]) {
+        let known = [
+            ("n1", ObjectKind::Pod, "shared1"),
+            ("n1", ObjectKind::Secret, "ephemeral1"),
+        ];
+        for (node, kind, name) in known
+            .into_iter()
+            .chain([("n2", ObjectKind::Pod, "shared2")])
+        {
             let path = ObjectPath::new(kind, "ns", name);
-            until(&format!("{name} is known"), || world.edge.concerns(node, &path)).await;
+            until(&format!("{name} is known"), || {
+                world.edge.concerns(node, &path)
+            })
+            .await;
         }
         world
     }
@@ -76,13 +107,21 @@ impl World {
     async fn create(&mut self, path: &str, object: Value) {
         let object = self.with_uids(object);
         let made = self.expect("POST", path, object, 201).await;
-        let (plural, name) = (path.rsplit('/').next().unwrap(), made["metadata"]["name"].as_str().unwrap());
-        let uid = made["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let (plural, name) = (
+            path.rsplit('/').next().unwrap(),
+            made["metadata"]["name"].as_str().unwrap(),
+        );
+        let uid = made["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         self.uids.insert(format!("{plural}/{name}"), uid);
     }
 
     async fn expect(&self, method: &str, path: &str, body: Value, code: u16) -> Value {
-        let (found, body) = self.request(method, path, &body, Some(Identity::master())).await;
+        let (found, body) = self
+            .request(method, path, &body, Some(Identity::master()))
+            .await;
         assert_eq!(found, code, "{method} {path}: {body}");
         body
     }
@@ -98,15 +137,31 @@ impl World {
             "PATCH" => "application/strategic-merge-patch+json",
             _ => "application/json",
         };
-        let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        let mut request = Request::builder().method(method).uri(path).header("content-type", media);
+        let bytes = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", media);
         if let Some(caller) = caller {
             request = request.extension(caller);
         }
         let request = request.body(Full::new(bytes::Bytes::from(bytes))).unwrap();
-        let (parts, body) = self.api.service().oneshot(request).await.unwrap().into_parts();
+        let (parts, body) = self
+            .api
+            .service()
+            .oneshot(request)
+            .await
+            .unwrap()
+            .into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
-        (parts.status.as_u16(), serde_json::from_slice(&bytes).unwrap_or_default())
+        (
+            parts.status.as_u16(),
+            serde_json::from_slice(&bytes).unwrap_or_default(),
+        )
     }
 
     /// Replaces `$pods/p1` by the uid of that pod.
@@ -125,21 +180,33 @@ impl World {
                 let mut message = upstream.clone().into_message(0);
                 message.content = self.with_uids(message.content);
                 // patches are JSON texts
-                if let Some(text) = message.content.as_str().and_then(|text| serde_json::from_str(text).ok())
+                if let Some(text) = message
+                    .content
+                    .as_str()
+                    .and_then(|text| serde_json::from_str(text).ok())
                 {
                     message.content = self.with_uids(text);
                 }
                 match dispatch(&self.client, &self.edge, node, message).await {
                     None => (0, Value::Null),
                     Some(Reply::Direct(message)) => code_of(Down::from(message).body),
-                    Some(Reply::Acknowledged(delivery)) => code_of(Down::from(delivery.message).body),
+                    Some(Reply::Acknowledged(delivery)) => {
+                        code_of(Down::from(delivery.message).body)
+                    }
                 }
             }
             NodeAction::Meta(verb, key, part, body) => {
-                self.meta(*verb, key, part, self.with_uids(body.clone())).await
+                self.meta(*verb, key, part, self.with_uids(body.clone()))
+                    .await
             }
             NodeAction::Api(method, path, body) => {
-                self.request(method, path, &self.with_uids(body.clone()), Some(Identity::master())).await
+                self.request(
+                    method,
+                    path,
+                    &self.with_uids(body.clone()),
+                    Some(Identity::master()),
+                )
+                .await
             }
             NodeAction::As(user, groups, method, path) => {
                 let caller = Identity::new(*user, groups.iter().copied());
@@ -157,21 +224,43 @@ impl World {
                 let subresources = (!part.is_empty()).then(|| vec![part.to_owned()]);
                 let patch_type = "application/strategic-merge-patch+json".to_owned();
                 let data = body.to_string().into_bytes();
-                json!(PatchInfo { name, patch_type, data, options: Value::Null, subresources })
+                json!(PatchInfo {
+                    name,
+                    patch_type,
+                    data,
+                    options: Value::Null,
+                    subresources
+                })
             }
             Verb::List | Verb::Watch => body.clone(),
             _ => json!({}),
         };
-        let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let bytes = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
         let call = Application::new("n1", key.to_owned(), verb, &option, bytes, part);
-        let header = Upstream::query("", &wire::ResourceType::Node, "n1").into_message(0).header;
-        let Some(Reply::Direct(answer)) = session.call(&header, &call.write()).await else { panic!("{key}") };
-        let Downstream::Application(content) = Down::from(answer).body else { panic!("{key}") };
+        let header = Upstream::query("", &wire::ResourceType::Node, "n1")
+            .into_message(0)
+            .header;
+        let Some(Reply::Direct(answer)) = session.call(&header, &call.write()).await else {
+            panic!("{key}")
+        };
+        let Downstream::Application(content) = Down::from(answer).body else {
+            panic!("{key}")
+        };
         let answer = Application::read(&content).unwrap();
         match answer.status {
-            Status::Approved => (200, serde_json::from_slice(&answer.resp_body).unwrap_or_default()),
+            Status::Approved => (
+                200,
+                serde_json::from_slice(&answer.resp_body).unwrap_or_default(),
+            ),
             _ => {
-                let status = answer.refusal().cloned().unwrap_or_else(|| json!({"message": answer.reason}));
+                let status = answer
+                    .refusal()
+                    .cloned()
+                    .unwrap_or_else(|| json!({"message": answer.reason}));
                 (status["code"].as_u64().unwrap_or(400) as u16, status)
             }
         }
@@ -181,10 +270,22 @@ impl World {
 fn code_of(answer: Downstream) -> (u16, Value) {
     let failed = |status: Value| (status["code"].as_u64().unwrap_or(500) as u16, status);
     match answer {
-        Downstream::Answer { answer: Answer::Found(object), .. } => (200, object),
-        Downstream::Answer { answer: Answer::Done, .. } => (200, Value::Null),
-        Downstream::Answer { answer: Answer::Failed(status), .. } => failed(status),
-        Downstream::Answer { answer: Answer::Response(response), .. } => match response.into_result() {
+        Downstream::Answer {
+            answer: Answer::Found(object),
+            ..
+        } => (200, object),
+        Downstream::Answer {
+            answer: Answer::Done,
+            ..
+        } => (200, Value::Null),
+        Downstream::Answer {
+            answer: Answer::Failed(status),
+            ..
+        } => failed(status),
+        Downstream::Answer {
+            answer: Answer::Response(response),
+            ..
+        } => match response.into_result() {
             Ok(object) => (200, object),
             Err(status) => failed(status),
         },
@@ -199,8 +300,12 @@ fn difference(expected: &Expect, (code, body): &(u16, Value)) -> Option<String> 
         Expect::Deny | Expect::Stricter(_) => *code == 403,
         Expect::Code(wanted) => code == wanted,
         Expect::Narrowed(_) => {
-            let is_own = |item: &Value| item["metadata"]["name"] == "n1" || item["spec"]["nodeName"] == "n1";
-            *code == 200 && body["items"].as_array().is_some_and(|items| items.iter().all(is_own))
+            let is_own =
+                |item: &Value| item["metadata"]["name"] == "n1" || item["spec"]["nodeName"] == "n1";
+            *code == 200
+                && body["items"]
+                    .as_array()
+                    .is_some_and(|items| items.iter().all(is_own))
         }
     };
     (!ok).then(|| format!("{expected:?} and not {code}: {body}"))
@@ -223,16 +328,30 @@ async fn nodes_may_do_what_the_table_says() {
         );
         for (ask, expected) in &row.asks {
             if let Expect::Stricter(why) | Expect::Wider(why) | Expect::Narrowed(why) = expected {
-                assert!(why.len() > 20, "{}: what differs from Kubernetes has its reason", row.number);
+                assert!(
+                    why.len() > 20,
+                    "{}: what differs from Kubernetes has its reason",
+                    row.number
+                );
             }
             let answer = world.ask(ask).await;
             if let Some(difference) = difference(expected, &answer) {
-                wrong.push(format!("{} {}: {ask:?}: {difference}", row.number, row.what));
+                wrong.push(format!(
+                    "{} {}: {ask:?}: {difference}",
+                    row.number, row.what
+                ));
             }
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
     // deletes what the allowed ones have created
     let nodes = kube::Api::<Node>::all(world.client.clone());
-    assert!(nodes.get("n9").await.unwrap().labels().contains_key("example.com/y"));
+    assert!(
+        nodes
+            .get("n9")
+            .await
+            .unwrap()
+            .labels()
+            .contains_key("example.com/y")
+    );
 }

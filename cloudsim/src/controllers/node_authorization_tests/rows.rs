@@ -26,7 +26,12 @@ pub(super) enum NodeAction {
     /// By an administrator, to the API.
     Api(&'static str, &'static str, Value),
     /// By another user, to the API.
-    As(&'static str, &'static [&'static str], &'static str, &'static str),
+    As(
+        &'static str,
+        &'static [&'static str],
+        &'static str,
+        &'static str,
+    ),
 }
 
 /// The expected result.
@@ -98,8 +103,14 @@ fn token(
     expected: &Expect,
 ) -> Vec<(NodeAction, Expect)> {
     vec![
-        (hub(Upstream::token("ns", account, request.clone())), expected.clone()),
-        (part(Verb::Create, key, "token", request.clone()), expected.clone()),
+        (
+            hub(Upstream::token("ns", account, request.clone())),
+            expected.clone(),
+        ),
+        (
+            part(Verb::Create, key, "token", request.clone()),
+            expected.clone(),
+        ),
     ]
 }
 
@@ -133,7 +144,10 @@ fn new_pod(pod: Value) -> NodeAction {
 
 fn new_node(node: &'static str, name: &str, labels: Value) -> NodeAction {
     let object = json!({"metadata": {"name": name, "labels": labels}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
-    NodeAction::Hub(node, Upstream::put(Change::Insert, "", &T::Node, name, object))
+    NodeAction::Hub(
+        node,
+        Upstream::put(Change::Insert, "", &T::Node, name, object),
+    )
 }
 
 fn node_patch(name: &str, patch: Value) -> NodeAction {
@@ -145,8 +159,7 @@ fn pod_patch(name: &str, patch: Value) -> NodeAction {
 }
 
 fn lease(change: Change, namespace: &str, name: &str) -> NodeAction {
-    let object =
-        json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"holderIdentity": name}});
+    let object = json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"holderIdentity": name}});
     hub(Upstream::put(change, namespace, &T::Lease, name, object))
 }
 
@@ -155,7 +168,13 @@ fn csr(name: &str, node: &str, signer: &str) -> NodeAction {
     let object = json!({"metadata": {"name": name}, "spec": {
         "request": STANDARD.encode(pem_certificate_request(csr.der())), "signerName": signer,
         "usages": ["digital signature", "server auth"]}});
-    hub(Upstream::put(Change::Insert, "default", &T::CertificateSigningRequest, name, object))
+    hub(Upstream::put(
+        Change::Insert,
+        "default",
+        &T::CertificateSigningRequest,
+        name,
+        object,
+    ))
 }
 
 const SA1_TOKEN: &str = "/api/v1/namespaces/ns/serviceaccounts/sa1/token";
@@ -169,11 +188,21 @@ fn seconds(seconds: u64) -> Value {
 }
 
 fn row(number: u16, what: &'static str, asks: Vec<(NodeAction, Expect)>) -> Row {
-    Row { number, what, asks, note: "" }
+    Row {
+        number,
+        what,
+        asks,
+        note: "",
+    }
 }
 
 fn elsewhere(number: u16, what: &'static str, note: &'static str) -> Row {
-    Row { number, what, asks: Vec::new(), note }
+    Row {
+        number,
+        what,
+        asks: Vec::new(),
+        note,
+    }
 }
 
 /// Returns all rows.

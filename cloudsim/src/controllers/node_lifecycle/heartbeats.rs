@@ -52,9 +52,19 @@ impl Heartbeats {
         let Some(known) = known else {
             self.0.insert(
                 name.to_owned(),
-                Node { uid: uid.to_owned(), times, last_seen: now, ready, is_overdue: false },
+                Node {
+                    uid: uid.to_owned(),
+                    times,
+                    last_seen: now,
+                    ready,
+                    is_overdue: false,
+                },
             );
-            return Observation { left: Some(grace), is_new: true, has_failed: false };
+            return Observation {
+                left: Some(grace),
+                is_new: true,
+                has_failed: false,
+            };
         };
         // a node that was marked unknown and reports Ready is alive, even if its status is an old one and its lease is not renewed yet
         if known.times != times || (ready && !known.ready) {
@@ -70,7 +80,11 @@ impl Heartbeats {
         let age = now.saturating_duration_since(known.last_seen);
         let left = grace.checked_sub(age).filter(|left| !left.is_zero());
         known.is_overdue = left.is_none();
-        Observation { left, is_new: false, has_failed }
+        Observation {
+            left,
+            is_new: false,
+            has_failed,
+        }
     }
 
     /// Removes deleted nodes.
@@ -90,13 +104,23 @@ mod tests {
         let (mut seen, begin) = (Heartbeats::default(), Instant::now());
         let mut observe = |lease: &str, after: u64| {
             let times = (Some(lease.parse().unwrap()), None);
-            seen.observe(("n", "1"), times, true, GRACE, begin + Duration::from_secs(after)).left
+            seen.observe(
+                ("n", "1"),
+                times,
+                true,
+                GRACE,
+                begin + Duration::from_secs(after),
+            )
+            .left
         };
         // an hour behind, an hour ahead, then backwards: each is a sign of life
         assert_eq!(observe("2025-06-01T00:00:00Z", 0), Some(GRACE));
         assert_eq!(observe("2025-06-01T02:00:00Z", 39), Some(GRACE));
         assert_eq!(observe("2025-05-01T00:00:00Z", 78), Some(GRACE));
-        assert_eq!(observe("2025-05-01T00:00:00Z", 100), Some(Duration::from_secs(18)));
+        assert_eq!(
+            observe("2025-05-01T00:00:00Z", 100),
+            Some(Duration::from_secs(18))
+        );
         assert_eq!(observe("2025-05-01T00:00:00Z", 118), None);
         assert_eq!(observe("2025-05-01T00:00:01Z", 200), Some(GRACE));
     }
@@ -105,11 +129,22 @@ mod tests {
     fn a_controller_that_stood_still_gives_nodes_time_to_report() {
         let (mut seen, begin) = (Heartbeats::default(), Instant::now());
         let mut observe = |after: u64| {
-            seen.observe(("n", "1"), (None, None), true, GRACE, begin + Duration::from_secs(after)).left
+            seen.observe(
+                ("n", "1"),
+                (None, None),
+                true,
+                GRACE,
+                begin + Duration::from_secs(after),
+            )
+            .left
         };
         assert_eq!(observe(0), Some(GRACE));
         assert_eq!(observe(10), Some(Duration::from_secs(30)));
-        assert_eq!(observe(170), Some(GRACE), "the observation at 40 did not happen");
+        assert_eq!(
+            observe(170),
+            Some(GRACE),
+            "the observation at 40 did not happen"
+        );
         assert_eq!(observe(210), None);
         assert_eq!(observe(400), None, "it stays overdue");
     }
@@ -118,12 +153,23 @@ mod tests {
     fn a_node_that_is_ready_again_has_been_heard() {
         let (mut seen, begin) = (Heartbeats::default(), Instant::now());
         let mut observe = |ready, after: u64| {
-            seen.observe(("n", "1"), (None, None), ready, GRACE, begin + Duration::from_secs(after)).left
+            seen.observe(
+                ("n", "1"),
+                (None, None),
+                ready,
+                GRACE,
+                begin + Duration::from_secs(after),
+            )
+            .left
         };
         assert_eq!(observe(true, 0), Some(GRACE));
         assert_eq!(observe(true, 40), None);
         assert_eq!(observe(false, 41), None, "given up");
-        assert_eq!(observe(true, 42), Some(GRACE), "reported with the heartbeat of before");
+        assert_eq!(
+            observe(true, 42),
+            Some(GRACE),
+            "reported with the heartbeat of before"
+        );
         assert_eq!(observe(true, 82), None);
     }
 
@@ -131,15 +177,20 @@ mod tests {
     fn what_is_new_is_told_once() {
         let (mut seen, now) = (Heartbeats::default(), Instant::now());
         let mut observe = |uid: &str, ready| {
-            let Observation { is_new, has_failed, .. } =
-                seen.observe(("n", uid), (None, None), ready, GRACE, now);
+            let Observation {
+                is_new, has_failed, ..
+            } = seen.observe(("n", uid), (None, None), ready, GRACE, now);
             (is_new, has_failed)
         };
         assert_eq!(observe("1", false), (true, false));
         assert_eq!(observe("1", true), (false, false));
         assert_eq!(observe("1", false), (false, true));
         assert_eq!(observe("1", false), (false, false));
-        assert_eq!(observe("2", false), (true, false), "another node of this name");
+        assert_eq!(
+            observe("2", false),
+            (true, false),
+            "another node of this name"
+        );
         seen.retain(|_| false);
         assert!(seen.0.is_empty());
     }

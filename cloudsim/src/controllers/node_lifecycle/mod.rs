@@ -71,8 +71,14 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
         failed: Mutex::default(),
     });
     controller
-        .watches(leases, watcher::Config::default(), |lease| [ObjectRef::<Node>::new(&lease.name_any())])
-        .run(reconcile, |_, error, _| after_failure("failed to write the state of a node", error), context)
+        .watches(leases, watcher::Config::default(), |lease| {
+            [ObjectRef::<Node>::new(&lease.name_any())]
+        })
+        .run(
+            reconcile,
+            |_, error, _| after_failure("failed to write the state of a node", error),
+            context,
+        )
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
@@ -81,15 +87,25 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
 
 async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kube::Error> {
     let name = node.name_any();
-    let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES).get_opt(&name).await?;
-    let Observation { left, is_new, has_failed } = observe(&node, lease.as_ref(), &context);
+    let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES)
+        .get_opt(&name)
+        .await?;
+    let Observation {
+        left,
+        is_new,
+        has_failed,
+    } = observe(&node, lease.as_ref(), &context);
     let record = |reason, what: String| {
-        context
-            .events
-            .record(&*node, NewEvent::normal(Component::Node, reason, format!("Node {name} {what}")));
+        context.events.record(
+            &*node,
+            NewEvent::normal(Component::Node, reason, format!("Node {name} {what}")),
+        );
     };
     if is_new && is_created_since(&node.metadata, context.started) {
-        record("RegisteredNode", format!("event: Registered Node {name} in Controller"));
+        record(
+            "RegisteredNode",
+            format!("event: Registered Node {name} in Controller"),
+        );
     }
     if has_failed {
         record("NodeNotReady", "status is now: NodeNotReady".to_owned());
@@ -125,20 +141,34 @@ async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
 
 /// Records the node's heartbeats: the renewal of its lease and the report of its status.
 fn observe(node: &Node, lease: Option<&Lease>, context: &Context) -> Observation {
-    let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
+    let renewed = lease
+        .and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref())
+        .map(|time| time.0);
     let condition = ready(node);
-    let reported = condition.and_then(|condition| condition.last_heartbeat_time.as_ref()).map(|time| time.0);
+    let reported = condition
+        .and_then(|condition| condition.last_heartbeat_time.as_ref())
+        .map(|time| time.0);
     let is_ready = condition.is_some_and(|condition| condition.status == "True");
     let (name, uid) = (node.name_any(), node.uid().unwrap_or_default());
     let mut seen = context.seen.lock();
-    let news = seen.observe((&name, &uid), (renewed, reported), is_ready, context.grace, Instant::now());
+    let news = seen.observe(
+        (&name, &uid),
+        (renewed, reported),
+        is_ready,
+        context.grace,
+        Instant::now(),
+    );
     if news.is_new {
         seen.retain(|name| context.nodes.get(&ObjectRef::new(name)).is_some());
     }
     news
 }
 
-async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Result<(), kube::Error> {
+async fn mark_unknown(
+    node: &Node,
+    client: &Client,
+    now: jiff::Timestamp,
+) -> Result<(), kube::Error> {
     let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let conditions: Vec<_> = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]
         .into_iter()
@@ -153,14 +183,28 @@ async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Res
         "status": {"conditions": conditions},
     });
     let api = Api::<Node>::all(client.clone());
-    written(api.patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await)
+    written(
+        api.patch_status(
+            &node.name_any(),
+            &PatchParams::default(),
+            &Patch::Strategic(patch),
+        )
+        .await,
+    )
 }
 
 async fn set_taints(node: &Node, client: &Client, taints: &[Taint]) -> Result<(), kube::Error> {
     // the resource version makes the write fail if the taints were changed meanwhile; it is then tried again
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
     let api = Api::<Node>::all(client.clone());
-    written(api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await)
+    written(
+        api.patch(
+            &node.name_any(),
+            &PatchParams::default(),
+            &Patch::Merge(patch),
+        )
+        .await,
+    )
 }
 
 /// Ignores a conflict: the other change leads here again.

@@ -27,8 +27,10 @@ pub(super) async fn mark_not_ready(
     for pod in Api::<Pod>::all(client.clone()).list(&here).await? {
         let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
         if mark(&api, pod.clone()).await? {
-            events
-                .record(&pod, NewEvent::warning(Component::Node, "NodeNotReady", "Node is not ready".into()));
+            events.record(
+                &pod,
+                NewEvent::warning(Component::Node, "NodeNotReady", "Node is not ready".into()),
+            );
         }
     }
     Ok(())
@@ -41,14 +43,19 @@ async fn mark(api: &Api<Pod>, mut pod: Pod) -> Result<bool, kube::Error> {
         if !is_ready(&pod) || pod.uid() != uid {
             return Ok(false);
         }
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
         let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": now,
             "observedGeneration": pod.metadata.generation});
         let patch = Patch::Strategic(json!({
             "metadata": {"uid": uid, "resourceVersion": pod.resource_version()},
             "status": {"conditions": [condition]},
         }));
-        match api.patch_status(&name, &PatchParams::default(), &patch).await {
+        match api
+            .patch_status(&name, &PatchParams::default(), &patch)
+            .await
+        {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             result => return result.map(|_| true),
         }

@@ -8,7 +8,9 @@ use crds::policy::{
 use k8s_openapi::{
     api::{
         core::v1::ServiceAccount,
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+        rbac::v1::{
+            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+        },
     },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
@@ -32,7 +34,9 @@ pub(super) fn granted_roles(
     cluster_roles: &[Arc<ClusterRole>],
 ) -> GrantedRoles {
     let of_cluster = |reference: &RoleRef| {
-        let role = cluster_roles.iter().find(|role| role.name_any() == reference.name)?;
+        let role = cluster_roles
+            .iter()
+            .find(|role| role.name_any() == reference.name)?;
         objects_of(role.rules.as_deref())
     };
     let of_namespace = |reference: &RoleRef, namespace: &str| match reference.kind.as_str() {
@@ -47,26 +51,42 @@ pub(super) fn granted_roles(
     let within = bindings.iter().filter_map(|binding| {
         let namespace = binding.namespace().unwrap_or_default();
         let names_it = names(binding.subjects.as_deref(), account, &namespace);
-        let rules = names_it.then(|| of_namespace(&binding.role_ref, &namespace)).flatten()?;
-        Some(AccessRoleBinding { role_binding: Some((**binding).clone()), rules })
+        let rules = names_it
+            .then(|| of_namespace(&binding.role_ref, &namespace))
+            .flatten()?;
+        Some(AccessRoleBinding {
+            role_binding: Some((**binding).clone()),
+            rules,
+        })
     });
     let everywhere = cluster_bindings.iter().filter_map(|binding| {
         let names_it = names(binding.subjects.as_deref(), account, "");
         let rules = names_it.then(|| of_cluster(&binding.role_ref)).flatten()?;
-        Some(AccessClusterRoleBinding { cluster_role_binding: Some((**binding).clone()), rules })
+        Some(AccessClusterRoleBinding {
+            cluster_role_binding: Some((**binding).clone()),
+            rules,
+        })
     });
-    let mut granted_roles = GrantedRoles { within: within.collect(), everywhere: everywhere.collect() };
+    let mut granted_roles = GrantedRoles {
+        within: within.collect(),
+        everywhere: everywhere.collect(),
+    };
     // sorted, since the order of the input is arbitrary and must not look like a change
     granted_roles.within.sort_by_key(|one| {
-        one.role_binding.as_ref().map(|binding| (binding.namespace(), binding.name_any()))
+        one.role_binding
+            .as_ref()
+            .map(|binding| (binding.namespace(), binding.name_any()))
     });
-    granted_roles.everywhere.sort_by_key(|one| one.cluster_role_binding.as_ref().map(ResourceExt::name_any));
+    granted_roles
+        .everywhere
+        .sort_by_key(|one| one.cluster_role_binding.as_ref().map(ResourceExt::name_any));
     granted_roles
 }
 
 /// Returns the resource rules; `None` if there are none. Non-resource rules are not needed: MetaServer allows discovery to everybody.
 fn objects_of(rules: Option<&[PolicyRule]>) -> Option<Vec<PolicyRule>> {
-    let is_about_objects = |rule: &&PolicyRule| rule.resources.as_ref().is_some_and(|all| !all.is_empty());
+    let is_about_objects =
+        |rule: &&PolicyRule| rule.resources.as_ref().is_some_and(|all| !all.is_empty());
     let rules: Vec<_> = rules?.iter().filter(is_about_objects).cloned().collect();
     (!rules.is_empty()).then_some(rules)
 }
@@ -74,19 +94,27 @@ fn objects_of(rules: Option<&[PolicyRule]>) -> Option<Vec<PolicyRule>> {
 /// Reports whether a subject is the account or a group of it. `own` is the binding's namespace.
 fn names(subjects: Option<&[Subject]>, account: &ServiceAccount, own: &str) -> bool {
     let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
-    subjects.into_iter().flatten().any(|subject| match subject.kind.as_str() {
-        "ServiceAccount" => {
-            let subject_namespace =
-                subject.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or(own);
-            subject.name == name && subject_namespace == namespace
-        }
-        "User" => subject.name == format!("system:serviceaccount:{namespace}:{name}"),
-        "Group" => {
-            matches!(subject.name.as_str(), "system:serviceaccounts" | "system:authenticated")
-                || subject.name == format!("system:serviceaccounts:{namespace}")
-        }
-        _ => false,
-    })
+    subjects
+        .into_iter()
+        .flatten()
+        .any(|subject| match subject.kind.as_str() {
+            "ServiceAccount" => {
+                let subject_namespace = subject
+                    .namespace
+                    .as_deref()
+                    .filter(|namespace| !namespace.is_empty())
+                    .unwrap_or(own);
+                subject.name == name && subject_namespace == namespace
+            }
+            "User" => subject.name == format!("system:serviceaccount:{namespace}:{name}"),
+            "Group" => {
+                matches!(
+                    subject.name.as_str(),
+                    "system:serviceaccounts" | "system:authenticated"
+                ) || subject.name == format!("system:serviceaccounts:{namespace}")
+            }
+            _ => false,
+        })
 }
 
 impl GrantedRoles {
@@ -96,7 +124,11 @@ impl GrantedRoles {
     }
 
     /// Builds the ServiceAccountAccess.
-    pub(super) fn access(self, account: &ServiceAccount, owner: OwnerReference) -> ServiceAccountAccess {
+    pub(super) fn access(
+        self,
+        account: &ServiceAccount,
+        owner: OwnerReference,
+    ) -> ServiceAccountAccess {
         let metadata = ObjectMeta {
             name: account.metadata.name.clone(),
             namespace: account.metadata.namespace.clone(),
@@ -109,7 +141,11 @@ impl GrantedRoles {
             access_role_binding: self.within,
             access_cluster_role_binding: self.everywhere,
         };
-        ServiceAccountAccess { metadata, spec, status: None }
+        ServiceAccountAccess {
+            metadata,
+            spec,
+            status: None,
+        }
     }
 }
 
@@ -137,20 +173,39 @@ mod tests {
 
     /// The names of the bindings by which `ns/robot` gets anything.
     fn by(bindings: Vec<Value>, cluster_bindings: Vec<Value>) -> Vec<String> {
-        let account =
-            of::<ServiceAccount>(json!({"metadata": {"name": "robot", "namespace": "ns", "uid": "u"}}));
+        let account = of::<ServiceAccount>(
+            json!({"metadata": {"name": "robot", "namespace": "ns", "uid": "u"}}),
+        );
         let bindings: Vec<_> = bindings.into_iter().map(of::<RoleBinding>).collect();
-        let cluster_bindings: Vec<_> = cluster_bindings.into_iter().map(of::<ClusterRoleBinding>).collect();
+        let cluster_bindings: Vec<_> = cluster_bindings
+            .into_iter()
+            .map(of::<ClusterRoleBinding>)
+            .collect();
         let (roles, cluster_roles) = (
             [of::<Role>(role("r", &["pods"]))],
-            [of::<ClusterRole>(role("c", &["pods"])), of(role("paths", &[]))],
+            [
+                of::<ClusterRole>(role("c", &["pods"])),
+                of(role("paths", &[])),
+            ],
         );
-        let granted_roles = granted_roles(&account, &bindings, &roles, &cluster_bindings, &cluster_roles);
+        let granted_roles = granted_roles(
+            &account,
+            &bindings,
+            &roles,
+            &cluster_bindings,
+            &cluster_roles,
+        );
         assert!(
             granted_roles.within.iter().all(|one| one.rules.len() == 1)
-                && granted_roles.everywhere.iter().all(|one| one.rules.len() == 1)
+                && granted_roles
+                    .everywhere
+                    .iter()
+                    .all(|one| one.rules.len() == 1)
         );
-        let within = granted_roles.within.iter().map(|one| one.role_binding.as_ref().unwrap().name_any());
+        let within = granted_roles
+            .within
+            .iter()
+            .map(|one| one.role_binding.as_ref().unwrap().name_any());
         within
             .chain(
                 granted_roles
@@ -175,21 +230,51 @@ mod tests {
             (binding("b", "other", everywhere, robot.clone()), true),
             (binding("b", "other", everywhere, here), false),
             (binding("b", "other", role, robot.clone()), false),
-            (binding("b", "ns", ("ClusterRole", "paths"), robot.clone()), false),
-            (binding("b", "ns", ("Role", "missing"), robot.clone()), false),
-            (binding("b", "ns", role, group("system:serviceaccounts")), true),
-            (binding("b", "ns", role, group("system:serviceaccounts:ns")), true),
-            (binding("b", "ns", role, group("system:serviceaccounts:other")), false),
-            (binding("b", "ns", role, group("system:authenticated")), true),
-            (binding("b", "ns", role, group("system:nodes")), false),
             (
-                binding("b", "ns", role, json!({"kind": "User", "name": "system:serviceaccount:ns:robot"})),
+                binding("b", "ns", ("ClusterRole", "paths"), robot.clone()),
+                false,
+            ),
+            (
+                binding("b", "ns", ("Role", "missing"), robot.clone()),
+                false,
+            ),
+            (
+                binding("b", "ns", role, group("system:serviceaccounts")),
                 true,
             ),
-            (binding("b", "ns", role, json!({"kind": "User", "name": "robot"})), false),
+            (
+                binding("b", "ns", role, group("system:serviceaccounts:ns")),
+                true,
+            ),
+            (
+                binding("b", "ns", role, group("system:serviceaccounts:other")),
+                false,
+            ),
+            (
+                binding("b", "ns", role, group("system:authenticated")),
+                true,
+            ),
+            (binding("b", "ns", role, group("system:nodes")), false),
+            (
+                binding(
+                    "b",
+                    "ns",
+                    role,
+                    json!({"kind": "User", "name": "system:serviceaccount:ns:robot"}),
+                ),
+                true,
+            ),
+            (
+                binding("b", "ns", role, json!({"kind": "User", "name": "robot"})),
+                false,
+            ),
         ];
         for (binding, expected) in rows {
-            assert_eq!(!by(vec![binding.clone()], vec![]).is_empty(), expected, "{binding}");
+            assert_eq!(
+                !by(vec![binding.clone()], vec![]).is_empty(),
+                expected,
+                "{binding}"
+            );
         }
         assert_eq!(by(vec![], vec![binding("b", "", everywhere, robot)]), ["b"]);
     }
@@ -198,6 +283,9 @@ mod tests {
     fn grants_stand_in_an_order() {
         let robot = || json!({"kind": "ServiceAccount", "name": "robot", "namespace": "ns"});
         let one = |name: &str| binding(name, "ns", ("ClusterRole", "c"), robot());
-        assert_eq!(by(vec![one("b"), one("a")], vec![one("d"), one("c")]), ["a", "b", "c", "d"]);
+        assert_eq!(
+            by(vec![one("b"), one("a")], vec![one("d"), one("c")]),
+            ["a", "b", "c", "d"]
+        );
     }
 }

@@ -28,7 +28,10 @@ use super::{
 /// The label of edge nodes.
 const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 
-cluster!(PodsAndNodes { pods: Pod, nodes: Node });
+cluster!(PodsAndNodes {
+    pods: Pod,
+    nodes: Node
+});
 
 /// The objects of the controller.
 struct Caches {
@@ -44,9 +47,20 @@ struct Caches {
 }
 
 /// Runs until `stop`.
-pub(crate) async fn run(PodsAndNodes { shared, pods, nodes }: PodsAndNodes, stop: CancellationToken) {
+pub(crate) async fn run(
+    PodsAndNodes {
+        shared,
+        pods,
+        nodes,
+    }: PodsAndNodes,
+    stop: CancellationToken,
+) {
     let client = &shared.client;
-    let (accounts, roles, bindings) = (Reflector::default(), Reflector::default(), Reflector::default());
+    let (accounts, roles, bindings) = (
+        Reflector::default(),
+        Reflector::default(),
+        Reflector::default(),
+    );
     let (cluster_roles, cluster_bindings) = (Reflector::default(), Reflector::default());
     let accesses = Reflector::default();
     let reconciling = async {
@@ -61,8 +75,18 @@ pub(crate) async fn run(PodsAndNodes { shared, pods, nodes }: PodsAndNodes, stop
             cluster_bindings: cluster_bindings.synced().await,
             accesses: accesses.synced().await,
         };
-        let queue = (shared.queues.named("serviceaccountaccess"), known.accounts.clone());
-        work(queue, triggers(&known), known, reconcile, stop.child_token()).await;
+        let queue = (
+            shared.queues.named("serviceaccountaccess"),
+            known.accounts.clone(),
+        );
+        work(
+            queue,
+            triggers(&known),
+            known,
+            reconcile,
+            stop.child_token(),
+        )
+        .await;
     };
     tokio::join!(
         // ends with the token even if the lists never arrive
@@ -82,7 +106,11 @@ pub(crate) async fn run(PodsAndNodes { shared, pods, nodes }: PodsAndNodes, stop
 fn triggers(known: &Caches) -> Triggers<ServiceAccount> {
     let accounts = known.accounts.clone();
     let all = move || -> Vec<ObjectRef<ServiceAccount>> {
-        accounts.all().iter().map(|account| ObjectRef::from_obj(&**account)).collect()
+        accounts
+            .all()
+            .iter()
+            .map(|account| ObjectRef::from_obj(&**account))
+            .collect()
     };
     let [of_nodes, of_roles, of_cluster_roles, of_bindings] =
         [all.clone(), all.clone(), all.clone(), all.clone()];
@@ -94,9 +122,16 @@ fn triggers(known: &Caches) -> Triggers<ServiceAccount> {
             if became { of_nodes() } else { Vec::new() }
         })
         .and(&known.roles, move |_: &Change<Role>| of_roles())
-        .and(&known.cluster_roles, move |_: &Change<ClusterRole>| of_cluster_roles())
-        .and(&known.bindings, move |_: &Change<RoleBinding>| of_bindings())
-        .and(&known.cluster_bindings, move |_: &Change<ClusterRoleBinding>| all())
+        .and(&known.cluster_roles, move |_: &Change<ClusterRole>| {
+            of_cluster_roles()
+        })
+        .and(&known.bindings, move |_: &Change<RoleBinding>| {
+            of_bindings()
+        })
+        .and(
+            &known.cluster_bindings,
+            move |_: &Change<ClusterRoleBinding>| all(),
+        )
         // somebody else may have changed or deleted it
         .and(&known.accesses, |change: &Change<ServiceAccountAccess>| {
             let namespace = change.object.namespace().unwrap_or_default();
@@ -112,15 +147,25 @@ fn accounts_of_moved_pod(change: &Change<Pod>) -> Vec<ObjectRef<ServiceAccount>>
         return Vec::new();
     }
     let namespace = change.object.namespace().unwrap_or_default();
-    let accounts: BTreeSet<&str> = [before, now].into_iter().flatten().map(|(account, _)| account).collect();
-    accounts.into_iter().map(|account| ObjectRef::new(account).within(&namespace)).collect()
+    let accounts: BTreeSet<&str> = [before, now]
+        .into_iter()
+        .flatten()
+        .map(|(account, _)| account)
+        .collect();
+    accounts
+        .into_iter()
+        .map(|account| ObjectRef::new(account).within(&namespace))
+        .collect()
 }
 
 /// Returns the pod's account and node.
 fn account_and_node(pod: &Pod) -> Option<(&str, &str)> {
     let spec = pod.spec.as_ref()?;
     let node = spec.node_name.as_deref().filter(|node| !node.is_empty())?;
-    Some((spec.service_account_name.as_deref().unwrap_or("default"), node))
+    Some((
+        spec.service_account_name.as_deref().unwrap_or("default"),
+        node,
+    ))
 }
 
 fn is_edge(node: &Node) -> bool {
@@ -142,20 +187,38 @@ impl Caches {
     fn nodes_of(&self, namespace: &str, account: &str) -> Vec<String> {
         let pods = self.pods.in_namespace(namespace);
         let places = pods.iter().filter_map(|pod| account_and_node(pod));
-        let nodes: BTreeSet<&str> = places.filter(|(own, _)| *own == account).map(|(_, node)| node).collect();
-        let is_known_edge = |node: &&str| self.nodes.get("", node).is_some_and(|node| is_edge(&node));
-        nodes.into_iter().filter(is_known_edge).map(str::to_owned).collect()
+        let nodes: BTreeSet<&str> = places
+            .filter(|(own, _)| *own == account)
+            .map(|(_, node)| node)
+            .collect();
+        let is_known_edge =
+            |node: &&str| self.nodes.get("", node).is_some_and(|node| is_edge(&node));
+        nodes
+            .into_iter()
+            .filter(is_known_edge)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Replaces the object's specification; fails on a conflict.
-    async fn replace(&self, old: &ServiceAccountAccess, new: ServiceAccountAccess) -> Result<(), Failure> {
+    async fn replace(
+        &self,
+        old: &ServiceAccountAccess,
+        new: ServiceAccountAccess,
+    ) -> Result<(), Failure> {
         let api = Api::<ServiceAccountAccess>::namespaced(
             self.shared.client.clone(),
             &old.namespace().unwrap_or_default(),
         );
-        let metadata = ObjectMeta { resource_version: old.resource_version(), ..new.metadata };
+        let metadata = ObjectMeta {
+            resource_version: old.resource_version(),
+            ..new.metadata
+        };
         let new = ServiceAccountAccess { metadata, ..new };
-        self.accesses.wrote(api.replace(&old.name_any(), &PostParams::default(), &new).await?);
+        self.accesses.wrote(
+            api.replace(&old.name_any(), &PostParams::default(), &new)
+                .await?,
+        );
         Ok(())
     }
 }
@@ -165,7 +228,11 @@ async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Caches>) -> Result<A
     let granted_roles = known.granted_roles(&account);
     // most accounts have no rights: their pods are not looked up
     let is_going = granted_roles.is_empty() || account.metadata.deletion_timestamp.is_some();
-    let nodes = if is_going { Vec::new() } else { known.nodes_of(&namespace, &name) };
+    let nodes = if is_going {
+        Vec::new()
+    } else {
+        known.nodes_of(&namespace, &name)
+    };
     match (nodes.is_empty(), known.accesses.get(&namespace, &name)) {
         (true, None) => return Ok(Action::await_change()),
         (true, Some(old)) => {
@@ -185,7 +252,10 @@ async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Caches>) -> Result<A
     }
     if let Some(written) = known.accesses.get(&namespace, &name) {
         let status = ServiceAccountAccessStatus { node_list: nodes };
-        known.shared.write_status(&known.accesses, &*written, &written.status, &status).await?;
+        known
+            .shared
+            .write_status(&known.accesses, &*written, &written.status, &status)
+            .await?;
     }
     Ok(Action::await_change())
 }

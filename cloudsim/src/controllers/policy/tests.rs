@@ -26,24 +26,41 @@ impl Drop for World {
 impl World {
     async fn new() -> Self {
         let registry = Registry::builtin().with_crds(&crds::all());
-        let client = kubeapi::Api::builder(MemoryStore::new()).registry(registry).build().client("default");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .registry(registry)
+            .build()
+            .client("default");
         let (stop, tasks) = (CancellationToken::new(), Tasks::default());
         let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
         let reflectors = Reflectors::new(shared);
         reflectors.start(("serviceaccountaccess", &tasks), &stop, run);
         reflectors.spawn(&tasks, &stop);
         let world = Self { client, stop };
-        world.create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}})).await;
-        for (name, labels) in
-            [("edge-1", json!({EDGE_LABEL: ""})), ("edge-2", json!({EDGE_LABEL: ""})), ("big", json!({}))]
-        {
-            world.create("v1", "Node", "", json!({"metadata": {"name": name, "labels": labels}})).await;
+        world
+            .create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}}))
+            .await;
+        for (name, labels) in [
+            ("edge-1", json!({EDGE_LABEL: ""})),
+            ("edge-2", json!({EDGE_LABEL: ""})),
+            ("big", json!({})),
+        ] {
+            world
+                .create(
+                    "v1",
+                    "Node",
+                    "",
+                    json!({"metadata": {"name": name, "labels": labels}}),
+                )
+                .await;
         }
         world
     }
 
     fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        let types = kube::api::TypeMeta { api_version: api_version.into(), kind: kind.into() };
+        let types = kube::api::TypeMeta {
+            api_version: api_version.into(),
+            kind: kind.into(),
+        };
         let kind = kube::api::GroupVersionKind::try_from(&types).unwrap();
         let resource = kube::api::ApiResource::from_gvk(&kind);
         match namespace {
@@ -54,24 +71,40 @@ impl World {
 
     async fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.api(api_version, kind, namespace).create(&PostParams::default(), &object).await.unwrap();
+        self.api(api_version, kind, namespace)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
     }
 
     async fn rbac(&self, kind: &str, namespace: &str, object: Value) {
-        self.create("rbac.authorization.k8s.io/v1", kind, namespace, object).await;
+        self.create("rbac.authorization.k8s.io/v1", kind, namespace, object)
+            .await;
     }
 
     async fn pod(&self, name: &str, account: &str, node: &str) {
         let spec = json!({"nodeName": node, "serviceAccountName": account, "containers": [{"name": "c", "image": "i"}]});
-        self.create("v1", "Pod", "ns", json!({"metadata": {"name": name}, "spec": spec})).await;
+        self.create(
+            "v1",
+            "Pod",
+            "ns",
+            json!({"metadata": {"name": name}, "spec": spec}),
+        )
+        .await;
     }
 
     async fn until(&self, what: &str, wanted: impl Fn(Option<&ServiceAccountAccess>) -> bool) {
         let api = Api::<ServiceAccountAccess>::namespaced(self.client.clone(), "ns");
-        let seen =
-            await_condition(api.clone(), "robot", |access: Option<&ServiceAccountAccess>| wanted(access));
+        let seen = await_condition(
+            api.clone(),
+            "robot",
+            |access: Option<&ServiceAccountAccess>| wanted(access),
+        );
         if timeout(WAIT_TIMEOUT, seen).await.is_err() {
-            panic!("{what}: not within {WAIT_TIMEOUT:?}; last seen: {:?}", api.get_opt("robot").await);
+            panic!(
+                "{what}: not within {WAIT_TIMEOUT:?}; last seen: {:?}",
+                api.get_opt("robot").await
+            );
         }
     }
 }
@@ -86,11 +119,20 @@ fn to_robot(role: (&str, &str), name: &str) -> Value {
 }
 
 fn nodes(access: &ServiceAccountAccess) -> Vec<&str> {
-    access.status.iter().flat_map(|status| status.node_list.iter().map(String::as_str)).collect()
+    access
+        .status
+        .iter()
+        .flat_map(|status| status.node_list.iter().map(String::as_str))
+        .collect()
 }
 
 fn first_resource(access: &ServiceAccountAccess) -> Option<&str> {
-    let rule = access.spec.access_cluster_role_binding.first()?.rules.first()?;
+    let rule = access
+        .spec
+        .access_cluster_role_binding
+        .first()?
+        .rules
+        .first()?;
     rule.resources.as_ref()?.first().map(String::as_str)
 }
 
@@ -98,11 +140,32 @@ fn first_resource(access: &ServiceAccountAccess) -> Option<&str> {
 async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
     let world = World::new().await;
     for account in ["robot", "idle"] {
-        world.create("v1", "ServiceAccount", "ns", json!({"metadata": {"name": account}})).await;
+        world
+            .create(
+                "v1",
+                "ServiceAccount",
+                "ns",
+                json!({"metadata": {"name": account}}),
+            )
+            .await;
     }
-    world.rbac("ClusterRole", "", json!({"metadata": {"name": "reads"}, "rules": [rule("nodes")]})).await;
-    world.rbac("Role", "ns", json!({"metadata": {"name": "writes"}, "rules": [rule("configmaps")]})).await;
-    world.rbac("RoleBinding", "ns", to_robot(("Role", "writes"), "writes")).await;
+    world
+        .rbac(
+            "ClusterRole",
+            "",
+            json!({"metadata": {"name": "reads"}, "rules": [rule("nodes")]}),
+        )
+        .await;
+    world
+        .rbac(
+            "Role",
+            "ns",
+            json!({"metadata": {"name": "writes"}, "rules": [rule("configmaps")]}),
+        )
+        .await;
+    world
+        .rbac("RoleBinding", "ns", to_robot(("Role", "writes"), "writes"))
+        .await;
     world.pod("a", "robot", "edge-1").await;
     world.pod("b", "robot", "big").await;
     world.pod("c", "idle", "edge-1").await;
@@ -114,7 +177,13 @@ async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
         })
         .await;
 
-    world.rbac("ClusterRoleBinding", "", to_robot(("ClusterRole", "reads"), "reads")).await;
+    world
+        .rbac(
+            "ClusterRoleBinding",
+            "",
+            to_robot(("ClusterRole", "reads"), "reads"),
+        )
+        .await;
     world.pod("d", "robot", "edge-2").await;
     world
         .until("a second binding, a second node", |access| {
@@ -127,7 +196,10 @@ async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
     let rules = json!({"rules": [rule("services")]});
     let roles = world.api("rbac.authorization.k8s.io/v1", "ClusterRole", "");
     let patch = kube::api::Patch::Merge(rules);
-    roles.patch("reads", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    roles
+        .patch("reads", &kube::api::PatchParams::default(), &patch)
+        .await
+        .unwrap();
     // three writes of its specification and no more: an unchanged one is recognised
     world
         .until("another rule", |access| {
@@ -137,19 +209,43 @@ async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
         })
         .await;
 
-    let delete = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+    let delete = kube::api::DeleteParams {
+        grace_period_seconds: Some(0),
+        ..Default::default()
+    };
     for pod in ["a", "d"] {
-        world.api("v1", "Pod", "ns").delete(pod, &delete).await.unwrap();
+        world
+            .api("v1", "Pod", "ns")
+            .delete(pod, &delete)
+            .await
+            .unwrap();
     }
-    world.until("no pod on an edge node", |access| access.is_none()).await;
-    let all =
-        Api::<ServiceAccountAccess>::all(world.client.clone()).list(&kube::api::ListParams::default()).await;
-    assert!(all.unwrap().items.is_empty(), "nothing is granted to the other account");
+    world
+        .until("no pod on an edge node", |access| access.is_none())
+        .await;
+    let all = Api::<ServiceAccountAccess>::all(world.client.clone())
+        .list(&kube::api::ListParams::default())
+        .await;
+    assert!(
+        all.unwrap().items.is_empty(),
+        "nothing is granted to the other account"
+    );
 
     world.pod("e", "robot", "edge-1").await;
-    world.until("a pod again", |access| access.is_some_and(|access| nodes(access) == ["edge-1"])).await;
-    for (kind, namespace, name) in [("RoleBinding", "ns", "writes"), ("ClusterRoleBinding", "", "reads")] {
-        world.api("rbac.authorization.k8s.io/v1", kind, namespace).delete(name, &delete).await.unwrap();
+    world
+        .until("a pod again", |access| {
+            access.is_some_and(|access| nodes(access) == ["edge-1"])
+        })
+        .await;
+    for (kind, namespace, name) in [
+        ("RoleBinding", "ns", "writes"),
+        ("ClusterRoleBinding", "", "reads"),
+    ] {
+        world
+            .api("rbac.authorization.k8s.io/v1", kind, namespace)
+            .delete(name, &delete)
+            .await
+            .unwrap();
     }
     world.until("no binding", |access| access.is_none()).await;
 }

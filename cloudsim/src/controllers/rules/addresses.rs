@@ -49,9 +49,13 @@ impl Service<Name> for Resolver {
 }
 
 fn allowed(found: impl Iterator<Item = SocketAddr>) -> io::Result<vec::IntoIter<SocketAddr>> {
-    let (refused, allowed): (Vec<_>, Vec<_>) = found.partition(|address| is_metadata_address(address.ip()));
+    let (refused, allowed): (Vec<_>, Vec<_>) =
+        found.partition(|address| is_metadata_address(address.ip()));
     if allowed.is_empty() && !refused.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, METADATA_REFUSED));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            METADATA_REFUSED,
+        ));
     }
     Ok(allowed.into_iter())
 }
@@ -72,10 +76,22 @@ mod tests {
             "[64:ff9b::a9fe:a9fe]",
             "[fd00:ec2::254]",
         ] {
-            assert!(has_refused(&format!("http://{host}:80/latest").parse().unwrap()), "{host}");
+            assert!(
+                has_refused(&format!("http://{host}:80/latest").parse().unwrap()),
+                "{host}"
+            );
         }
-        for host in ["127.0.0.1", "10.0.0.1", "[::1]", "[fd00:ec2::253]", "metadata.google.internal"] {
-            assert!(!has_refused(&format!("http://{host}/").parse().unwrap()), "{host}");
+        for host in [
+            "127.0.0.1",
+            "10.0.0.1",
+            "[::1]",
+            "[fd00:ec2::253]",
+            "metadata.google.internal",
+        ] {
+            assert!(
+                !has_refused(&format!("http://{host}/").parse().unwrap()),
+                "{host}"
+            );
         }
     }
 
@@ -90,10 +106,25 @@ mod tests {
                 "{name}"
             );
         }
-        let found = Resolver::new().call("127.1".parse().unwrap()).await.unwrap();
-        assert_eq!(found.map(|address| address.ip().to_string()).collect::<Vec<_>>(), ["127.0.0.1"]);
-        let (near, far): (SocketAddr, SocketAddr) =
-            ("169.254.169.254:80".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
-        assert_eq!(allowed([near, far].into_iter()).unwrap().collect::<Vec<_>>(), [far]);
+        let found = Resolver::new()
+            .call("127.1".parse().unwrap())
+            .await
+            .unwrap();
+        assert_eq!(
+            found
+                .map(|address| address.ip().to_string())
+                .collect::<Vec<_>>(),
+            ["127.0.0.1"]
+        );
+        let (near, far): (SocketAddr, SocketAddr) = (
+            "169.254.169.254:80".parse().unwrap(),
+            "192.0.2.1:80".parse().unwrap(),
+        );
+        assert_eq!(
+            allowed([near, far].into_iter())
+                .unwrap()
+                .collect::<Vec<_>>(),
+            [far]
+        );
     }
 }

@@ -61,24 +61,36 @@ pub(crate) struct CallError {
 
 impl CallError {
     pub(crate) fn new(status: StatusCode, reason: &'static str, why: impl Into<String>) -> Self {
-        Self { status, reason, why: why.into() }
+        Self {
+            status,
+            reason,
+            why: why.into(),
+        }
     }
 }
 
 impl Rules {
     /// Returns the name of the rule for a request, by which it is authorized.
     pub(crate) fn rule_for(&self, namespace: &str, path: &str) -> Option<String> {
-        self.table().rest(namespace, path).map(|(rule, _)| rule.name.clone())
+        self.table()
+            .rest(namespace, path)
+            .map(|(rule, _)| rule.name.clone())
     }
 
     /// Makes a request and counts it.
     pub(crate) async fn call(&self, call: Call) -> Result<CallAnswer, CallError> {
         if !self.is_complete() {
             let why = "this cloud has not read its rules yet; try again";
-            return Err(CallError::new(StatusCode::SERVICE_UNAVAILABLE, "RulesUnread", why));
+            return Err(CallError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "RulesUnread",
+                why,
+            ));
         }
-        let found =
-            self.table().rest(&call.namespace, &call.path).map(|(rule, rest)| (rule, rest.to_owned()));
+        let found = self
+            .table()
+            .rest(&call.namespace, &call.path)
+            .map(|(rule, rest)| (rule, rest.to_owned()));
         let (rule, rest) = found.ok_or_else(|| {
             let why = format!(
                 "no rule with a rest source takes /{}/{}; `cloudsim rules` lists those that are there",
@@ -95,21 +107,30 @@ impl Rules {
         };
         match failed {
             None => self.counters().count(&rule.uid, Ok(())),
-            Some(why) => self.counters().count(&rule.uid, Err(&format!("{node}: {why}"))),
+            Some(why) => self
+                .counters()
+                .count(&rule.uid, Err(&format!("{node}: {why}"))),
         }
         outcome
     }
 
-    async fn carry_out(&self, rule: &ActiveRule, call: Call, rest: &str) -> Result<CallAnswer, CallError> {
+    async fn carry_out(
+        &self,
+        rule: &ActiveRule,
+        call: Call,
+        rest: &str,
+    ) -> Result<CallAnswer, CallError> {
         let allowed = self.table().may_use(&call.node, &rule.namespace);
         allowed.map_err(|why| CallError::new(StatusCode::FORBIDDEN, "NamespaceRefused", why))?;
         match &rule.target {
             Target::EventBus { topic } => self.publish(call, topic, rest).await,
             Target::ServiceBus { port, path } => self.request(call, *port, path, rest).await,
             // such a rule is not in force
-            Target::Rest { .. } => {
-                Err(CallError::new(StatusCode::NOT_FOUND, "RuleNotFound", "the rule has no end at a node"))
-            }
+            Target::Rest { .. } => Err(CallError::new(
+                StatusCode::NOT_FOUND,
+                "RuleNotFound",
+                "the rule has no end at a node",
+            )),
         }
     }
 
@@ -122,9 +143,16 @@ impl Rules {
                 "the agent of node {} takes messages of text alone (UTF-8), and the body is none",
                 call.node
             );
-            return Err(CallError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "NoText", why));
+            return Err(CallError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "NoText",
+                why,
+            ));
         }
-        let body = Downstream::Publish { topic, payload: payload.content() };
+        let body = Downstream::Publish {
+            topic,
+            payload: payload.content(),
+        };
         // EdgeCore does not report the result
         let answered = if is_ours {
             self.ask(&call.node, body).await?
@@ -139,7 +167,10 @@ impl Rules {
             NodeAnswer::Failed(why) => return Err(failed_at(&call.node, &why)),
         }
         let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; charset=utf-8"),
+        );
         Ok(CallAnswer {
             status: StatusCode::OK,
             headers,
@@ -150,10 +181,17 @@ impl Rules {
 
     async fn send_unanswered(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
         let sent = self.nodes().send(node, body.into_message(now_ms())).await;
-        sent.map_err(|error| not_sent(node, error)).map(|_| NodeAnswer::Published)
+        sent.map_err(|error| not_sent(node, error))
+            .map(|_| NodeAnswer::Published)
     }
 
-    async fn request(&self, call: Call, port: u16, path: &str, rest: &str) -> Result<CallAnswer, CallError> {
+    async fn request(
+        &self,
+        call: Call,
+        port: u16,
+        path: &str,
+        rest: &str,
+    ) -> Result<CallAnswer, CallError> {
         let mut path = path.to_owned();
         if escapes_prefix(rest) {
             let why = "a path may not lead out of the rule's own";
@@ -163,7 +201,10 @@ impl Rules {
             path = format!("{}/{rest}", path.trim_end_matches('/'));
         }
         if let Some(query) = &call.query {
-            path = format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
+            path = format!(
+                "{path}{}{query}",
+                if path.contains('?') { '&' } else { '?' }
+            );
         }
         let request = ServiceRequest {
             header: headers_for(&call.headers),
@@ -172,7 +213,11 @@ impl Rules {
             url: String::new(),
         };
         let content = serde_json::to_value(&request).map_err(|error| {
-            CallError::new(StatusCode::INTERNAL_SERVER_ERROR, "Unwritable", error.to_string())
+            CallError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "Unwritable",
+                error.to_string(),
+            )
         })?;
         let body = Downstream::ServiceCall {
             method: call.method.to_string(),
@@ -181,15 +226,18 @@ impl Rules {
         };
         match self.ask(&call.node, body).await? {
             // EdgeCore marks its own answers in another way, and passes a service's headers on unchanged
-            NodeAnswer::Service(response) if response.is_failure() && self.is_own_agent(&call.node) => {
+            NodeAnswer::Service(response)
+                if response.is_failure() && self.is_own_agent(&call.node) =>
+            {
                 refused(&call.node, response)
             }
             NodeAnswer::Service(response) => relayed(&call.node, response),
             NodeAnswer::Refused(response) => refused(&call.node, response),
             NodeAnswer::Failed(why) => Err(failed_at(&call.node, &why)),
-            NodeAnswer::Published => {
-                Err(failed_at(&call.node, "it answered as if it had been asked to publish"))
-            }
+            NodeAnswer::Published => Err(failed_at(
+                &call.node,
+                "it answered as if it had been asked to publish",
+            )),
         }
     }
 
@@ -198,11 +246,20 @@ impl Rules {
             return Err(not_sent(node, SendError::NoSession));
         }
         let message = body.into_message(now_ms());
-        let mut pending = self.pending().begin(node, &message.header.msg_id).ok_or_else(|| {
-            let why = format!("too many calls wait for node {node}, or for all nodes; try again later");
-            CallError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyCalls", why)
-        })?;
-        let session = self.nodes().send(node, message).await.map_err(|error| not_sent(node, error))?;
+        let mut pending = self
+            .pending()
+            .begin(node, &message.header.msg_id)
+            .ok_or_else(|| {
+                let why = format!(
+                    "too many calls wait for node {node}, or for all nodes; try again later"
+                );
+                CallError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyCalls", why)
+            })?;
+        let session = self
+            .nodes()
+            .send(node, message)
+            .await
+            .map_err(|error| not_sent(node, error))?;
         let patience = self.call_timeout();
         let ended = async {
             session.ended().await;
@@ -223,7 +280,11 @@ impl Rules {
                     "node {node} did not answer within {patience:?}; check that modules.serviceBus (or eventBus) is enabled there, and \
                      that the local service answers"
                 );
-                Err(CallError::new(StatusCode::GATEWAY_TIMEOUT, "NodeTimeout", why))
+                Err(CallError::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    "NodeTimeout",
+                    why,
+                ))
             }
         }
     }
@@ -232,12 +293,15 @@ impl Rules {
 fn not_sent(node: &str, error: SendError) -> CallError {
     match error {
         SendError::NoSession => {
-            let why = format!("node {node} is not connected; `cloudsim nodes` lists those that are");
+            let why =
+                format!("node {node} is not connected; `cloudsim nodes` lists those that are");
             CallError::new(StatusCode::BAD_GATEWAY, "NodeNotConnected", why)
         }
-        SendError::Stuck => {
-            CallError::new(StatusCode::GATEWAY_TIMEOUT, "NodeStuck", format!("node {node} takes no messages"))
-        }
+        SendError::Stuck => CallError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "NodeStuck",
+            format!("node {node} takes no messages"),
+        ),
     }
 }
 
@@ -261,7 +325,9 @@ fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
     if rest.is_empty() {
         return Ok(topic.to_owned());
     }
-    let rest = percent_decode_str(rest).decode_utf8().map_err(|_| bad("it is not UTF-8"))?;
+    let rest = percent_decode_str(rest)
+        .decode_utf8()
+        .map_err(|_| bad("it is not UTF-8"))?;
     let topic = format!("{}/{rest}", topic.trim_end_matches('/'));
     check_publication(&topic).map_err(|fault| bad(&fault.to_string()))?;
     Ok(topic)
@@ -272,9 +338,11 @@ fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
 fn escapes_prefix(path: &str) -> bool {
     let is_up = |text: &str| {
         text.contains(char::is_control)
-            || text
-                .split(['/', '\\'])
-                .any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
+            || text.split(['/', '\\']).any(|part| {
+                part.split(';')
+                    .next()
+                    .is_some_and(|name| name.trim() == "..")
+            })
     };
     let mut path = path.to_owned();
     for _ in 0..MAX_DECODINGS {
@@ -298,7 +366,10 @@ pub(super) fn headers_for(headers: &HeaderMap) -> Headers {
     for (name, value) in headers {
         if !own.contains(name.as_str()) && ![header::CONTENT_LENGTH, header::HOST].contains(name) {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            written.entry(canonical_name(name.as_str())).or_default().push(value);
+            written
+                .entry(canonical_name(name.as_str()))
+                .or_default()
+                .push(value);
         }
     }
     written
@@ -306,42 +377,67 @@ pub(super) fn headers_for(headers: &HeaderMap) -> Headers {
 
 /// Returns the hop-by-hop headers.
 fn connection_headers(headers: &HeaderMap) -> ConnectionHeaders {
-    let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    let values = headers
+        .get_all(header::CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
     ConnectionHeaders::named_in(values)
 }
 
 /// Converts the agent's own answer: the caller gets its message, and the request has failed.
 fn refused(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
     let why = wire::text::printable(&response.reason());
-    relayed(node, response).map(|answer| CallAnswer { failed: Some(why), ..answer })
+    relayed(node, response).map(|answer| CallAnswer {
+        failed: Some(why),
+        ..answer
+    })
 }
 
 /// Converts a service's answer. An invalid one is refused, since the node determines its contents.
 fn relayed(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
-    let status = StatusCode::from_u16(response.status_code).ok().filter(|status| !status.is_informational());
-    let status = status
-        .ok_or_else(|| failed_at(node, &format!("it answered with status {}", response.status_code)))?;
+    let status = StatusCode::from_u16(response.status_code)
+        .ok()
+        .filter(|status| !status.is_informational());
+    let status = status.ok_or_else(|| {
+        failed_at(
+            node,
+            &format!("it answered with status {}", response.status_code),
+        )
+    })?;
     if response.body.len() > wire::bus::MAX_BODY {
-        return Err(failed_at(node, &format!("its answer is larger than {} bytes", wire::bus::MAX_BODY)));
+        return Err(failed_at(
+            node,
+            &format!("its answer is larger than {} bytes", wire::bus::MAX_BODY),
+        ));
     }
     let mut headers = HeaderMap::new();
     for (name, values) in response.header {
         for value in values {
-            let pair = name.parse::<HeaderName>().ok().zip(HeaderValue::from_bytes(value.as_bytes()).ok());
-            let (name, value) =
-                pair.ok_or_else(|| failed_at(node, "its answer has a header that HTTP does not allow"))?;
+            let pair = name
+                .parse::<HeaderName>()
+                .ok()
+                .zip(HeaderValue::from_bytes(value.as_bytes()).ok());
+            let (name, value) = pair.ok_or_else(|| {
+                failed_at(node, "its answer has a header that HTTP does not allow")
+            })?;
             if headers.try_append(name, value).is_err() {
                 return Err(failed_at(node, "its answer has too many headers"));
             }
         }
     }
     let own = connection_headers(&headers);
-    let dropped =
-        headers.keys().filter(|name| own.contains(name.as_str()) || *name == header::CONTENT_LENGTH);
+    let dropped = headers
+        .keys()
+        .filter(|name| own.contains(name.as_str()) || *name == header::CONTENT_LENGTH);
     for name in dropped.cloned().collect::<Vec<_>>() {
         headers.remove(name);
     }
-    Ok(CallAnswer { status, headers, body: response.body.into(), failed: None })
+    Ok(CallAnswer {
+        status,
+        headers,
+        body: response.body.into(),
+        failed: None,
+    })
 }
 
 #[cfg(test)]
@@ -354,7 +450,11 @@ mod tests {
         assert_eq!(topic_of("test/", "a%20b/c").unwrap(), "test/a b/c");
         for rest in ["+", "%23", "..", "a%00", "%ff", "%2e%2e/$hw"] {
             let error = topic_of("test", rest).unwrap_err();
-            assert_eq!((error.status, error.reason), (StatusCode::BAD_REQUEST, "TopicRefused"), "{rest}");
+            assert_eq!(
+                (error.status, error.reason),
+                (StatusCode::BAD_REQUEST, "TopicRefused"),
+                "{rest}"
+            );
         }
     }
 
@@ -380,7 +480,16 @@ mod tests {
         ] {
             assert!(escapes_prefix(path), "{path}");
         }
-        for path in ["", "a/..b/c...d/e", "a;..b/c", "a;b=../c", "%", "50%25", "a%20b/%c3%a4", "...;/x"] {
+        for path in [
+            "",
+            "a/..b/c...d/e",
+            "a;..b/c",
+            "a;b=../c",
+            "%",
+            "50%25",
+            "a%20b/%c3%a4",
+            "...;/x",
+        ] {
             assert!(!escapes_prefix(path), "{path}");
         }
     }
@@ -397,14 +506,38 @@ mod tests {
             ("x-kept", "a"),
             ("x-kept", "b"),
         ] {
-            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
         let written = headers_for(&headers);
-        assert_eq!(written, [("X-Kept".to_owned(), vec!["a".to_owned(), "b".to_owned()])].into());
-        let named = [("Connection", "x-own"), ("X-Own", "1"), ("Content-Length", "7"), ("Server", "s")];
-        let header = named.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into();
-        let answer = relayed("n", ServiceResponse { header, status_code: 201, body: b"x".to_vec() }).unwrap();
-        assert_eq!((answer.status, answer.headers.len()), (StatusCode::CREATED, 1));
+        assert_eq!(
+            written,
+            [("X-Kept".to_owned(), vec!["a".to_owned(), "b".to_owned()])].into()
+        );
+        let named = [
+            ("Connection", "x-own"),
+            ("X-Own", "1"),
+            ("Content-Length", "7"),
+            ("Server", "s"),
+        ];
+        let header = named
+            .map(|(name, value)| (name.to_owned(), vec![value.to_owned()]))
+            .into();
+        let answer = relayed(
+            "n",
+            ServiceResponse {
+                header,
+                status_code: 201,
+                body: b"x".to_vec(),
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            (answer.status, answer.headers.len()),
+            (StatusCode::CREATED, 1)
+        );
         assert_eq!(answer.headers["server"], "s");
     }
 
@@ -412,10 +545,23 @@ mod tests {
     fn an_answer_that_is_none_is_refused() {
         let header = |value: &str| [("X-A".to_owned(), vec![value.to_owned()])].into();
         for response in [
-            ServiceResponse { status_code: 0, ..ServiceResponse::default() },
-            ServiceResponse { status_code: 101, ..ServiceResponse::default() },
-            ServiceResponse { status_code: 1000, ..ServiceResponse::default() },
-            ServiceResponse { status_code: 200, header: header("a\r\nSet-Cookie: b"), body: Vec::new() },
+            ServiceResponse {
+                status_code: 0,
+                ..ServiceResponse::default()
+            },
+            ServiceResponse {
+                status_code: 101,
+                ..ServiceResponse::default()
+            },
+            ServiceResponse {
+                status_code: 1000,
+                ..ServiceResponse::default()
+            },
+            ServiceResponse {
+                status_code: 200,
+                header: header("a\r\nSet-Cookie: b"),
+                body: Vec::new(),
+            },
             ServiceResponse {
                 status_code: 200,
                 header: [("a b".to_owned(), vec![String::new()])].into(),
@@ -428,7 +574,10 @@ mod tests {
             },
         ] {
             let error = relayed("n", response).unwrap_err();
-            assert_eq!((error.status, error.reason), (StatusCode::BAD_GATEWAY, "NodeFailed"));
+            assert_eq!(
+                (error.status, error.reason),
+                (StatusCode::BAD_GATEWAY, "NodeFailed")
+            );
         }
     }
 }

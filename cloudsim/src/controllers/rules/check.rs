@@ -77,7 +77,11 @@ pub(crate) struct FieldError {
 
 impl FieldError {
     pub(super) fn new(field: impl Into<String>, value: &str, why: impl Into<String>) -> Self {
-        Self { field: field.into(), value: value.to_owned(), why: why.into() }
+        Self {
+            field: field.into(),
+            value: value.to_owned(),
+            why: why.into(),
+        }
     }
 }
 
@@ -91,10 +95,18 @@ pub(crate) fn endpoint(spec: &RuleEndpointSpec) -> Vec<FieldError> {
 
 fn service_port(spec: &RuleEndpointSpec) -> Result<u16, FieldError> {
     let text = spec.properties.get(SERVICE_PORT).map(String::as_str);
-    let port = text.unwrap_or_default().parse().ok().filter(|port| *port != 0);
+    let port = text
+        .unwrap_or_default()
+        .parse()
+        .ok()
+        .filter(|port| *port != 0);
     port.ok_or_else(|| {
         let why = "a servicebus needs the port of the local HTTP service, 1 to 65535";
-        FieldError::new(format!("spec.properties[{SERVICE_PORT}]"), text.unwrap_or_default(), why)
+        FieldError::new(
+            format!("spec.properties[{SERVICE_PORT}]"),
+            text.unwrap_or_default(),
+            why,
+        )
     })
 }
 
@@ -107,7 +119,9 @@ pub(crate) fn rule(
     let mut faults = Vec::new();
     faults.extend(source.and_then(|end| self::source(spec, end).err()));
     faults.extend(target.and_then(|end| self::target(spec, end).err()));
-    let types = source.zip(target).map(|(from, to)| (from.rule_endpoint_type, to.rule_endpoint_type));
+    let types = source
+        .zip(target)
+        .map(|(from, to)| (from.rule_endpoint_type, to.rule_endpoint_type));
     if let Some((from, to)) = types
         && (from == RuleEndpointType::Rest) == (to == RuleEndpointType::Rest)
     {
@@ -119,37 +133,53 @@ pub(crate) fn rule(
 
 /// Parses the source of a rule.
 pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Source, FieldError> {
-    let keys = EndpointKeys { field: "spec.sourceResource", all: &spec.source_resource };
+    let keys = EndpointKeys {
+        field: "spec.sourceResource",
+        all: &spec.source_resource,
+    };
     match endpoint.rule_endpoint_type {
         RuleEndpointType::Rest => {
             let path = keys.only(&["path"])?.get("path")?;
             let trimmed = path.trim_matches('/');
             let is_sound = trimmed.split('/').all(|part| {
                 !matches!(part, "" | "." | "..")
-                    && part.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b))
+                    && part
+                        .bytes()
+                        .all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b))
             });
             if !is_sound {
                 return Err(keys.wrong("path", "a path has parts of visible ASCII letters between slashes, none of them . or .., and no ? # %"));
             }
-            Ok(Source::Rest { path: trimmed.to_owned() })
+            Ok(Source::Rest {
+                path: trimmed.to_owned(),
+            })
         }
         RuleEndpointType::EventBus => {
             let keys = keys.only(&["topic", "node_name"])?;
             let topic = keys.get("topic")?;
             check_subscription(topic).map_err(|fault| keys.wrong("topic", &fault.to_string()))?;
-            Ok(Source::EventBus { node: keys.node()?, topic: topic.to_owned() })
+            Ok(Source::EventBus {
+                node: keys.node()?,
+                topic: topic.to_owned(),
+            })
         }
         RuleEndpointType::ServiceBus => {
             let keys = keys.only(&["target_url", "node_name"])?;
             keys.url("target_url")?;
-            Ok(Source::ServiceBus { node: keys.node()?, url: keys.get("target_url")?.to_owned() })
+            Ok(Source::ServiceBus {
+                node: keys.node()?,
+                url: keys.get("target_url")?.to_owned(),
+            })
         }
     }
 }
 
 /// Parses the target of a rule.
 pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Target, FieldError> {
-    let keys = EndpointKeys { field: "spec.targetResource", all: &spec.target_resource };
+    let keys = EndpointKeys {
+        field: "spec.targetResource",
+        all: &spec.target_resource,
+    };
     match endpoint.rule_endpoint_type {
         RuleEndpointType::Rest => {
             let url = keys.only(&["resource"])?.url("resource")?;
@@ -161,7 +191,9 @@ pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Tar
         RuleEndpointType::EventBus => {
             let topic = keys.only(&["topic"])?.get("topic")?;
             check_publication(topic).map_err(|fault| keys.wrong("topic", &fault.to_string()))?;
-            Ok(Target::EventBus { topic: topic.to_owned() })
+            Ok(Target::EventBus {
+                topic: topic.to_owned(),
+            })
         }
         RuleEndpointType::ServiceBus => {
             let path = keys.only(&["path"])?.get("path")?;
@@ -169,7 +201,10 @@ pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Tar
                 return Err(keys.wrong("path", "a path has visible ASCII letters alone"));
             }
             let slash = if path.starts_with('/') { "" } else { "/" };
-            Ok(Target::ServiceBus { port: service_port(endpoint)?, path: format!("{slash}{path}") })
+            Ok(Target::ServiceBus {
+                port: service_port(endpoint)?,
+                path: format!("{slash}{path}"),
+            })
         }
     }
 }
@@ -182,11 +217,19 @@ struct EndpointKeys<'a> {
 
 impl<'a> EndpointKeys<'a> {
     fn only(&self, known: &[&str]) -> Result<&Self, FieldError> {
-        let Some((key, value)) = self.all.iter().find(|(key, _)| !known.contains(&key.as_str())) else {
+        let Some((key, value)) = self
+            .all
+            .iter()
+            .find(|(key, _)| !known.contains(&key.as_str()))
+        else {
             return Ok(self);
         };
         let why = format!("this end has the settings {} alone", known.join(" and "));
-        Err(FieldError::new(format!("{}[{}]", self.field, wire::text::short(key)), value, why))
+        Err(FieldError::new(
+            format!("{}[{}]", self.field, wire::text::short(key)),
+            value,
+            why,
+        ))
     }
 
     fn get(&self, key: &str) -> Result<&'a str, FieldError> {
@@ -213,15 +256,24 @@ impl<'a> EndpointKeys<'a> {
         let is_sound = |url: &Uri| {
             matches!(url.scheme_str(), Some("http" | "https"))
                 && url.host().is_some_and(|host| !host.is_empty())
-                && url.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+                && url
+                    .authority()
+                    .is_some_and(|authority| !authority.as_str().contains('@'))
         };
         url.filter(is_sound).ok_or_else(|| {
-            self.wrong(key, "a URL of http or https is wanted, with a host and without a user or password")
+            self.wrong(
+                key,
+                "a URL of http or https is wanted, with a host and without a user or password",
+            )
         })
     }
 
     fn wrong(&self, key: &str, why: &str) -> FieldError {
         let value = self.all.get(key).map(String::as_str).unwrap_or_default();
-        FieldError::new(format!("{}[{key}]", self.field), &wire::text::short(value), why)
+        FieldError::new(
+            format!("{}[{key}]", self.field),
+            &wire::text::short(value),
+            why,
+        )
     }
 }

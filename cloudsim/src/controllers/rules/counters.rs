@@ -40,14 +40,28 @@ pub(super) struct StatusDelta {
 impl StatusDelta {
     /// Returns the status with this added.
     pub(super) fn to(&self, status: &RuleStatus) -> RuleStatus {
-        let problem = self.problem.iter().map(|why| format!("{NOT_IN_FORCE}{why}"));
-        let before = status.errors.iter().filter(|error| !error.starts_with(NOT_IN_FORCE));
+        let problem = self
+            .problem
+            .iter()
+            .map(|why| format!("{NOT_IN_FORCE}{why}"));
+        let before = status
+            .errors
+            .iter()
+            .filter(|error| !error.starts_with(NOT_IN_FORCE));
         let errors = self.errors.iter().chain(before).cloned();
         RuleStatus {
             success_messages: Some(
-                status.success_messages.unwrap_or_default().saturating_add(self.successes),
+                status
+                    .success_messages
+                    .unwrap_or_default()
+                    .saturating_add(self.successes),
             ),
-            fail_messages: Some(status.fail_messages.unwrap_or_default().saturating_add(self.failures)),
+            fail_messages: Some(
+                status
+                    .fail_messages
+                    .unwrap_or_default()
+                    .saturating_add(self.failures),
+            ),
             errors: problem.chain(errors).take(MAX_ERRORS).collect(),
         }
     }
@@ -57,8 +71,12 @@ impl StatusDelta {
             Ok(()) => self.successes += 1,
             Err(why) => {
                 self.failures += 1;
-                let short: String = printable_lines(why).chars().take(MAX_ERROR_LENGTH).collect();
-                self.errors.push_front(format!("{:.0} {short}", Timestamp::now()));
+                let short: String = printable_lines(why)
+                    .chars()
+                    .take(MAX_ERROR_LENGTH)
+                    .collect();
+                self.errors
+                    .push_front(format!("{:.0} {short}", Timestamp::now()));
                 self.errors.truncate(MAX_ERRORS);
             }
         }
@@ -86,7 +104,9 @@ impl Counters {
         let mut all = self.0.lock();
         let mut before = std::mem::take(&mut *all);
         for (place, status, problem) in rules {
-            let mut count = before.remove(&place.uid).unwrap_or_else(|| first(place.clone(), status));
+            let mut count = before
+                .remove(&place.uid)
+                .unwrap_or_else(|| first(place.clone(), status));
             let known = &mut count.put_back.problem;
             if known.as_ref() != problem {
                 *known = problem.cloned();
@@ -100,7 +120,9 @@ impl Counters {
     pub(super) fn count(&self, uid: &str, outcome: Result<(), &str>) {
         let mut all = self.0.lock();
         // the rule may be deleted by now
-        let Some(count) = all.get_mut(uid) else { return };
+        let Some(count) = all.get_mut(uid) else {
+            return;
+        };
         count.is_changed = true;
         count.put_back.note(outcome);
     }
@@ -111,8 +133,14 @@ impl Counters {
         let taken = |count: &mut Count| {
             let is_changed = std::mem::take(&mut count.is_changed);
             is_changed.then(|| {
-                let kept = StatusDelta { problem: count.put_back.problem.clone(), ..StatusDelta::default() };
-                (count.place.clone(), std::mem::replace(&mut count.put_back, kept))
+                let kept = StatusDelta {
+                    problem: count.put_back.problem.clone(),
+                    ..StatusDelta::default()
+                };
+                (
+                    count.place.clone(),
+                    std::mem::replace(&mut count.put_back, kept),
+                )
             })
         };
         all.values_mut().filter_map(taken).collect()
@@ -121,7 +149,9 @@ impl Counters {
     /// Puts back what could not be written; it is added to what was counted since.
     pub(super) fn put_back(&self, uid: &str, addition: StatusDelta) {
         let mut all = self.0.lock();
-        let Some(count) = all.get_mut(uid) else { return };
+        let Some(count) = all.get_mut(uid) else {
+            return;
+        };
         count.is_changed = true;
         let new = &mut count.put_back;
         new.successes += addition.successes;
@@ -134,8 +164,18 @@ impl Counters {
 /// Begins counting; a rule without a status gets one.
 fn first(place: RuleRef, status: Option<&RuleStatus>) -> Count {
     let errors = status.map(|status| &status.errors[..]).unwrap_or_default();
-    let problem = errors.iter().find_map(|error| error.strip_prefix(NOT_IN_FORCE)).map(str::to_owned);
-    Count { place, put_back: StatusDelta { problem, ..StatusDelta::default() }, is_changed: status.is_none() }
+    let problem = errors
+        .iter()
+        .find_map(|error| error.strip_prefix(NOT_IN_FORCE))
+        .map(str::to_owned);
+    Count {
+        place,
+        put_back: StatusDelta {
+            problem,
+            ..StatusDelta::default()
+        },
+        is_changed: status.is_none(),
+    }
 }
 
 #[cfg(test)]
@@ -143,8 +183,14 @@ mod tests {
     use super::*;
 
     fn counted() -> Counters {
-        let (counters, place) =
-            (Counters::default(), RuleRef { uid: "u".into(), namespace: "n".into(), name: "r".into() });
+        let (counters, place) = (
+            Counters::default(),
+            RuleRef {
+                uid: "u".into(),
+                namespace: "n".into(),
+                name: "r".into(),
+            },
+        );
         counters.update([(place, Some(&RuleStatus::default()), None)].into_iter());
         counters
     }
@@ -163,8 +209,15 @@ mod tests {
             }
             assert!(counters.take_changed().is_empty());
         }
-        assert_eq!((status.success_messages, status.fail_messages), (Some(2), Some(2)));
-        let ends: Vec<_> = status.errors.iter().filter_map(|error| error.split(' ').next_back()).collect();
+        assert_eq!(
+            (status.success_messages, status.fail_messages),
+            (Some(2), Some(2))
+        );
+        let ends: Vec<_> = status
+            .errors
+            .iter()
+            .filter_map(|error| error.split(' ').next_back())
+            .collect();
         assert_eq!(ends, ["second", "first"]);
     }
 
@@ -177,27 +230,44 @@ mod tests {
         counters.count("u", Err("new"));
         counters.put_back("u", addition);
         let (_, addition) = counters.take_changed().remove(0);
-        let status = addition.to(&RuleStatus { success_messages: Some(40), ..RuleStatus::default() });
-        assert_eq!((status.success_messages, status.fail_messages), (Some(41), Some(2)));
+        let status = addition.to(&RuleStatus {
+            success_messages: Some(40),
+            ..RuleStatus::default()
+        });
+        assert_eq!(
+            (status.success_messages, status.fail_messages),
+            (Some(41), Some(2))
+        );
         assert!(status.errors[0].ends_with("new") && status.errors[1].ends_with("old"));
     }
 
     #[test]
     fn counts_that_somebody_has_written_do_not_overflow() {
-        let addition = StatusDelta { successes: 1, failures: 1, ..StatusDelta::default() };
+        let addition = StatusDelta {
+            successes: 1,
+            failures: 1,
+            ..StatusDelta::default()
+        };
         let most = RuleStatus {
             success_messages: Some(i64::MAX),
             fail_messages: Some(i64::MAX),
             ..RuleStatus::default()
         };
         let status = addition.to(&most);
-        assert_eq!((status.success_messages, status.fail_messages), (Some(i64::MAX), Some(i64::MAX)));
+        assert_eq!(
+            (status.success_messages, status.fail_messages),
+            (Some(i64::MAX), Some(i64::MAX))
+        );
     }
 
     #[test]
     fn a_problem_stands_first_and_goes() {
         let counters = counted();
-        let place = || RuleRef { uid: "u".into(), namespace: "n".into(), name: "r".into() };
+        let place = || RuleRef {
+            uid: "u".into(),
+            namespace: "n".into(),
+            name: "r".into(),
+        };
         let why = "no endpoint".to_owned();
         counters.count("u", Err("a"));
         counters.update([(place(), None, Some(&why))].into_iter());

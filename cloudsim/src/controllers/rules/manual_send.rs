@@ -19,15 +19,29 @@ impl Rules {
         body: Bytes,
     ) -> Result<CallAnswer, CallError> {
         let place = place.trim_start_matches('/');
-        let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
+        let (path, query) = place
+            .split_once('?')
+            .map_or((place, None), |(path, query)| (path, Some(query)));
         if let Some((namespace, path)) = path.split_once('/')
             && self.rule_for(namespace, path).is_some()
         {
-            let method = if body.is_empty() { Method::GET } else { Method::POST };
+            let method = if body.is_empty() {
+                Method::GET
+            } else {
+                Method::POST
+            };
             let (node, namespace, path) = (node.to_owned(), namespace.to_owned(), path.to_owned());
             let query = query.map(str::to_owned);
             return self
-                .call(Call { node, namespace, path, query, method, headers: HeaderMap::new(), body })
+                .call(Call {
+                    node,
+                    namespace,
+                    path,
+                    query,
+                    method,
+                    headers: HeaderMap::new(),
+                    body,
+                })
                 .await;
         }
         self.try_upload(node, place, body).await.unwrap_or_else(|| {

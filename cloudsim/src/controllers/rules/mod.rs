@@ -130,7 +130,9 @@ impl Rules {
     }
 
     async fn follow(self, objects: ObjectReflectors, stop: CancellationToken) {
-        let Some(mut objects) = stop.run_until_cancelled(objects.synced()).await else { return };
+        let Some(mut objects) = stop.run_until_cancelled(objects.synced()).await else {
+            return;
+        };
         let (mut is_new, mut next) = (true, Instant::now());
         loop {
             let pause = next.saturating_duration_since(Instant::now());
@@ -182,7 +184,9 @@ impl Rules {
     /// Sends a node its subscriptions, once they are known.
     async fn subscribe(&self, node: &str) {
         if self.is_complete() {
-            self.nodes().subscribe(node, || self.table().subscriptions(node)).await;
+            self.nodes()
+                .subscribe(node, || self.table().subscriptions(node))
+                .await;
         }
     }
 

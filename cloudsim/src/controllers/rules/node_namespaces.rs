@@ -28,9 +28,15 @@ impl NodeNamespaces {
     /// Reads the annotations of all Nodes. An empty one names no namespace.
     pub(super) fn new(nodes: &[Arc<NodeMetadata>]) -> Self {
         let named = |text: &str| {
-            text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+            text.split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
-        let all = nodes.iter().filter_map(|node| Some((node.name_any(), named(annotation(node)?))));
+        let all = nodes
+            .iter()
+            .filter_map(|node| Some((node.name_any(), named(annotation(node)?))));
         Self(all.collect())
     }
 
@@ -39,7 +45,11 @@ impl NodeNamespaces {
     /// # Errors
     /// Returns a text that names the annotation.
     pub(super) fn check(&self, node: &str, namespace: &str) -> Result<(), String> {
-        if self.0.get(node).is_none_or(|named| named.contains(namespace)) {
+        if self
+            .0
+            .get(node)
+            .is_none_or(|named| named.contains(namespace))
+        {
             return Ok(());
         }
         Err(format!(

@@ -68,16 +68,26 @@ impl Nodes {
         let mut all = self.0.lock();
         all.sessions += 1;
         let session = all.sessions;
-        let known =
-            all.nodes.entry(node.to_owned()).or_insert_with(|| Node { sender: None, told: Arc::default() });
+        let known = all.nodes.entry(node.to_owned()).or_insert_with(|| Node {
+            sender: None,
+            told: Arc::default(),
+        });
         known.sender = Some((sender, session));
-        OpenNode { nodes: self.clone(), node: node.to_owned(), session }
+        OpenNode {
+            nodes: self.clone(),
+            node: node.to_owned(),
+            session,
+        }
     }
 
     /// Returns the connected nodes.
     pub(super) fn connected(&self) -> Vec<String> {
         let all = self.0.lock();
-        all.nodes.iter().filter(|(_, node)| node.sender.is_some()).map(|(name, _)| name.clone()).collect()
+        all.nodes
+            .iter()
+            .filter(|(_, node)| node.sender.is_some())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     fn sender(&self, node: &str) -> Option<(mpsc::Sender<Reply>, u64)> {
@@ -86,7 +96,8 @@ impl Nodes {
 
     /// Reports whether the node is connected.
     pub(super) fn has(&self, node: &str) -> bool {
-        self.sender(node).is_some_and(|(sender, _)| !sender.is_closed())
+        self.sender(node)
+            .is_some_and(|(sender, _)| !sender.is_closed())
     }
 
     /// Sends a message; returns the end of the session that was used.
@@ -99,17 +110,32 @@ impl Nodes {
     /// Sends `node` the difference between the wanted subscriptions and those it was sent. A new session is sent all of them, since the
     /// node may have lost them.
     pub(super) async fn subscribe(&self, node: &str, wanted: impl Fn() -> BTreeSet<Subscription>) {
-        let Some(told) = self.0.lock().nodes.get(node).map(|node| Arc::clone(&node.told)) else { return };
+        let Some(told) = self
+            .0
+            .lock()
+            .nodes
+            .get(node)
+            .map(|node| Arc::clone(&node.told))
+        else {
+            return;
+        };
         let mut told = told.lock().await;
-        let Some((sender, session)) = self.sender(node) else { return };
+        let Some((sender, session)) = self.sender(node) else {
+            return;
+        };
         // read now: the value at the time of the call may be outdated
         let wanted = wanted();
         let is_new = told.session != session;
         let gone: Vec<_> = told.subscriptions.difference(&wanted).cloned().collect();
-        let new: Vec<_> =
-            wanted.iter().filter(|one| is_new || !told.subscriptions.contains(one)).cloned().collect();
-        for (on, one) in
-            gone.into_iter().map(|one| (false, one)).chain(new.into_iter().map(|one| (true, one)))
+        let new: Vec<_> = wanted
+            .iter()
+            .filter(|one| is_new || !told.subscriptions.contains(one))
+            .cloned()
+            .collect();
+        for (on, one) in gone
+            .into_iter()
+            .map(|one| (false, one))
+            .chain(new.into_iter().map(|one| (true, one)))
         {
             if send(&sender, announcement(on, &one)).await.is_err() {
                 return;
@@ -147,10 +173,22 @@ async fn send(sender: &mpsc::Sender<Reply>, message: Message) -> Result<(), Send
 pub(super) fn announcement(on: bool, one: &Subscription) -> Message {
     let body = match one {
         Subscription::Topic(topic) => {
-            let content = if on { Terms::OURS.content() } else { Value::Null };
-            Downstream::Subscription { on, topic: topic.clone(), content }
+            let content = if on {
+                Terms::OURS.content()
+            } else {
+                Value::Null
+            };
+            Downstream::Subscription {
+                on,
+                topic: topic.clone(),
+                content,
+            }
         }
-        Subscription::Url(url) => Downstream::ServiceTarget { on, url: url.clone(), content: Value::Null },
+        Subscription::Url(url) => Downstream::ServiceTarget {
+            on,
+            url: url.clone(),
+            content: Value::Null,
+        },
     };
     body.into_message(crate::clock::now_ms())
 }
@@ -158,10 +196,15 @@ pub(super) fn announcement(on: bool, one: &Subscription) -> Message {
 impl Drop for OpenNode {
     fn drop(&mut self) {
         let mut all = self.nodes.0.lock();
-        let Some(node) = all.nodes.get_mut(&self.node) else { return };
+        let Some(node) = all.nodes.get_mut(&self.node) else {
+            return;
+        };
         node.sender.take_if(|(_, session)| *session == self.session);
         // kept, to be unsubscribed when the node connects again
-        let is_told = node.told.try_lock().is_ok_and(|told| !told.subscriptions.is_empty());
+        let is_told = node
+            .told
+            .try_lock()
+            .is_ok_and(|told| !told.subscriptions.is_empty());
         if node.sender.is_none() && !is_told {
             all.nodes.remove(&self.node);
         }

@@ -54,9 +54,14 @@ struct Watched<K> {
     changes: mpsc::Receiver<Change<K>>,
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Watched<K> {
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static>
+    Watched<K>
+{
     fn of(all: Informer<K>) -> Self {
-        Self { changes: all.listen(), all }
+        Self {
+            changes: all.listen(),
+            all,
+        }
     }
 }
 

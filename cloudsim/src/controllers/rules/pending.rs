@@ -53,8 +53,15 @@ impl Pending {
         }
         let (sender, answer) = oneshot::channel();
         waiting.by_node.insert(node.to_owned(), own + 1);
-        waiting.calls.insert(id.to_owned(), (node.to_owned(), sender));
-        Some(PendingCall { pending: self.clone(), node: node.to_owned(), id: id.to_owned(), answer })
+        waiting
+            .calls
+            .insert(id.to_owned(), (node.to_owned(), sender));
+        Some(PendingCall {
+            pending: self.clone(),
+            node: node.to_owned(),
+            id: id.to_owned(),
+            answer,
+        })
     }
 
     /// Handles an answer of `node`; returns the message if no call waits for it.
@@ -70,7 +77,9 @@ impl Pending {
                 _ => None,
             }
         };
-        let Some((_, sender)) = sender else { return Some(up) };
+        let Some((_, sender)) = sender else {
+            return Some(up);
+        };
         // the caller may have gone
         let _ = sender.send(read(up.body));
         None
@@ -99,14 +108,28 @@ impl Drop for PendingCall {
 
 /// Failures of EdgeCore's ServiceBus have no operation: only the parent identifies them, and no service's answer has that form.
 fn read(body: Upstream) -> NodeAnswer {
-    if let Upstream::BusAnswer { failed, content, .. } = &body {
+    if let Upstream::BusAnswer {
+        failed, content, ..
+    } = &body
+    {
         let reason = || content.as_str().unwrap_or("it says no reason").to_owned();
-        return if *failed { NodeAnswer::Failed(reason()) } else { NodeAnswer::Published };
+        return if *failed {
+            NodeAnswer::Failed(reason())
+        } else {
+            NodeAnswer::Published
+        };
     }
-    let message = Message::from(Up { header: Header::default(), body });
-    let read = message.content_json().and_then(serde_json::from_value::<ServiceResponse>);
+    let message = Message::from(Up {
+        header: Header::default(),
+        body,
+    });
+    let read = message
+        .content_json()
+        .and_then(serde_json::from_value::<ServiceResponse>);
     match (read, message.content.as_str()) {
-        (Ok(response), _) if message.route.operation.as_str().is_empty() => NodeAnswer::Refused(response),
+        (Ok(response), _) if message.route.operation.as_str().is_empty() => {
+            NodeAnswer::Refused(response)
+        }
         (Ok(response), _) => NodeAnswer::Service(response),
         (Err(_), Some(reason)) => NodeAnswer::Failed(reason.to_owned()),
         (Err(error), None) => NodeAnswer::Failed(format!("its answer cannot be read: {error}")),

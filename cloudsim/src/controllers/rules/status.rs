@@ -48,7 +48,9 @@ impl Rules {
                 }
                 Err(error) => {
                     self.counters().put_back(&place.uid, addition);
-                    let RuleRef { namespace, name, .. } = &place;
+                    let RuleRef {
+                        namespace, name, ..
+                    } = &place;
                     warn!(
                         namespace,
                         name,
@@ -61,7 +63,11 @@ impl Rules {
     }
 
     /// Adds to the stored status. After a conflict, mostly with another replica, it is read again.
-    async fn add_to_status(&self, place: &RuleRef, addition: &StatusDelta) -> Result<(), kube::Error> {
+    async fn add_to_status(
+        &self,
+        place: &RuleRef,
+        addition: &StatusDelta,
+    ) -> Result<(), kube::Error> {
         let api = Api::<Rule>::namespaced(self.0.client.clone(), &place.namespace);
         let mut tries = 0;
         loop {
@@ -75,7 +81,9 @@ impl Rules {
                 return Ok(());
             }
             match write(&api, &rule, &status).await {
-                Err(kube::Error::Api(refused)) if refused.code == 409 && tries < MAX_ATTEMPTS => tries += 1,
+                Err(kube::Error::Api(refused)) if refused.code == 409 && tries < MAX_ATTEMPTS => {
+                    tries += 1
+                }
                 written => return written,
             }
         }
@@ -84,12 +92,20 @@ impl Rules {
 
 /// Writes the status if the rule has not changed since it was read.
 async fn write(api: &Api<Rule>, rule: &Rule, status: &RuleStatus) -> Result<(), kube::Error> {
-    let RuleStatus { success_messages, fail_messages, errors } = status;
+    let RuleStatus {
+        success_messages,
+        fail_messages,
+        errors,
+    } = status;
     let patch = json!({
         "metadata": {"uid": rule.metadata.uid, "resourceVersion": rule.metadata.resource_version},
         "status": {"successMessages": success_messages, "failMessages": fail_messages, "errors": errors},
     });
-    let (name, parameters, patch) = (rule.name_any(), PatchParams::default(), Patch::Merge(&patch));
+    let (name, parameters, patch) = (
+        rule.name_any(),
+        PatchParams::default(),
+        Patch::Merge(&patch),
+    );
     match api.patch_status(&name, &parameters, &patch).await {
         // KubeEdge's definition has no status subresource: CloudCore writes the status into the object
         Err(kube::Error::Api(refused)) if refused.code == 404 => {

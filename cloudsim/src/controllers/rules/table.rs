@@ -79,19 +79,23 @@ impl Table {
             .iter()
             .map(|end| ((end.namespace().unwrap_or_default(), end.name_any()), end))
             .collect();
-        let mut table = Self { namespaces, ..Self::default() };
+        let mut table = Self {
+            namespaces,
+            ..Self::default()
+        };
         for rule in &rules {
             let namespace = rule.namespace().unwrap_or_default();
             let found = |name: &str| {
                 let key = (namespace.clone(), name.to_owned());
-                endpoints
-                    .get(&key)
-                    .ok_or_else(|| format!("there is no RuleEndpoint {name} in namespace {namespace}"))
+                endpoints.get(&key).ok_or_else(|| {
+                    format!("there is no RuleEndpoint {name} in namespace {namespace}")
+                })
             };
             let outcome = found(&rule.spec.source).and_then(|from| {
                 let to = found(&rule.spec.target)?;
-                if let Some(fault) =
-                    check::rule(&rule.spec, Some(&from.spec), Some(&to.spec)).into_iter().next()
+                if let Some(fault) = check::rule(&rule.spec, Some(&from.spec), Some(&to.spec))
+                    .into_iter()
+                    .next()
                 {
                     return Err(format!("{}: {}", fault.field, fault.why));
                 }
@@ -103,7 +107,13 @@ impl Table {
             });
             let uid = rule.uid().unwrap_or_default();
             let added = outcome.and_then(|(source, target)| {
-                table.add(ActiveRule { uid: uid.clone(), namespace, name: rule.name_any(), source, target })
+                table.add(ActiveRule {
+                    uid: uid.clone(),
+                    namespace,
+                    name: rule.name_any(),
+                    source,
+                    target,
+                })
             });
             if let Err(problem) = added {
                 table.problems.insert(uid, problem);
@@ -119,7 +129,10 @@ impl Table {
             self.may_use(node, &rule.namespace)?;
         }
         let taken = |other: &ActiveRule| {
-            Err(format!("rule {}/{} is older and has the same source", other.namespace, other.name))
+            Err(format!(
+                "rule {}/{} is older and has the same source",
+                other.namespace, other.name
+            ))
         };
         let rule = Arc::new(rule);
         let namespace = rule.namespace.clone();
@@ -133,8 +146,9 @@ impl Table {
                 self.rest.insert(key, rule);
             }
             Source::EventBus { node, .. } => {
-                let same =
-                    |other: &&Arc<ActiveRule>| other.namespace == namespace && other.source == rule.source;
+                let same = |other: &&Arc<ActiveRule>| {
+                    other.namespace == namespace && other.source == rule.source
+                };
                 let all = self.topics.entry(node.clone()).or_default();
                 if let Some(other) = all.iter().find(same) {
                     return taken(other);
@@ -148,7 +162,9 @@ impl Table {
                 }
                 let shares = self.shares.entry(node.clone()).or_default();
                 if shares.values().sum::<usize>() >= MAX_URLS {
-                    return Err(format!("programs of node {node} may call {MAX_URLS} URLs already"));
+                    return Err(format!(
+                        "programs of node {node} may call {MAX_URLS} URLs already"
+                    ));
                 }
                 let own = shares.entry(namespace.clone()).or_default();
                 if *own >= MAX_URLS_OF_NAMESPACE {
@@ -174,15 +190,26 @@ impl Table {
     /// Disables rules that publish on topics which rules of another namespace subscribe to: they could impersonate that namespace's
     /// programs and devices.
     fn keep_topics_apart(&mut self) {
-        let Self { rest, topics, problems, .. } = self;
-        let listening: HashSet<&str> =
-            topics.values().flatten().map(|rule| rule.namespace.as_str()).collect();
+        let Self {
+            rest,
+            topics,
+            problems,
+            ..
+        } = self;
+        let listening: HashSet<&str> = topics
+            .values()
+            .flatten()
+            .map(|rule| rule.namespace.as_str())
+            .collect();
         rest.retain(|_, rule| {
-            let Target::EventBus { topic } = &rule.target else { return true };
+            let Target::EventBus { topic } = &rule.target else {
+                return true;
+            };
             let other = topic.split('/').next().unwrap_or_default();
             let is_own = other == rule.namespace || !listening.contains(other);
             if !is_own {
-                let why = format!("rules of namespace {other} take messages from topics below {other}/");
+                let why =
+                    format!("rules of namespace {other} take messages from topics below {other}/");
                 problems.insert(rule.uid.clone(), why);
             }
             is_own
@@ -190,7 +217,11 @@ impl Table {
     }
 
     /// Returns the rule for a request, and the rest of its path; the rule with the longest path wins.
-    pub(super) fn rest<'a>(&self, namespace: &str, path: &'a str) -> Option<(Arc<ActiveRule>, &'a str)> {
+    pub(super) fn rest<'a>(
+        &self,
+        namespace: &str,
+        path: &'a str,
+    ) -> Option<(Arc<ActiveRule>, &'a str)> {
         let mut end = path.len();
         loop {
             // the caller determines the length of the path
@@ -206,37 +237,59 @@ impl Table {
 
     /// Returns the rules for a message of `node` on `topic`. Only rules with this node match.
     pub(super) fn topic(&self, node: &str, topic: &str) -> Vec<Arc<ActiveRule>> {
-        let Some((namespace, rest)) = topic.split_once('/') else { return Vec::new() };
+        let Some((namespace, rest)) = topic.split_once('/') else {
+            return Vec::new();
+        };
         let matches = |rule: &&Arc<ActiveRule>| {
             rule.namespace == namespace
                 && matches!(&rule.source, Source::EventBus { topic, .. } if filter_matches(topic, rest))
         };
-        self.topics.get(node).into_iter().flatten().filter(matches).map(Arc::clone).collect()
+        self.topics
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter(matches)
+            .map(Arc::clone)
+            .collect()
     }
 
     /// Returns the rule for a call of `url` by an application on `node`.
     pub(super) fn url(&self, node: &str, url: &str) -> Option<Arc<ActiveRule>> {
-        self.urls.get(&(node.to_owned(), url.to_owned())).map(Arc::clone)
+        self.urls
+            .get(&(node.to_owned(), url.to_owned()))
+            .map(Arc::clone)
     }
 
     /// Returns the subscriptions of `node`.
     pub(super) fn subscriptions(&self, node: &str) -> BTreeSet<Subscription> {
-        let topics = self.topics.get(node).into_iter().flatten().filter_map(|rule| match &rule.source {
-            Source::EventBus { topic, .. } => {
-                Some(Subscription::Topic(format!("{}/{topic}", rule.namespace)))
-            }
-            Source::Rest { .. } | Source::ServiceBus { .. } => None,
-        });
-        let urls =
-            self.urls.keys().filter(|(own, _)| own == node).map(|(_, url)| Subscription::Url(url.clone()));
+        let topics = self
+            .topics
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter_map(|rule| match &rule.source {
+                Source::EventBus { topic, .. } => {
+                    Some(Subscription::Topic(format!("{}/{topic}", rule.namespace)))
+                }
+                Source::Rest { .. } | Source::ServiceBus { .. } => None,
+            });
+        let urls = self
+            .urls
+            .keys()
+            .filter(|(own, _)| own == node)
+            .map(|(_, url)| Subscription::Url(url.clone()));
         topics.chain(urls).collect()
     }
 
     /// Returns every rule, with the reason if it is not in force.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Rule>, Option<&String>)> {
-        self.rules
-            .iter()
-            .map(|rule| (rule, self.problems.get(rule.metadata.uid.as_deref().unwrap_or_default())))
+        self.rules.iter().map(|rule| {
+            (
+                rule,
+                self.problems
+                    .get(rule.metadata.uid.as_deref().unwrap_or_default()),
+            )
+        })
     }
 }
 

@@ -63,7 +63,10 @@ pub(super) struct Targets {
 
 impl Targets {
     pub(super) fn new(via: Via) -> Self {
-        Self { via, client: OnceLock::new() }
+        Self {
+            via,
+            client: OnceLock::new(),
+        }
     }
 
     /// Returns this cloud's name in `Via`.
@@ -75,17 +78,26 @@ impl Targets {
     pub(super) async fn call(&self, call: TargetCall) -> Result<TargetAnswer, String> {
         let url = call.url.clone();
         if addresses::has_refused(&url) {
-            return Err(format!("{url} cannot be called: {}", addresses::METADATA_REFUSED));
+            return Err(format!(
+                "{url} cannot be called: {}",
+                addresses::METADATA_REFUSED
+            ));
         }
-        let request =
-            request(call, self.via.value()).map_err(|error| format!("{url} cannot be called: {error}"))?;
+        let request = request(call, self.via.value())
+            .map_err(|error| format!("{url} cannot be called: {error}"))?;
         let asking = async {
             let response = self.client.get_or_init(client).request(request).await;
-            let response = response.map_err(|error| format!("{url} cannot be called: {}", causes(&error)))?;
+            let response =
+                response.map_err(|error| format!("{url} cannot be called: {}", causes(&error)))?;
             let (head, body) = response.into_parts();
             let body = gather(body, MAX_BODY).await;
-            let body = body.map_err(|unread| format!("the answer of {url} is not relayed: {unread}"))?;
-            Ok(TargetAnswer { status: head.status, headers: head.headers, body })
+            let body =
+                body.map_err(|unread| format!("the answer of {url} is not relayed: {unread}"))?;
+            Ok(TargetAnswer {
+                status: head.status,
+                headers: head.headers,
+                body,
+            })
         };
         timeout(CALL_TIMEOUT, asking)
             .await
@@ -94,13 +106,17 @@ impl Targets {
 }
 
 fn request(call: TargetCall, via: HeaderValue) -> Result<Request<Full<Bytes>>, http::Error> {
-    let id = HeaderValue::from_str(&call.id).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
+    let id =
+        HeaderValue::from_str(&call.id).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
     Request::builder()
         .method(call.method)
         .uri(call.url)
         .header(header::CONTENT_TYPE, call.content_type)
         .header(header::VIA, via)
-        .header(header::USER_AGENT, concat!("cloudsim/", env!("CARGO_PKG_VERSION")))
+        .header(
+            header::USER_AGENT,
+            concat!("cloudsim/", env!("CARGO_PKG_VERSION")),
+        )
         .header(REQUEST_ID_HEADER, id)
         .header(NODE_HEADER, call.node)
         .body(Full::new(call.body))
@@ -113,7 +129,9 @@ fn client() -> HttpClient {
         tracing::warn!(%error, "cannot load some CA certificates of this machine; calls to targets that use them will fail");
     }
     roots.add_parsable_certificates(found.certs);
-    let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let tls = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     let mut connector = HttpConnector::new_with_resolver(Resolver::new());
     connector.enforce_http(false);
     connector.set_nodelay(true);

@@ -113,7 +113,9 @@ pub(super) struct QueuedUpload {
 
 impl std::fmt::Debug for QueuedUpload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueuedUpload").field("held", &self.held).finish_non_exhaustive()
+        f.debug_struct("QueuedUpload")
+            .field("held", &self.held)
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,8 +135,14 @@ impl UploadQueues {
         let mut place = Some(place);
         let mut queued = Vec::with_capacity(rules.len());
         for &rule in rules {
-            let share = own.rules.entry(rule.to_owned()).or_insert_with(Share::new).clone();
-            let Ok(room) = share.waiting.try_acquire_many_owned(weight) else { return Admitted::Full };
+            let share = own
+                .rules
+                .entry(rule.to_owned())
+                .or_insert_with(Share::new)
+                .clone();
+            let Ok(room) = share.waiting.try_acquire_many_owned(weight) else {
+                return Admitted::Full;
+            };
             let lane = message.topic.map(|topic| own.lane(topic, rule));
             let timeout_after = message.is_answered.then_some(QUEUE_TIMEOUT);
             let held = place.take().into_iter().chain([room]).collect();
@@ -159,7 +167,9 @@ impl UploadQueues {
     /// Records the result of a message, whose places in the queues were dropped.
     pub(super) fn done(&self, message: UploadInfo<'_>, rules: &[&str], outcome: &Outcome) {
         let mut all = self.0.lock();
-        let Some(own) = all.get_mut(message.node) else { return };
+        let Some(own) = all.get_mut(message.node) else {
+            return;
+        };
         if let Some(known) = own.known.get_mut(&*remembered(message.id)) {
             // an answer may be large; a repeated message is only told that it was delivered
             *known = Some(outcome.as_ref().map(|_| "OK".into()).map_err(Clone::clone));
@@ -170,7 +180,11 @@ impl UploadQueues {
             }
             let Some(topic) = message.topic else { continue };
             let lane = (topic.to_owned(), rule.to_owned());
-            if own.by_topic.get(&lane).is_some_and(|lane| Arc::strong_count(lane) == 1) {
+            if own
+                .by_topic
+                .get(&lane)
+                .is_some_and(|lane| Arc::strong_count(lane) == 1)
+            {
                 own.by_topic.remove(&lane);
             }
         }
@@ -181,7 +195,11 @@ impl NodeUploads {
     /// Queues at the end of the topic's lane.
     fn lane(&mut self, topic: &str, rule: &str) -> Acquiring {
         let key = (topic.to_owned(), rule.to_owned());
-        let lane = self.by_topic.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
+        let lane = self
+            .by_topic
+            .entry(key)
+            .or_insert_with(|| Arc::new(Semaphore::new(1)))
+            .clone();
         let mut place = Box::pin(unconstrained(lane.acquire_owned()));
         // queued by the order of the first poll
         match (&mut place).now_or_never() {
@@ -207,7 +225,9 @@ impl Share {
 impl QueuedUpload {
     /// Waits until the message may be delivered. The error is why it never will be.
     pub(super) async fn ready(&mut self) -> Result<(), String> {
-        let Some(timeout_after) = self.timeout_after else { return self.acquire().await };
+        let Some(timeout_after) = self.timeout_after else {
+            return self.acquire().await;
+        };
         timeout(timeout_after, self.acquire()).await.unwrap_or_else(|_| {
             Err(format!(
                 "the rule's target is slow: the message has waited {timeout_after:?} for those before it"
@@ -224,7 +244,8 @@ impl QueuedUpload {
             self.held.push(place);
         }
         for running in [&self.share, &self.of_node] {
-            self.held.push(Arc::clone(running).acquire_owned().await.map_err(closed)?);
+            self.held
+                .push(Arc::clone(running).acquire_owned().await.map_err(closed)?);
         }
         Ok(())
     }
@@ -232,7 +253,11 @@ impl QueuedUpload {
 
 /// Returns what is remembered of an id: the id itself, or its hash if it is too long.
 fn remembered(id: &str) -> Cow<'_, str> {
-    if id.len() <= MAX_ID_BYTES { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
+    if id.len() <= MAX_ID_BYTES {
+        Cow::Borrowed(id)
+    } else {
+        Cow::Owned(sha256_hex(id.as_bytes()))
+    }
 }
 
 #[cfg(test)]
@@ -240,10 +265,21 @@ mod tests {
     use super::*;
 
     fn message<'a>(id: &'a str, topic: Option<&'a str>) -> UploadInfo<'a> {
-        UploadInfo { node: "n", id, size: 1, topic, is_answered: true }
+        UploadInfo {
+            node: "n",
+            id,
+            size: 1,
+            topic,
+            is_answered: true,
+        }
     }
 
-    fn queued(upload_queue: &UploadQueues, id: &str, topic: Option<&str>, rule: &str) -> QueuedUpload {
+    fn queued(
+        upload_queue: &UploadQueues,
+        id: &str,
+        topic: Option<&str>,
+        rule: &str,
+    ) -> QueuedUpload {
         match upload_queue.admit(message(id, topic), &[rule]) {
             Admitted::New(mut queued) => queued.pop().unwrap(),
             other => panic!("{id}: {other:?}"),
@@ -259,8 +295,18 @@ mod tests {
         // whoever is looked at first does not go first
         assert!(third.ready().now_or_never().is_none() && second.ready().now_or_never().is_none());
         assert_eq!(first.ready().now_or_never(), Some(Ok(())));
-        assert_eq!(queued(&upload_queue, "4", Some("b"), "slow").ready().now_or_never(), Some(Ok(())));
-        assert_eq!(queued(&upload_queue, "5", Some("a"), "other").ready().now_or_never(), Some(Ok(())));
+        assert_eq!(
+            queued(&upload_queue, "4", Some("b"), "slow")
+                .ready()
+                .now_or_never(),
+            Some(Ok(()))
+        );
+        assert_eq!(
+            queued(&upload_queue, "5", Some("a"), "other")
+                .ready()
+                .now_or_never(),
+            Some(Ok(()))
+        );
         drop(first);
         assert!(third.ready().now_or_never().is_none());
         assert_eq!(second.ready().now_or_never(), Some(Ok(())));
@@ -271,22 +317,50 @@ mod tests {
     #[tokio::test]
     async fn a_slow_target_has_no_more_than_its_rules_share() {
         let upload_queue = UploadQueues::default();
-        let topics: Vec<_> = (0..=MAX_CALLS_PER_RULE).map(|number| format!("t/{number}")).collect();
-        let mut held: Vec<_> =
-            topics.iter().map(|topic| queued(&upload_queue, topic, Some(topic), "slow")).collect();
-        let came = held.iter_mut().filter_map(|queued| queued.ready().now_or_never()).count();
+        let topics: Vec<_> = (0..=MAX_CALLS_PER_RULE)
+            .map(|number| format!("t/{number}"))
+            .collect();
+        let mut held: Vec<_> = topics
+            .iter()
+            .map(|topic| queued(&upload_queue, topic, Some(topic), "slow"))
+            .collect();
+        let came = held
+            .iter_mut()
+            .filter_map(|queued| queued.ready().now_or_never())
+            .count();
         assert_eq!(came, MAX_CALLS_PER_RULE);
-        assert_eq!(queued(&upload_queue, "x", Some("t/0"), "other").ready().now_or_never(), Some(Ok(())));
+        assert_eq!(
+            queued(&upload_queue, "x", Some("t/0"), "other")
+                .ready()
+                .now_or_never(),
+            Some(Ok(()))
+        );
         // and not all of the room in which messages wait
-        let large =
-            UploadInfo { size: MAX_WAITING_KIB_PER_RULE * 1024 - 64 * 1024, ..message("large", Some("t/0")) };
+        let large = UploadInfo {
+            size: MAX_WAITING_KIB_PER_RULE * 1024 - 64 * 1024,
+            ..message("large", Some("t/0"))
+        };
         let _waits = upload_queue.admit(large, &["slow"]);
         assert!(matches!(
-            upload_queue.admit(UploadInfo { id: "l2", size: 100 * 1024, ..large }, &["slow"]),
+            upload_queue.admit(
+                UploadInfo {
+                    id: "l2",
+                    size: 100 * 1024,
+                    ..large
+                },
+                &["slow"]
+            ),
             Admitted::Full
         ));
         assert!(matches!(
-            upload_queue.admit(UploadInfo { id: "l3", size: 100 * 1024, ..large }, &["other"]),
+            upload_queue.admit(
+                UploadInfo {
+                    id: "l3",
+                    size: 100 * 1024,
+                    ..large
+                },
+                &["other"]
+            ),
             Admitted::New(_)
         ));
     }
@@ -298,19 +372,31 @@ mod tests {
         first.ready().await.unwrap();
         let mut second = queued(&upload_queue, "2", Some("a"), "slow");
         assert!(second.ready().await.unwrap_err().contains("target is slow"));
-        let unasked = UploadInfo { is_answered: false, ..message("3", Some("a")) };
-        let Admitted::New(mut third) = upload_queue.admit(unasked, &["slow"]) else { panic!() };
-        assert!(timeout(QUEUE_TIMEOUT * 4, third[0].ready()).await.is_err(), "it waits as long as it takes");
+        let unasked = UploadInfo {
+            is_answered: false,
+            ..message("3", Some("a"))
+        };
+        let Admitted::New(mut third) = upload_queue.admit(unasked, &["slow"]) else {
+            panic!()
+        };
+        assert!(
+            timeout(QUEUE_TIMEOUT * 4, third[0].ready()).await.is_err(),
+            "it waits as long as it takes"
+        );
     }
 
     #[test]
     fn what_is_done_is_forgotten_but_for_its_outcome() {
         let upload_queue = UploadQueues::default();
         let held = queued(&upload_queue, "1", Some("a"), "r");
-        assert!(matches!(upload_queue.admit(message("1", Some("a")), &["r"]), Admitted::Known(None)));
+        assert!(matches!(
+            upload_queue.admit(message("1", Some("a")), &["r"]),
+            Admitted::Known(None)
+        ));
         drop(held);
         upload_queue.done(message("1", Some("a")), &["r"], &Ok("a long answer".into()));
-        let Admitted::Known(Some(outcome)) = upload_queue.admit(message("1", Some("a")), &["r"]) else {
+        let Admitted::Known(Some(outcome)) = upload_queue.admit(message("1", Some("a")), &["r"])
+        else {
             panic!()
         };
         assert_eq!(outcome, Ok("OK".into()));

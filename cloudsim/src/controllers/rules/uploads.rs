@@ -67,7 +67,13 @@ impl Rules {
     }
 
     /// Handles a message that `node`'s broker has received on `topic`.
-    pub(crate) fn bus_upload(&self, node: &str, header: Header, topic: &ResourcePath, payload: &Value) {
+    pub(crate) fn bus_upload(
+        &self,
+        node: &str,
+        header: Header,
+        topic: &ResourcePath,
+        payload: &Value,
+    ) {
         let resource = topic.as_str().to_owned();
         match message(payload) {
             Ok((content_type, body)) => self.upload(Upload {
@@ -84,7 +90,13 @@ impl Rules {
     }
 
     /// Handles a call of the URL `target` by a program on `node`. An answer for which no call waits is ignored.
-    pub(crate) fn service_upload(&self, node: &str, header: Header, target: &ResourcePath, content: &Value) {
+    pub(crate) fn service_upload(
+        &self,
+        node: &str,
+        header: Header,
+        target: &ResourcePath,
+        content: &Value,
+    ) {
         if target.is_empty() || !header.parent_msg_id.is_empty() {
             return;
         }
@@ -110,7 +122,11 @@ impl Rules {
         }
         let rules = match upload.origin {
             Source::Bus => self.table().topic(&upload.node, &upload.resource),
-            _ => self.table().url(&upload.node, &upload.resource).into_iter().collect(),
+            _ => self
+                .table()
+                .url(&upload.node, &upload.resource)
+                .into_iter()
+                .collect(),
         };
         if rules.is_empty() {
             self.stop(&upload);
@@ -119,7 +135,12 @@ impl Rules {
                 wire::text::short(&upload.resource),
                 upload.node
             );
-            return self.refuse(&upload.node, &upload.id, (upload.origin, &upload.resource), why);
+            return self.refuse(
+                &upload.node,
+                &upload.id,
+                (upload.origin, &upload.resource),
+                why,
+            );
         }
         let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
         let is_answered = self.is_answered(&upload);
@@ -128,7 +149,8 @@ impl Rules {
             Admitted::Known(Some(outcome)) => {
                 let (this, node, id) = (self.clone(), upload.node, upload.id);
                 self.spawn(async move {
-                    this.reply(&node, &id, (upload.origin, &upload.resource), outcome).await
+                    this.reply(&node, &id, (upload.origin, &upload.resource), outcome)
+                        .await
                 });
             }
             Admitted::Full => self.full(&upload, &rules),
@@ -137,9 +159,15 @@ impl Rules {
                 self.spawn(async move {
                     let outcome = this.deliver(&upload, &rules, queued).await;
                     let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
-                    this.upload_queue().done(upload.info(is_answered), &uids, &outcome);
-                    this.reply(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), outcome)
-                        .await;
+                    this.upload_queue()
+                        .done(upload.info(is_answered), &uids, &outcome);
+                    this.reply(
+                        &upload.node,
+                        &upload.id,
+                        (upload.origin.clone(), &upload.resource),
+                        outcome,
+                    )
+                    .await;
                 });
             }
         }
@@ -157,9 +185,15 @@ impl Rules {
         }
         let why = "too many messages of this node wait for the rule's target";
         for rule in rules {
-            self.counters().count(&rule.uid, Err(&format!("{}: {why}", upload.node)));
+            self.counters()
+                .count(&rule.uid, Err(&format!("{}: {why}", upload.node)));
         }
-        self.refuse(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), why.to_owned());
+        self.refuse(
+            &upload.node,
+            &upload.id,
+            (upload.origin.clone(), &upload.resource),
+            why.to_owned(),
+        );
     }
 
     /// Delivers a message to the targets of its rules, each in its turn.
@@ -169,15 +203,19 @@ impl Rules {
         rules: &[Arc<ActiveRule>],
         queued: Vec<QueuedUpload>,
     ) -> Outcome {
-        let delivering = rules.iter().zip(queued).map(|(rule, mut queued)| async move {
-            match queued.ready().await {
-                Ok(()) => self.deliver_one(upload, rule).await,
-                Err(why) => {
-                    self.counters().count(&rule.uid, Err(&format!("{}: {why}", upload.node)));
-                    Err(why)
+        let delivering = rules
+            .iter()
+            .zip(queued)
+            .map(|(rule, mut queued)| async move {
+                match queued.ready().await {
+                    Ok(()) => self.deliver_one(upload, rule).await,
+                    Err(why) => {
+                        self.counters()
+                            .count(&rule.uid, Err(&format!("{}: {why}", upload.node)));
+                        Err(why)
+                    }
                 }
-            }
-        });
+            });
         let mut outcome = Ok(Value::from("OK"));
         for delivered in join_all(delivering).await {
             match delivered {
@@ -192,14 +230,26 @@ impl Rules {
     }
 
     /// Delivers a message to the rule's target and counts it.
-    async fn deliver_one(&self, upload: &Upload, rule: &ActiveRule) -> Result<TargetAnswer, String> {
+    async fn deliver_one(
+        &self,
+        upload: &Upload,
+        rule: &ActiveRule,
+    ) -> Result<TargetAnswer, String> {
         let delivered = self.call_target(upload, rule).await;
-        let counted = delivered.as_ref().map(drop).map_err(|why| format!("{}: {why}", upload.node));
-        self.counters().count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
+        let counted = delivered
+            .as_ref()
+            .map(drop)
+            .map_err(|why| format!("{}: {why}", upload.node));
+        self.counters()
+            .count(&rule.uid, counted.as_ref().copied().map_err(String::as_str));
         delivered
     }
 
-    async fn call_target(&self, upload: &Upload, rule: &ActiveRule) -> Result<TargetAnswer, String> {
+    async fn call_target(
+        &self,
+        upload: &Upload,
+        rule: &ActiveRule,
+    ) -> Result<TargetAnswer, String> {
         let Target::Rest { url } = &rule.target else {
             return Err("the rule has no end in the cloud".to_owned());
         };
@@ -216,7 +266,10 @@ impl Rules {
             .await?;
         // an application gets the target's answer; an MQTT message is only delivered, or not
         if answer.status.is_redirection() {
-            return Err(format!("{url} answered {}, and redirects are not followed", answer.status));
+            return Err(format!(
+                "{url} answered {}, and redirects are not followed",
+                answer.status
+            ));
         }
         if upload.origin == Source::Bus && !answer.status.is_success() {
             return Err(format!("{url} answered {}", answer.status));
@@ -246,13 +299,19 @@ impl Rules {
         body: Bytes,
     ) -> Option<Result<CallAnswer, CallError>> {
         let by_topic = self.table().topic(node, place);
-        let rule = by_topic.into_iter().next().or_else(|| self.table().url(node, place))?;
+        let rule = by_topic
+            .into_iter()
+            .next()
+            .or_else(|| self.table().url(node, place))?;
         let origin = match rule.source {
             rule::Source::ServiceBus { .. } => Source::ServiceBus,
             rule::Source::Rest { .. } | rule::Source::EventBus { .. } => Source::Bus,
         };
-        let content_type =
-            if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok() { JSON } else { BYTES };
+        let content_type = if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok() {
+            JSON
+        } else {
+            BYTES
+        };
         let upload = Upload {
             node: node.to_owned(),
             id: wire::Message::new_id(),
@@ -263,23 +322,44 @@ impl Rules {
             body,
         };
         Some(match self.deliver_one(&upload, &rule).await {
-            Ok(TargetAnswer { status, headers, body }) => {
-                Ok(CallAnswer { status, headers, body, failed: None })
-            }
+            Ok(TargetAnswer {
+                status,
+                headers,
+                body,
+            }) => Ok(CallAnswer {
+                status,
+                headers,
+                body,
+                failed: None,
+            }),
             Err(why) => Err(CallError::new(StatusCode::BAD_GATEWAY, "TargetFailed", why)),
         })
     }
 
     fn refuse(&self, node: &str, id: &str, (origin, resource): (Source, &str), why: String) {
-        if let Some(times) = self.refusals().count(&format!("{node}: {why}"), Instant::now()) {
+        if let Some(times) = self
+            .refusals()
+            .count(&format!("{node}: {why}"), Instant::now())
+        {
             warn!(node, why, times, "message for a rule rejected");
         }
-        let (this, node, id, resource) = (self.clone(), node.to_owned(), id.to_owned(), resource.to_owned());
+        let (this, node, id, resource) = (
+            self.clone(),
+            node.to_owned(),
+            id.to_owned(),
+            resource.to_owned(),
+        );
         self.spawn(async move { this.reply(&node, &id, (origin, &resource), Err(why)).await });
     }
 
     /// Answers a message; EdgeCore expects no answer to MQTT messages.
-    async fn reply(&self, node: &str, id: &str, (origin, resource): (Source, &str), outcome: Outcome) {
+    async fn reply(
+        &self,
+        node: &str,
+        id: &str,
+        (origin, resource): (Source, &str),
+        outcome: Outcome,
+    ) {
         if origin == Source::Bus && !self.is_own_agent(node) {
             return;
         }
@@ -287,9 +367,17 @@ impl Rules {
             Ok(content) => (false, content),
             Err(why) => (true, why.into()),
         };
-        let body = Downstream::UploadAnswer { origin, failed, path: resource.into(), content };
+        let body = Downstream::UploadAnswer {
+            origin,
+            failed,
+            path: resource.into(),
+            content,
+        };
         // a disconnected node asks again
-        let _ = self.nodes().send(node, body.into_message(now_ms()).answering(id)).await;
+        let _ = self
+            .nodes()
+            .send(node, body.into_message(now_ms()).answering(id))
+            .await;
     }
 
     /// Unsubscribes the node from what no rule wants: rules were deleted while it, or this cloud, was away.
@@ -311,7 +399,9 @@ impl Rules {
 /// Returns a message's media type and bytes.
 fn message(payload: &Value) -> Result<(&'static str, Bytes), String> {
     match Payload::read(payload) {
-        Some(Payload::Text(text)) if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() => {
+        Some(Payload::Text(text))
+            if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() =>
+        {
             Ok((JSON, text.into()))
         }
         Some(Payload::Text(text)) => Ok(("text/plain; charset=utf-8", text.into())),
@@ -323,7 +413,9 @@ fn message(payload: &Value) -> Result<(&'static str, Bytes), String> {
 /// Returns the method, media type and bytes of an application's call.
 fn local_call(content: &Value) -> Result<(Method, &'static str, Bytes), String> {
     let text = content.as_str().unwrap_or_default();
-    let decoded = STANDARD.decode(text).map_err(|error| format!("its content is not base64: {error}"))?;
+    let decoded = STANDARD
+        .decode(text)
+        .map_err(|error| format!("its content is not base64: {error}"))?;
     let call: LocalCall =
         serde_json::from_slice(&decoded).map_err(|error| format!("it is no call: {error}"))?;
     let method = match call.method.as_str() {

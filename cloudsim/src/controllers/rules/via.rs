@@ -17,7 +17,10 @@ impl Via {
         let digest = sha256_hex(certificate);
         let value = format!("1.1 cloudsim-{}", digest.get(..DIGITS).unwrap_or(&digest));
         // only letters and digits
-        Self(HeaderValue::from_str(&value).unwrap_or_else(|_| HeaderValue::from_static("1.1 cloudsim")))
+        Self(
+            HeaderValue::from_str(&value)
+                .unwrap_or_else(|_| HeaderValue::from_static("1.1 cloudsim")),
+        )
     }
 
     /// Returns the header's value in this cloud's calls.
@@ -32,14 +35,17 @@ impl Via {
             .get_all(header::VIA)
             .into_iter()
             .flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
-        hops.into_iter()
-            .any(|hop| name_of(hop).is_some_and(|name| own.is_some_and(|own| name.eq_ignore_ascii_case(own))))
+        hops.into_iter().any(|hop| {
+            name_of(hop).is_some_and(|name| own.is_some_and(|own| name.eq_ignore_ascii_case(own)))
+        })
     }
 }
 
 /// Returns the second word of a hop: `1.1 NAME (comment)`.
 fn name_of(hop: &[u8]) -> Option<&[u8]> {
-    hop.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).nth(1)
+    hop.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .nth(1)
 }
 
 #[cfg(test)]
@@ -49,7 +55,13 @@ mod tests {
     #[test]
     fn a_cloud_knows_its_own_calls() {
         let (own, other) = (Via::of_authority(b"a"), Via::of_authority(b"b"));
-        let name = own.value().to_str().unwrap().strip_prefix("1.1 ").unwrap().to_owned();
+        let name = own
+            .value()
+            .to_str()
+            .unwrap()
+            .strip_prefix("1.1 ")
+            .unwrap()
+            .to_owned();
         let sent = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
@@ -65,9 +77,15 @@ mod tests {
             assert!(own.is_in(&sent(values)), "{values:?}");
             assert!(!other.is_in(&sent(values)), "{values:?}");
         }
-        for values in
-            [&[][..], &[""], &[","], &["1.1"], &[&*name], &[&format!("1.1 {name}0")], &["1.1 proxy"]]
-        {
+        for values in [
+            &[][..],
+            &[""],
+            &[","],
+            &["1.1"],
+            &[&*name],
+            &[&format!("1.1 {name}0")],
+            &["1.1 proxy"],
+        ] {
             assert!(!own.is_in(&sent(values)), "{values:?}");
         }
     }

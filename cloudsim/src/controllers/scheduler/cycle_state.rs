@@ -28,11 +28,26 @@ pub(super) struct CycleState<'a> {
 
 impl<'a> CycleState<'a> {
     /// Computes the state. The error is the reason why no node fits.
-    pub(super) fn new(pod: &'a Pod, spec: &'a PodSpec, snapshot: Snapshot<'a>) -> Result<Self, String> {
+    pub(super) fn new(
+        pod: &'a Pod,
+        spec: &'a PodSpec,
+        snapshot: Snapshot<'a>,
+    ) -> Result<Self, String> {
         let volumes = snapshot.storage.volumes(pod, spec)?;
-        let view = PodView { pod, spec, snapshot, hidden: BTreeSet::new() };
+        let view = PodView {
+            pod,
+            spec,
+            snapshot,
+            hidden: BTreeSet::new(),
+        };
         let (spread, neighbours) = (Spread::count(&view), Neighbours::count(&view));
-        Ok(Self { view, requests: requests_of(pod), volumes, spread, neighbours })
+        Ok(Self {
+            view,
+            requests: requests_of(pod),
+            volumes,
+            spread,
+            neighbours,
+        })
     }
 
     /// Recomputes the state as if these pods did not exist.

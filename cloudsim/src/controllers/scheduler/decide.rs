@@ -30,9 +30,15 @@ pub(super) enum Decision {
 }
 
 /// Decides about a pod that wants a node.
-pub(super) fn decide(pod: &Pod, snapshot: Snapshot<'_>, budgets: &[Arc<PodDisruptionBudget>]) -> Decision {
+pub(super) fn decide(
+    pod: &Pod,
+    snapshot: Snapshot<'_>,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> Decision {
     let count = snapshot.nodes.count();
-    let Some(spec) = &pod.spec else { return Decision::Wait(String::new()) };
+    let Some(spec) = &pod.spec else {
+        return Decision::Wait(String::new());
+    };
     if count == 0 {
         return Decision::Wait("no nodes available to schedule pods".to_owned());
     }
@@ -44,7 +50,10 @@ pub(super) fn decide(pod: &Pod, snapshot: Snapshot<'_>, budgets: &[Arc<PodDisrup
             return Decision::Wait(messages::all(&first, &messages::of_nodes(count, unhelpful)));
         }
     };
-    let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+    let nominated = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.nominated_node_name.as_deref());
     if let Some((node, node_info)) = nominated.and_then(|name| snapshot.nodes.get(name))
         && filter(&cycle, node, node_info).is_none()
     {
@@ -55,13 +64,17 @@ pub(super) fn decide(pod: &Pod, snapshot: Snapshot<'_>, budgets: &[Arc<PodDisrup
     for (node, node_info) in snapshot.nodes.all() {
         match filter(&cycle, node, node_info) {
             None => fitting.push((node, node_info)),
-            Some(status) => drop(statuses.insert(node.metadata.name.clone().unwrap_or_default(), status)),
+            Some(status) => {
+                drop(statuses.insert(node.metadata.name.clone().unwrap_or_default(), status))
+            }
         }
     }
     if let Some(node) = scores::best(&cycle, &fitting) {
         return Decision::Bind(node);
     }
-    let reasons = statuses.values().flat_map(|status| status.reasons.iter().map(String::as_str));
+    let reasons = statuses
+        .values()
+        .flat_map(|status| status.reasons.iter().map(String::as_str));
     let first = messages::of_nodes(count, reasons);
     match preemption::choose(&mut cycle, &statuses, budgets) {
         Ok(preemption) => Decision::Preempt(preemption, first),

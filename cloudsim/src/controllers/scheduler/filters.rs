@@ -27,7 +27,9 @@ pub(super) fn filter(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) 
 /// This scheduler's own filter: it binds to edge nodes only.
 fn of_edge(node: &Node) -> Option<Status> {
     if !node.labels().contains_key(EDGE_LABEL) {
-        return Some(Status::unresolvable(format!("node(s) didn't have the label {EDGE_LABEL}")));
+        return Some(Status::unresolvable(format!(
+            "node(s) didn't have the label {EDGE_LABEL}"
+        )));
     }
     None
 }
@@ -35,7 +37,10 @@ fn of_edge(node: &Node) -> Option<Status> {
 fn of_spec(cycle: &CycleState<'_>, node: &Node) -> Option<Status> {
     let spec = cycle.view.spec;
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+    if node
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.unschedulable == Some(true))
         && !tolerates_cordon(tolerations)
     {
         return Some(Status::unresolvable("node(s) were unschedulable"));
@@ -43,7 +48,9 @@ fn of_spec(cycle: &CycleState<'_>, node: &Node) -> Option<Status> {
     if !is_ready(node) {
         return Some(Status::unresolvable("node(s) were not ready"));
     }
-    if let Some(taint) = affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next() {
+    if let Some(taint) =
+        affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next()
+    {
         let value = taint.value.as_deref().unwrap_or_default();
         return Some(Status::unresolvable(format!(
             "node(s) had untolerated taint {{{}: {value}}}",
@@ -60,7 +67,9 @@ fn tolerates_cordon(tolerations: &[Toleration]) -> bool {
         effect: "NoSchedule".into(),
         ..Default::default()
     };
-    tolerations.iter().any(|toleration| affinity::tolerates(toleration, &taint))
+    tolerations
+        .iter()
+        .any(|toleration| affinity::tolerates(toleration, &taint))
 }
 
 /// A host port of a pod: protocol, number, address.
@@ -70,13 +79,21 @@ fn ports_of(pod: &Pod) -> impl Iterator<Item = Port<'_>> {
     let spec = pod.spec.iter();
     let containers = spec.flat_map(|spec| {
         let sidecars = spec.init_containers.iter().flatten();
-        spec.containers.iter().chain(sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always")))
+        spec.containers
+            .iter()
+            .chain(sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always")))
     });
-    containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
-        let number = port.host_port.filter(|number| *number > 0)?;
-        let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
-        Some((port.protocol.as_deref().unwrap_or("TCP"), number, address))
-    })
+    containers
+        .flat_map(|container| container.ports.iter().flatten())
+        .filter_map(|port| {
+            let number = port.host_port.filter(|number| *number > 0)?;
+            let address = port
+                .host_ip
+                .as_deref()
+                .filter(|address| !address.is_empty())
+                .unwrap_or("0.0.0.0");
+            Some((port.protocol.as_deref().unwrap_or("TCP"), number, address))
+        })
 }
 
 fn ports(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<Status> {
@@ -87,9 +104,14 @@ fn ports(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<St
             (one.0, one.1) == (other.0, other.1) && same_address
         })
     };
-    let is_taken =
-        !wanted.is_empty() && cycle.view.pods_on(node, node_info).any(|pod| ports_of(pod).any(meets));
-    is_taken.then(|| Status::unschedulable("node(s) didn't have free ports for the requested pod ports"))
+    let is_taken = !wanted.is_empty()
+        && cycle
+            .view
+            .pods_on(node, node_info)
+            .any(|pod| ports_of(pod).any(meets));
+    is_taken.then(|| {
+        Status::unschedulable("node(s) didn't have free ports for the requested pod ports")
+    })
 }
 
 /// A node that does not report its resources counts as having enough.
@@ -102,8 +124,13 @@ fn resources(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Optio
         reasons.push("Too many pods".to_owned());
     }
     let native = ["cpu", "memory", "ephemeral-storage"];
-    let first = native.iter().filter_map(|name| cycle.requests.get_key_value(*name));
-    let rest = cycle.requests.iter().filter(|(name, _)| !native.contains(&name.as_str()));
+    let first = native
+        .iter()
+        .filter_map(|name| cycle.requests.get_key_value(*name));
+    let rest = cycle
+        .requests
+        .iter()
+        .filter(|(name, _)| !native.contains(&name.as_str()));
     for (name, wanted) in first.chain(rest).filter(|(_, wanted)| **wanted > 0) {
         let has = allocatable.get(name).copied().unwrap_or_default();
         if *wanted > has.saturating_sub(used.get(name).copied().unwrap_or_default()) {
@@ -111,5 +138,8 @@ fn resources(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Optio
             is_resolvable &= *wanted <= has;
         }
     }
-    (!reasons.is_empty()).then_some(Status { reasons, is_resolvable })
+    (!reasons.is_empty()).then_some(Status {
+        reasons,
+        is_resolvable,
+    })
 }

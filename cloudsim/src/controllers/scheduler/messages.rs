@@ -11,8 +11,10 @@ pub(super) fn of_nodes<'a>(count: usize, reasons: impl Iterator<Item = &'a str>)
     for reason in reasons {
         *counts.entry(reason).or_default() += 1;
     }
-    let mut texts: Vec<String> =
-        counts.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let mut texts: Vec<String> = counts
+        .into_iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
     // sorted as texts: ten comes before two
     texts.sort();
     if texts.is_empty() {

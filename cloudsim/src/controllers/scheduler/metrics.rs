@@ -20,8 +20,11 @@ pub(crate) enum Attempt {
 
 /// The labels of queues and of results.
 const QUEUES: [&str; 3] = ["active", "backoff", "unschedulable"];
-const RESULTS: [(Attempt, &str); 3] =
-    [(Attempt::Scheduled, "scheduled"), (Attempt::Unschedulable, "unschedulable"), (Attempt::Error, "error")];
+const RESULTS: [(Attempt, &str); 3] = [
+    (Attempt::Scheduled, "scheduled"),
+    (Attempt::Unschedulable, "unschedulable"),
+    (Attempt::Error, "error"),
+];
 
 /// The counters of the scheduler. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -50,15 +53,22 @@ impl SchedulerMetrics {
 
     pub(crate) fn write(&self, text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
-        let mut pending =
-            text.gauge("scheduler_pending_pods", "Pods that wait for a node, by what they wait for.");
+        let mut pending = text.gauge(
+            "scheduler_pending_pods",
+            "Pods that wait for a node, by what they wait for.",
+        );
         for (queue, count) in QUEUES.into_iter().zip(&self.0.pending) {
             pending.sample(&[("queue", queue)], read(count));
         }
-        let mut attempts = text
-            .counter("scheduler_schedule_attempts_total", "Attempts to find a node for a pod, by result.");
+        let mut attempts = text.counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to find a node for a pod, by result.",
+        );
         for ((_, result), count) in RESULTS.iter().zip(&self.0.attempts) {
-            attempts.sample(&[("profile", "default-scheduler"), ("result", result)], read(count));
+            attempts.sample(
+                &[("profile", "default-scheduler"), ("result", result)],
+                read(count),
+            );
         }
     }
 }

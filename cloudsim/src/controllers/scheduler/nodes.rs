@@ -36,12 +36,19 @@ pub(super) struct Nodes {
 
 /// Returns the node of a pod, if it has one.
 pub(super) fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
+    pod.spec
+        .as_ref()?
+        .node_name
+        .as_deref()
+        .filter(|name| !name.is_empty())
 }
 
 /// Reports whether the pod has a required anti-affinity.
 pub(super) fn has_anti_affinity(pod: &Pod) -> bool {
-    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
+    let affinity = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
     affinity.is_some_and(|affinity| {
         affinity
             .required_during_scheduling_ignored_during_execution
@@ -53,7 +60,9 @@ pub(super) fn has_anti_affinity(pod: &Pod) -> bool {
 impl Nodes {
     /// Returns the existing nodes by name.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeInfo)> + Clone {
-        self.node_infos.values().filter_map(|node_info| Some((node_info.node.as_ref()?, node_info)))
+        self.node_infos
+            .values()
+            .filter_map(|node_info| Some((node_info.node.as_ref()?, node_info)))
     }
 
     /// Returns the number of existing nodes.
@@ -75,8 +84,11 @@ impl Nodes {
     /// Adds or updates a node.
     pub(super) fn set_node(&mut self, node: Arc<Node>) {
         let node_info = self.node_infos.entry(node.name_any()).or_default();
-        node_info.allocatable =
-            node.status.as_ref().and_then(|status| status.allocatable.as_ref()).map(amounts);
+        node_info.allocatable = node
+            .status
+            .as_ref()
+            .and_then(|status| status.allocatable.as_ref())
+            .map(amounts);
         node_info.node = Some(node);
     }
 
@@ -94,7 +106,9 @@ impl Nodes {
     pub(super) fn set_pod(&mut self, pod: &Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         self.remove_pod(&uid);
-        let Some(name) = node_of(pod).filter(|_| !is_finished(pod)) else { return };
+        let Some(name) = node_of(pod).filter(|_| !is_finished(pod)) else {
+            return;
+        };
         let node_info = self.node_infos.entry(name.to_owned()).or_default();
         add(&mut node_info.used, &requests_of(pod), 1);
         self.repelling += usize::from(has_anti_affinity(pod));
@@ -104,8 +118,12 @@ impl Nodes {
 
     /// Removes a pod.
     pub(super) fn remove_pod(&mut self, uid: &str) {
-        let Some(name) = self.node_of.remove(uid) else { return };
-        let Some(node_info) = self.node_infos.get_mut(&name) else { return };
+        let Some(name) = self.node_of.remove(uid) else {
+            return;
+        };
+        let Some(node_info) = self.node_infos.get_mut(&name) else {
+            return;
+        };
         if let Some(pod) = node_info.pods.remove(uid) {
             add(&mut node_info.used, &requests_of(&pod), -1);
             self.repelling -= usize::from(has_anti_affinity(&pod));

@@ -27,28 +27,58 @@ pub(super) struct Neighbours {
 }
 
 fn terms(terms: Option<&Vec<PodAffinityTerm>>, pod: &Pod) -> Vec<Term> {
-    terms.into_iter().flatten().map(|term| Term::of(term, pod)).collect()
+    terms
+        .into_iter()
+        .flatten()
+        .map(|term| Term::of(term, pod))
+        .collect()
 }
 
 fn far_terms(pod: &Pod) -> Vec<Term> {
-    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
-    terms(affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref()), pod)
+    let affinity = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
+    terms(
+        affinity.and_then(|one| {
+            one.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        }),
+        pod,
+    )
 }
 
 fn domain(node: &Node, key: &str) -> Option<Domain> {
-    node.labels().get(key).map(|value| (key.to_owned(), value.clone()))
+    node.labels()
+        .get(key)
+        .map(|value| (key.to_owned(), value.clone()))
 }
 
 impl Neighbours {
     /// Counts over all pods, if any term requires it.
     pub(super) fn count(view: &PodView<'_>) -> Self {
         let pod = view.pod;
-        let affinity = view.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
-        let near = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
-        let mut found = Self { near: terms(near, pod), far: far_terms(pod), ..Self::default() };
+        let affinity = view
+            .spec
+            .affinity
+            .as_ref()
+            .and_then(|affinity| affinity.pod_affinity.as_ref());
+        let near = affinity.and_then(|one| {
+            one.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        });
+        let mut found = Self {
+            near: terms(near, pod),
+            far: far_terms(pod),
+            ..Self::default()
+        };
         let labels_of = view.snapshot.namespaces;
         found.is_one_of_them = found.near.iter().all(|term| term.matches(pod, labels_of));
-        let is_nominated = view.snapshot.nominated.iter().any(|other| has_anti_affinity(other));
+        let is_nominated = view
+            .snapshot
+            .nominated
+            .iter()
+            .any(|other| has_anti_affinity(other));
         if found.near.is_empty()
             && found.far.is_empty()
             && !view.snapshot.nodes.has_any_anti_affinity()
@@ -58,16 +88,31 @@ impl Neighbours {
         }
         for (node, node_info) in view.snapshot.nodes.all() {
             for other in view.pods_on(node, node_info) {
-                if !found.near.is_empty() && found.near.iter().all(|term| term.matches(other, labels_of)) {
-                    let domains = found.near.iter().map(|term| domain(node, &term.key)).enumerate();
-                    found.wanted.extend(domains.filter_map(|(at, domain)| Some((at, domain?))));
+                if !found.near.is_empty()
+                    && found.near.iter().all(|term| term.matches(other, labels_of))
+                {
+                    let domains = found
+                        .near
+                        .iter()
+                        .map(|term| domain(node, &term.key))
+                        .enumerate();
+                    found
+                        .wanted
+                        .extend(domains.filter_map(|(at, domain)| Some((at, domain?))));
                 }
-                let far = found.far.iter().filter(|term| term.matches(other, labels_of));
-                found.avoided.extend(far.filter_map(|term| domain(node, &term.key)));
+                let far = found
+                    .far
+                    .iter()
+                    .filter(|term| term.matches(other, labels_of));
+                found
+                    .avoided
+                    .extend(far.filter_map(|term| domain(node, &term.key)));
                 if has_anti_affinity(other) {
                     let own = far_terms(other);
                     let away = own.iter().filter(|term| term.matches(pod, labels_of));
-                    found.repelling.extend(away.filter_map(|term| domain(node, &term.key)));
+                    found
+                        .repelling
+                        .extend(away.filter_map(|term| domain(node, &term.key)));
                 }
             }
         }
@@ -79,18 +124,22 @@ impl Neighbours {
         let labels: HashMap<_, _> = node.labels().iter().collect();
         let is_first = self.wanted.is_empty() && self.is_one_of_them;
         let is_near = self.near.iter().enumerate().all(|(at, term)| {
-            domain(node, &term.key).is_some_and(|domain| is_first || self.wanted.contains(&(at, domain)))
+            domain(node, &term.key)
+                .is_some_and(|domain| is_first || self.wanted.contains(&(at, domain)))
         });
         if !is_near {
-            return Some(Status::unresolvable("node(s) didn't match pod affinity rules"));
+            return Some(Status::unresolvable(
+                "node(s) didn't match pod affinity rules",
+            ));
         }
         let is_in = |domain: &Domain| labels.get(&domain.0) == Some(&&domain.1);
         if self.avoided.iter().any(is_in) {
-            return Some(Status::unschedulable("node(s) didn't match pod anti-affinity rules"));
+            return Some(Status::unschedulable(
+                "node(s) didn't match pod anti-affinity rules",
+            ));
         }
-        self.repelling
-            .iter()
-            .any(is_in)
-            .then(|| Status::unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"))
+        self.repelling.iter().any(is_in).then(|| {
+            Status::unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+        })
     }
 }

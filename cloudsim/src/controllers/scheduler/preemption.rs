@@ -19,7 +19,8 @@ use kube::{
 };
 
 use super::{
-    cycle_state::CycleState, filters::filter, messages, nodes::NodeInfo, snapshot::priority, status::Status,
+    cycle_state::CycleState, filters::filter, messages, nodes::NodeInfo, snapshot::priority,
+    status::Status,
 };
 
 /// The fewest nodes that are considered, and the share of all nodes.
@@ -62,7 +63,9 @@ pub(super) fn choose(
         if candidates.len() >= most {
             break;
         }
-        let Some((node, node_info)) = cycle.view.snapshot.nodes.get(name) else { continue };
+        let Some((node, node_info)) = cycle.view.snapshot.nodes.get(name) else {
+            continue;
+        };
         match on_node(cycle, node, node_info, budgets) {
             Ok(candidate) => candidates.push(candidate),
             Err(more) => reasons.extend(more),
@@ -77,8 +80,14 @@ pub(super) fn choose(
 
 /// Reports whether room is already being made.
 fn waits_for_victims(cycle: &CycleState<'_>) -> bool {
-    let nominated = cycle.view.pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
-    let Some((_, node_info)) = nominated.and_then(|name| cycle.view.snapshot.nodes.get(name)) else {
+    let nominated = cycle
+        .view
+        .pod
+        .status
+        .as_ref()
+        .and_then(|status| status.nominated_node_name.as_ref());
+    let Some((_, node_info)) = nominated.and_then(|name| cycle.view.snapshot.nodes.get(name))
+    else {
         return false;
     };
     let is_ending = |pod: &&Arc<Pod>| {
@@ -93,10 +102,16 @@ fn on_node(
     node_info: &NodeInfo,
     budgets: &[Arc<PodDisruptionBudget>],
 ) -> Result<Candidate, Vec<String>> {
-    let lower: Vec<_> =
-        node_info.pods.values().filter(|pod| priority(pod) < priority(cycle.view.pod)).cloned().collect();
+    let lower: Vec<_> = node_info
+        .pods
+        .values()
+        .filter(|pod| priority(pod) < priority(cycle.view.pod))
+        .cloned()
+        .collect();
     if lower.is_empty() {
-        return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
+        return Err(vec![
+            "No preemption victims found for incoming pod".to_owned(),
+        ]);
     }
     let uid = |pod: &Arc<Pod>| pod.uid().unwrap_or_default();
     let mut gone: BTreeSet<String> = lower.iter().map(uid).collect();
@@ -107,7 +122,13 @@ fn on_node(
     // reprieves the most important pods first, and before all those of exhausted budgets
     let violating = violating(&lower, budgets);
     let mut in_order = lower;
-    in_order.sort_by_key(|pod| (!violating.contains(&uid(pod)), Reverse(priority(pod)), started(pod)));
+    in_order.sort_by_key(|pod| {
+        (
+            !violating.contains(&uid(pod)),
+            Reverse(priority(pod)),
+            started(pod),
+        )
+    });
     let mut victims = Vec::new();
     for pod in in_order {
         gone.remove(&uid(&pod));
@@ -117,19 +138,37 @@ fn on_node(
             victims.push(pod);
         }
     }
-    let violations = victims.iter().filter(|pod| violating.contains(&uid(pod))).count();
-    Ok(Candidate { preemption: Preemption { node: node.name_any(), victims }, violations })
+    let violations = victims
+        .iter()
+        .filter(|pod| violating.contains(&uid(pod)))
+        .count();
+    Ok(Candidate {
+        preemption: Preemption {
+            node: node.name_any(),
+            victims,
+        },
+        violations,
+    })
 }
 
 fn started(pod: &Pod) -> Option<Timestamp> {
-    pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0)
+    pod.status
+        .as_ref()
+        .and_then(|status| status.start_time.as_ref())
+        .map(|time| time.0)
 }
 
 /// Returns the uids of pods whose eviction would exceed a disruption budget.
 fn violating(pods: &[Arc<Pod>], budgets: &[Arc<PodDisruptionBudget>]) -> BTreeSet<String> {
     let mut left: Vec<_> = budgets
         .iter()
-        .map(|budget| budget.status.as_ref().map(|status| status.disruptions_allowed).unwrap_or_default())
+        .map(|budget| {
+            budget
+                .status
+                .as_ref()
+                .map(|status| status.disruptions_allowed)
+                .unwrap_or_default()
+        })
         .collect();
     let mut violating = BTreeSet::new();
     let mut in_order: Vec<_> = pods.iter().collect();
@@ -154,9 +193,27 @@ fn violating(pods: &[Arc<Pod>], budgets: &[Arc<PodDisruptionBudget>]) -> BTreeSe
 /// The cost of a candidate, in order: violated budgets, highest priority, sum of priorities, number of pods, latest start.
 fn cost(candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<Option<Timestamp>>, String) {
     let victims = &candidate.preemption.victims;
-    let top = victims.iter().map(|pod| priority(pod)).max().unwrap_or(i32::MIN);
+    let top = victims
+        .iter()
+        .map(|pod| priority(pod))
+        .max()
+        .unwrap_or(i32::MIN);
     // negative priorities count too
-    let sum = victims.iter().map(|pod| i64::from(priority(pod)) + i64::from(i32::MAX) + 1).sum();
-    let latest = victims.iter().filter(|pod| priority(pod) == top).filter_map(|pod| started(pod)).min();
-    (candidate.violations, top, sum, victims.len(), Reverse(latest), candidate.preemption.node.clone())
+    let sum = victims
+        .iter()
+        .map(|pod| i64::from(priority(pod)) + i64::from(i32::MAX) + 1)
+        .sum();
+    let latest = victims
+        .iter()
+        .filter(|pod| priority(pod) == top)
+        .filter_map(|pod| started(pod))
+        .min();
+    (
+        candidate.violations,
+        top,
+        sum,
+        victims.len(),
+        Reverse(latest),
+        candidate.preemption.node.clone(),
+    )
 }

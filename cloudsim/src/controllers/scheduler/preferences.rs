@@ -23,14 +23,24 @@ pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -
     let sums = affinity_sums(cycle);
     let raw = nodes.iter().map(|(node, _)| {
         let of_domain = |((key, value), sum): (&Domain, &i64)| {
-            if node.labels().get(key) == Some(value) { *sum } else { 0 }
+            if node.labels().get(key) == Some(value) {
+                *sum
+            } else {
+                0
+            }
         };
         sums.iter().map(of_domain).sum::<i64>()
     });
     let raw: Vec<i64> = raw.collect();
     let (least, most) = (raw.iter().min().copied(), raw.iter().max().copied());
     let (least, most) = (least.unwrap_or_default(), most.unwrap_or_default());
-    let scaled = |score: i64| if most > least { 100 * (score - least) / (most - least) } else { 0 };
+    let scaled = |score: i64| {
+        if most > least {
+            100 * (score - least) / (most - least)
+        } else {
+            0
+        }
+    };
     raw.into_iter().map(scaled).collect()
 }
 
@@ -46,7 +56,10 @@ fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
                     *sums.entry((key.to_owned(), value.clone())).or_default() += weight;
                 }
             };
-            for (term, weight) in own.iter().filter(|(term, _)| term.matches(other, labels_of)) {
+            for (term, weight) in own
+                .iter()
+                .filter(|(term, _)| term.matches(other, labels_of))
+            {
                 add(&term.key, *weight);
             }
             let theirs = preferred(other).into_iter().chain(required(other));
@@ -64,22 +77,37 @@ fn affinity(pod: &Pod) -> Option<&Affinity> {
 
 /// Returns the pod's preferred terms with their weights, which are negative for anti-affinity.
 fn preferred(pod: &Pod) -> Vec<(Term, i64)> {
-    let Some(affinity) = affinity(pod) else { return Vec::new() };
+    let Some(affinity) = affinity(pod) else {
+        return Vec::new();
+    };
     let near = affinity.pod_affinity.as_ref();
-    let near = near.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let near = near.and_then(|one| {
+        one.preferred_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
     let far = affinity.pod_anti_affinity.as_ref();
-    let far = far.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let far = far.and_then(|one| {
+        one.preferred_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
     let term = |one: &WeightedPodAffinityTerm, sign: i64| {
-        (Term::of(&one.pod_affinity_term, pod), sign * i64::from(one.weight))
+        (
+            Term::of(&one.pod_affinity_term, pod),
+            sign * i64::from(one.weight),
+        )
     };
     let near = near.into_iter().flatten().map(|one| term(one, 1));
-    near.chain(far.into_iter().flatten().map(|one| term(one, -1))).collect()
+    near.chain(far.into_iter().flatten().map(|one| term(one, -1)))
+        .collect()
 }
 
 /// Returns the required affinity terms of another pod.
 fn required(pod: &Pod) -> Vec<(Term, i64)> {
     let near = affinity(pod).and_then(|affinity| affinity.pod_affinity.as_ref());
-    let near = near.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+    let near = near.and_then(|one| {
+        one.required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
     let term = |term: &PodAffinityTerm| (Term::of(term, pod), HARD_POD_AFFINITY_WEIGHT);
     near.into_iter().flatten().map(term).collect()
 }
@@ -93,7 +121,10 @@ pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
     let raw: Vec<Option<i64>> = nodes
         .iter()
         .map(|(node, _)| {
-            let sums = counted.iter().map(|one| one.weighed(node)).collect::<Option<Vec<f64>>>()?;
+            let sums = counted
+                .iter()
+                .map(|one| one.weighed(node))
+                .collect::<Option<Vec<f64>>>()?;
             // small numbers: rounding does not matter
             #[allow(clippy::cast_possible_truncation)]
             let sum = sums.into_iter().sum::<f64>().round() as i64;
@@ -101,7 +132,10 @@ pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
         })
         .collect();
     let known = || raw.iter().flatten().copied();
-    let (least, most) = (known().min().unwrap_or_default(), known().max().unwrap_or_default());
+    let (least, most) = (
+        known().min().unwrap_or_default(),
+        known().max().unwrap_or_default(),
+    );
     let scaled = |score: Option<i64>| match score {
         None => 0,
         Some(_) if most == 0 => 100,
@@ -113,8 +147,17 @@ pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
 /// Scores images that are present: larger ones, and those on more nodes, are better.
 pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
     let sizes: Vec<BTreeMap<String, i64>> = nodes.iter().map(|(node, _)| images_of(node)).collect();
-    let containers = cycle.view.spec.init_containers.iter().flatten().chain(&cycle.view.spec.containers);
-    let wanted: Vec<String> = containers.filter_map(|one| one.image.as_deref()).map(complete).collect();
+    let containers = cycle
+        .view
+        .spec
+        .init_containers
+        .iter()
+        .flatten()
+        .chain(&cycle.view.spec.containers);
+    let wanted: Vec<String> = containers
+        .filter_map(|one| one.image.as_deref())
+        .map(complete)
+        .collect();
     let count = i64::try_from(wanted.len()).unwrap_or(1).max(1);
     let total = i64::try_from(nodes.len()).unwrap_or(1).max(1);
     let score = |own: &BTreeMap<String, i64>| {
@@ -122,7 +165,10 @@ pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
             .iter()
             .filter_map(|image| {
                 let size = own.get(image)?;
-                let having = sizes.iter().filter(|other| other.contains_key(image)).count();
+                let having = sizes
+                    .iter()
+                    .filter(|other| other.contains_key(image))
+                    .count();
                 Some(size * i64::try_from(having).unwrap_or(1) / total)
             })
             .sum();
@@ -133,10 +179,17 @@ pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
 }
 
 fn images_of(node: &Node) -> BTreeMap<String, i64> {
-    let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
+    let images = node
+        .status
+        .iter()
+        .flat_map(|status| status.images.iter().flatten());
     let named = images.flat_map(|image| {
         let size = image.size_bytes.unwrap_or_default();
-        image.names.iter().flatten().map(move |name| (name.clone(), size))
+        image
+            .names
+            .iter()
+            .flatten()
+            .map(move |name| (name.clone(), size))
     });
     named.collect()
 }
@@ -144,5 +197,9 @@ fn images_of(node: &Node) -> BTreeMap<String, i64> {
 /// Returns the image's name with its tag.
 fn complete(image: &str) -> String {
     let last = image.rsplit('/').next().unwrap_or_default();
-    if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }
+    if last.contains([':', '@']) {
+        image.to_owned()
+    } else {
+        format!("{image}:latest")
+    }
 }

@@ -45,7 +45,8 @@ impl Queue {
     pub(super) fn add(&mut self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         if let Some(entry) = self.entries.get_mut(&uid) {
-            let asks_same = entry.pod.spec == pod.spec && entry.pod.metadata.labels == pod.metadata.labels;
+            let asks_same =
+                entry.pod.spec == pod.spec && entry.pod.metadata.labels == pod.metadata.labels;
             entry.pod = pod;
             if !asks_same {
                 entry.state = State::Active;
@@ -53,7 +54,15 @@ impl Queue {
             return;
         }
         self.next += 1;
-        self.entries.insert(uid, Entry { pod, since: self.next, failures: 0, state: State::Active });
+        self.entries.insert(
+            uid,
+            Entry {
+                pod,
+                since: self.next,
+                failures: 0,
+                state: State::Active,
+            },
+        );
     }
 
     /// Removes a pod that has its node or no longer exists.
@@ -71,8 +80,17 @@ impl Queue {
             State::Unschedulable(_) => false,
         };
         let waits = |entry: &&Entry| matches!(entry.state, State::Backoff(_));
-        let next = self.entries.values().filter(is_due).max_by_key(|entry| rank(entry));
-        let next = next.or_else(|| self.entries.values().filter(waits).max_by_key(|entry| rank(entry)))?;
+        let next = self
+            .entries
+            .values()
+            .filter(is_due)
+            .max_by_key(|entry| rank(entry));
+        let next = next.or_else(|| {
+            self.entries
+                .values()
+                .filter(waits)
+                .max_by_key(|entry| rank(entry))
+        })?;
         let next = next.pod.metadata.uid.clone();
         let entry = self.entries.get_mut(next.as_deref().unwrap_or_default())?;
         entry.state = State::Unschedulable(now);
@@ -106,7 +124,11 @@ impl Queue {
 
     /// Queues the unschedulable pods that a change may concern.
     pub(super) fn wake(&mut self, concerned: impl Fn(&Pod) -> bool) {
-        for entry in self.entries.values_mut().filter(|entry| concerned(&entry.pod)) {
+        for entry in self
+            .entries
+            .values_mut()
+            .filter(|entry| concerned(&entry.pod))
+        {
             if let State::Unschedulable(since) = entry.state {
                 entry.state = State::Backoff(since + backoff(entry.failures));
             }
@@ -141,16 +163,26 @@ impl Queue {
     pub(super) fn nominated(&self) -> Vec<Arc<Pod>> {
         let is_nominated = |pod: &&Arc<Pod>| {
             pod.status.as_ref().is_some_and(|status| {
-                status.nominated_node_name.as_ref().is_some_and(|name| !name.is_empty())
+                status
+                    .nominated_node_name
+                    .as_ref()
+                    .is_some_and(|name| !name.is_empty())
             })
         };
-        self.entries.values().map(|entry| &entry.pod).filter(is_nominated).cloned().collect()
+        self.entries
+            .values()
+            .map(|entry| &entry.pod)
+            .filter(is_nominated)
+            .cloned()
+            .collect()
     }
 }
 
 fn backoff(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(10);
-    FIRST_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_BACKOFF)
+    FIRST_BACKOFF
+        .saturating_mul(1 << doublings)
+        .min(LONGEST_BACKOFF)
 }
 
 #[cfg(test)]
@@ -165,7 +197,9 @@ mod tests {
     }
 
     fn names(queue: &mut Queue, now: Instant) -> Vec<String> {
-        std::iter::from_fn(|| queue.pop(now)).map(|pod| pod.metadata.name.clone().unwrap()).collect()
+        std::iter::from_fn(|| queue.pop(now))
+            .map(|pod| pod.metadata.name.clone().unwrap())
+            .collect()
     }
 
     #[test]
@@ -189,7 +223,11 @@ mod tests {
         assert_eq!(names(&mut queue, now), ["a"]);
         queue.failed("a", now);
         queue.add(pod("a", 0));
-        assert_eq!(names(&mut queue, now), [""; 0], "its own status is no change");
+        assert_eq!(
+            names(&mut queue, now),
+            [""; 0],
+            "its own status is no change"
+        );
         assert_eq!(queue.lengths(), [0, 0, 1]);
         queue.add(pod("a", 1));
         assert_eq!(names(&mut queue, now), ["a"]);
@@ -202,7 +240,9 @@ mod tests {
 
     #[test]
     fn the_wait_doubles_up_to_ten_seconds() {
-        let seconds: Vec<_> = [1, 2, 3, 4, 5, 99].map(|failures| backoff(failures).as_secs()).into();
+        let seconds: Vec<_> = [1, 2, 3, 4, 5, 99]
+            .map(|failures| backoff(failures).as_secs())
+            .into();
         assert_eq!(seconds, [1, 2, 4, 8, 10, 10]);
     }
 }

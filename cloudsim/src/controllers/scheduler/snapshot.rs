@@ -41,7 +41,10 @@ pub(super) struct PodView<'a> {
 
 /// Returns the pod's priority.
 pub(super) fn priority(pod: &Pod) -> i32 {
-    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.priority)
+        .unwrap_or_default()
 }
 
 impl PodView<'_> {
@@ -51,14 +54,21 @@ impl PodView<'_> {
         node: &'b Node,
         node_info: &'b NodeInfo,
     ) -> impl Iterator<Item = &'b Arc<Pod>> {
-        let there = node_info.pods.iter().filter(|(uid, _)| !self.hidden.contains(*uid)).map(|(_, pod)| pod);
+        let there = node_info
+            .pods
+            .iter()
+            .filter(|(uid, _)| !self.hidden.contains(*uid))
+            .map(|(_, pod)| pod);
         there.chain(self.nominated_to(node))
     }
 
     fn nominated_to<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b Arc<Pod>> {
         let name = node.metadata.name.as_deref();
         self.snapshot.nominated.iter().filter(move |other| {
-            let nominated = other.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+            let nominated = other
+                .status
+                .as_ref()
+                .and_then(|status| status.nominated_node_name.as_deref());
             nominated == name
                 && other.metadata.uid != self.pod.metadata.uid
                 && priority(other) >= priority(self.pod)

@@ -34,9 +34,14 @@ impl Spread {
         let of = |what: &str| {
             let all = view.spec.topology_spread_constraints.iter().flatten();
             let such: Vec<_> = all.filter(|one| one.when_unsatisfiable == what).collect();
-            such.iter().map(|constraint| counted(view, constraint, &such)).collect()
+            such.iter()
+                .map(|constraint| counted(view, constraint, &such))
+                .collect()
         };
-        Self { hard: of("DoNotSchedule"), soft: of("ScheduleAnyway") }
+        Self {
+            hard: of("DoNotSchedule"),
+            soft: of("ScheduleAnyway"),
+        }
     }
 
     /// Returns the soft constraints (`ScheduleAnyway`).
@@ -49,7 +54,9 @@ impl Spread {
         const REASON: &str = "node(s) didn't match pod topology spread constraints";
         for one in &self.hard {
             let Some(domain) = node.labels().get(&one.key) else {
-                return Some(Status::unresolvable(format!("{REASON} (missing required label)")));
+                return Some(Status::unresolvable(format!(
+                    "{REASON} (missing required label)"
+                )));
             };
             let there = one.counts.get(domain).copied().unwrap_or_default();
             if there + one.own - one.least > one.max_skew {
@@ -67,7 +74,11 @@ impl Counted {
         let there = self.counts.get(domain).copied().unwrap_or_default();
         // numbers of pods and domains fit into a double
         #[allow(clippy::cast_precision_loss)]
-        let (there, domains, skew) = (there as f64, self.counts.len() as f64, (self.max_skew - 1) as f64);
+        let (there, domains, skew) = (
+            there as f64,
+            self.counts.len() as f64,
+            (self.max_skew - 1) as f64,
+        );
         Some(there * (domains + 2.0).ln() + skew)
     }
 }
@@ -77,28 +88,42 @@ fn counted(
     constraint: &TopologySpreadConstraint,
     all: &[&TopologySpreadConstraint],
 ) -> Counted {
-    let selector =
-        selector(constraint.label_selector.as_ref(), constraint.match_label_keys.as_ref(), view.pod);
+    let selector = selector(
+        constraint.label_selector.as_ref(),
+        constraint.match_label_keys.as_ref(),
+        view.pod,
+    );
     let matches = |labels: &BTreeMap<String, String>| {
-        selector.as_ref().is_some_and(|one: &Selector| one.matches(labels))
+        selector
+            .as_ref()
+            .is_some_and(|one: &Selector| one.matches(labels))
     };
     let namespace = view.namespace();
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     for (node, node_info) in view.snapshot.nodes.all() {
-        let has_all = all.iter().all(|one| node.labels().contains_key(&one.topology_key));
+        let has_all = all
+            .iter()
+            .all(|one| node.labels().contains_key(&one.topology_key));
         if !has_all || !is_eligible(view, constraint, node) {
             continue;
         }
-        let Some(domain) = node.labels().get(&constraint.topology_key) else { continue };
+        let Some(domain) = node.labels().get(&constraint.topology_key) else {
+            continue;
+        };
         let counts_here = view.pods_on(node, node_info).filter(|other| {
             other.metadata.namespace.as_ref() == Some(&namespace)
                 && other.metadata.deletion_timestamp.is_none()
                 && matches(other.labels())
         });
-        *counts.entry(domain.clone()).or_default() += i64::try_from(counts_here.count()).unwrap_or(i64::MAX);
+        *counts.entry(domain.clone()).or_default() +=
+            i64::try_from(counts_here.count()).unwrap_or(i64::MAX);
     }
     let enough = usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(1);
-    let least = if counts.len() < enough { 0 } else { counts.values().copied().min().unwrap_or_default() };
+    let least = if counts.len() < enough {
+        0
+    } else {
+        counts.values().copied().min().unwrap_or_default()
+    };
     Counted {
         key: constraint.topology_key.clone(),
         max_skew: constraint.max_skew.into(),
@@ -116,5 +141,7 @@ fn is_eligible(view: &PodView<'_>, constraint: &TopologySpreadConstraint, node: 
         || affinity::matches_node(view.spec, node);
     is_wanted
         && !(honours_taints
-            && affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next().is_some())
+            && affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"])
+                .next()
+                .is_some())
 }

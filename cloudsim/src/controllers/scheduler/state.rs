@@ -36,16 +36,22 @@ pub(super) fn wants_a_node(pod: &Pod) -> bool {
         && pod.metadata.deletion_timestamp.is_none()
         && !is_finished(pod)
         && spec.scheduler_name.as_deref().unwrap_or(DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
-        && spec.scheduling_gates.as_deref().unwrap_or_default().is_empty()
+        && spec
+            .scheduling_gates
+            .as_deref()
+            .unwrap_or_default()
+            .is_empty()
 }
 
 /// Reports whether the pod's placement depends on other pods.
 fn has_neighbours(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| {
-        spec.affinity
+        spec.affinity.as_ref().is_some_and(|affinity| {
+            affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some()
+        }) || spec
+            .topology_spread_constraints
             .as_ref()
-            .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some())
-            || spec.topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty())
+            .is_some_and(|all| !all.is_empty())
     })
 }
 
@@ -78,10 +84,20 @@ impl State {
             return;
         }
         let is_new = !self.nodes.has_pod(&uid);
-        let moves = |pod: &Pod| (pod.metadata.labels.clone(), pod.metadata.deletion_timestamp.is_some());
-        let matters = change.before.as_ref().is_none_or(|before| moves(before) != moves(pod));
-        let resized =
-            change.before.as_ref().is_some_and(|before| before.spec != pod.spec && node_of(before).is_some());
+        let moves = |pod: &Pod| {
+            (
+                pod.metadata.labels.clone(),
+                pod.metadata.deletion_timestamp.is_some(),
+            )
+        };
+        let matters = change
+            .before
+            .as_ref()
+            .is_none_or(|before| moves(before) != moves(pod));
+        let resized = change
+            .before
+            .as_ref()
+            .is_some_and(|before| before.spec != pod.spec && node_of(before).is_some());
         self.place_pod(pod);
         if resized {
             self.queue.wake(|_| true);
@@ -102,9 +118,10 @@ impl State {
     fn place_pod(&mut self, pod: &Arc<Pod>) {
         let claims = claims_of(pod);
         if !claims.is_empty() {
-            self.storage
-                .users
-                .insert(pod.uid().unwrap_or_default(), (pod.namespace().unwrap_or_default(), claims));
+            self.storage.users.insert(
+                pod.uid().unwrap_or_default(),
+                (pod.namespace().unwrap_or_default(), claims),
+            );
         }
         self.nodes.set_pod(pod);
     }
@@ -119,19 +136,35 @@ impl State {
         }
         let facts = |node: &Node| {
             let spec = node.spec.clone().unwrap_or_default();
-            let allocatable = node.status.as_ref().and_then(|status| status.allocatable.clone());
-            (node.metadata.labels.clone(), spec.taints, spec.unschedulable, allocatable, is_ready(node))
+            let allocatable = node
+                .status
+                .as_ref()
+                .and_then(|status| status.allocatable.clone());
+            (
+                node.metadata.labels.clone(),
+                spec.taints,
+                spec.unschedulable,
+                allocatable,
+                is_ready(node),
+            )
         };
         self.nodes.set_node(Arc::clone(&change.object));
         // heartbeats make no room
-        if change.before.as_ref().is_none_or(|before| facts(before) != facts(&change.object)) {
+        if change
+            .before
+            .as_ref()
+            .is_none_or(|before| facts(before) != facts(&change.object))
+        {
             self.queue.wake(|_| true);
         }
     }
 
     /// Handles a change of a claim.
     pub(super) fn claim(&mut self, change: &Change<PersistentVolumeClaim>) {
-        let key = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+        let key = (
+            change.object.namespace().unwrap_or_default(),
+            change.object.name_any(),
+        );
         if change.gone {
             self.storage.claims.remove(&key);
         } else {
@@ -145,7 +178,9 @@ impl State {
         if change.gone {
             self.storage.volumes.remove(&change.object.name_any());
         } else {
-            self.storage.volumes.insert(change.object.name_any(), Arc::clone(&change.object));
+            self.storage
+                .volumes
+                .insert(change.object.name_any(), Arc::clone(&change.object));
         }
         self.queue.wake(has_volumes);
     }
@@ -155,7 +190,9 @@ impl State {
         if change.gone {
             self.storage.classes.remove(&change.object.name_any());
         } else {
-            self.storage.classes.insert(change.object.name_any(), Arc::clone(&change.object));
+            self.storage
+                .classes
+                .insert(change.object.name_any(), Arc::clone(&change.object));
         }
         self.queue.wake(has_volumes);
     }
@@ -194,10 +231,18 @@ mod tests {
             (json!({"containers": [], "nodeName": ""}), true),
             (json!({"containers": [], "nodeName": "a"}), false),
             (json!({"containers": [], "schedulerName": "mine"}), false),
-            (json!({"containers": [], "schedulingGates": [{"name": "x"}]}), false),
+            (
+                json!({"containers": [], "schedulingGates": [{"name": "x"}]}),
+                false,
+            ),
         ] {
-            let pod: Value = json!({"metadata": {"name": "p", "namespace": "default"}, "spec": spec});
-            assert_eq!(wants_a_node(&serde_json::from_value(pod).unwrap()), wants, "{spec}");
+            let pod: Value =
+                json!({"metadata": {"name": "p", "namespace": "default"}, "spec": spec});
+            assert_eq!(
+                wants_a_node(&serde_json::from_value(pod).unwrap()),
+                wants,
+                "{spec}"
+            );
         }
     }
 }

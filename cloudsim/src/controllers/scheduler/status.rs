@@ -12,11 +12,17 @@ pub(super) struct Status {
 impl Status {
     /// A rejection that evicting pods would resolve; kube-scheduler's `Unschedulable`.
     pub(super) fn unschedulable(reason: impl Into<String>) -> Self {
-        Self { reasons: vec![reason.into()], is_resolvable: true }
+        Self {
+            reasons: vec![reason.into()],
+            is_resolvable: true,
+        }
     }
 
     /// A rejection that evicting pods would not resolve; kube-scheduler's `UnschedulableAndUnresolvable`.
     pub(super) fn unresolvable(reason: impl Into<String>) -> Self {
-        Self { reasons: vec![reason.into()], is_resolvable: false }
+        Self {
+            reasons: vec![reason.into()],
+            is_resolvable: false,
+        }
     }
 }

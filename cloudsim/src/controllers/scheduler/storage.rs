@@ -56,12 +56,18 @@ enum WaitingClaim {
 
 /// Returns the names of the claims that a pod uses.
 pub(crate) fn claims_of(pod: &Pod) -> Vec<String> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let names = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-        (Some(claim), _) => Some(claim.claim_name.clone()),
-        (None, Some(_)) => Some(format!("{}-{}", pod.name_any(), volume.name)),
-        (None, None) => None,
-    });
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    let names =
+        volumes.filter_map(
+            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(claim), _) => Some(claim.claim_name.clone()),
+                (None, Some(_)) => Some(format!("{}-{}", pod.name_any(), volume.name)),
+                (None, None) => None,
+            },
+        );
     names.collect()
 }
 
@@ -80,24 +86,47 @@ impl Storage {
             if claim.metadata.deletion_timestamp.is_some() {
                 return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
             }
-            let modes = claim.spec.as_ref().and_then(|spec| spec.access_modes.as_ref());
+            let modes = claim
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.access_modes.as_ref());
             if modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod")) {
-                let others = self.users.iter().filter(|(uid, _)| Some(*uid) != pod.metadata.uid.as_ref());
-                volumes.is_taken |=
-                    others.into_iter().any(|(_, (own, names))| *own == namespace && names.contains(&name));
+                let others = self
+                    .users
+                    .iter()
+                    .filter(|(uid, _)| Some(*uid) != pod.metadata.uid.as_ref());
+                volumes.is_taken |= others
+                    .into_iter()
+                    .any(|(_, (own, names))| *own == namespace && names.contains(&name));
             }
-            let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
+            let class = claim
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.storage_class_name.as_ref());
             let class = class.and_then(|class| self.classes.get(class));
             let late = class.filter(|class| waits(class));
-            match claim.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            match claim
+                .status
+                .as_ref()
+                .and_then(|status| status.phase.as_deref())
+            {
                 Some("Bound") => {
-                    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref());
-                    volumes.bound.push(volume.and_then(|name| self.volumes.get(name)).cloned());
+                    let volume = claim
+                        .spec
+                        .as_ref()
+                        .and_then(|spec| spec.volume_name.as_ref());
+                    volumes
+                        .bound
+                        .push(volume.and_then(|name| self.volumes.get(name)).cloned());
                 }
                 Some("Lost") => {
                     return Err(format!(
                         "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {:?}",
-                        claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default()
+                        claim
+                            .spec
+                            .as_ref()
+                            .and_then(|spec| spec.volume_name.clone())
+                            .unwrap_or_default()
                     ));
                 }
                 _ => {
@@ -127,14 +156,21 @@ fn is_allowed(class: &StorageClass, node: &Node) -> bool {
     class.allowed_topologies.as_ref().is_none_or(|terms| {
         let holds = |term: &TopologySelectorTerm| {
             let mut wanted = term.match_label_expressions.iter().flatten();
-            wanted.all(|wanted| node.labels().get(&wanted.key).is_some_and(|own| wanted.values.contains(own)))
+            wanted.all(|wanted| {
+                node.labels()
+                    .get(&wanted.key)
+                    .is_some_and(|own| wanted.values.contains(own))
+            })
         };
         terms.is_empty() || terms.iter().any(holds)
     })
 }
 
 fn is_near(volume: &PersistentVolume, node: &Node) -> bool {
-    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+    let affinity = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_affinity.as_ref());
     affinity
         .and_then(|affinity| affinity.required.as_ref())
         .is_none_or(|selector| affinity::selects(selector, node))
@@ -145,9 +181,13 @@ fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
     if !ZONES.iter().any(|zone| node.labels().contains_key(*zone)) {
         return true;
     }
-    let wanted = ZONES.iter().filter_map(|zone| Some((zone, volume.labels().get(*zone)?)));
+    let wanted = ZONES
+        .iter()
+        .filter_map(|zone| Some((zone, volume.labels().get(*zone)?)));
     wanted.into_iter().all(|(zone, value)| {
-        node.labels().get(*zone).is_some_and(|own| value.split("__").any(|value| value == own))
+        node.labels()
+            .get(*zone)
+            .is_some_and(|own| value.split("__").any(|value| value == own))
     })
 }
 
@@ -175,20 +215,31 @@ impl Volumes {
                 ));
             };
             if !is_near(volume, node) {
-                return Some(Status::unresolvable("node(s) didn't match PersistentVolume's node affinity"));
+                return Some(Status::unresolvable(
+                    "node(s) didn't match PersistentVolume's node affinity",
+                ));
             }
         }
         let has_one = |claim: &WaitingClaim| match claim {
             WaitingClaim::Existing(free) => free.iter().any(|volume| is_near(volume, node)),
             WaitingClaim::Provisioned(claim, class) => {
-                claim.annotations().get(SELECTED_NODE).is_none_or(|selected| *selected == node.name_any())
+                claim
+                    .annotations()
+                    .get(SELECTED_NODE)
+                    .is_none_or(|selected| *selected == node.name_any())
                     && is_allowed(class, node)
             }
         };
         if !self.waiting.iter().all(has_one) {
-            return Some(Status::unresolvable("node(s) didn't find available persistent volumes to bind"));
+            return Some(Status::unresolvable(
+                "node(s) didn't find available persistent volumes to bind",
+            ));
         }
-        let is_there = self.bound.iter().flatten().all(|volume| is_in_zone(volume, node));
+        let is_there = self
+            .bound
+            .iter()
+            .flatten()
+            .all(|volume| is_in_zone(volume, node));
         (!is_there).then(|| Status::unresolvable("node(s) had no available volume zone"))
     }
 }

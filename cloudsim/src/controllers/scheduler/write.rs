@@ -47,7 +47,11 @@ impl Writer {
     pub(super) async fn bind(&self, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
         let name = pod.name_any();
         let binding = Binding {
-            metadata: ObjectMeta { name: Some(name.clone()), uid: pod.uid(), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                uid: pod.uid(),
+                ..ObjectMeta::default()
+            },
             target: ObjectReference {
                 kind: Some("Node".into()),
                 name: Some(node.to_owned()),
@@ -55,13 +59,19 @@ impl Writer {
             },
         };
         let api = self.pods(pod);
-        let bound =
-            api.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await;
+        let bound = api
+            .create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding)
+            .await;
         let is_bound = false_on_conflict(bound)?;
         if is_bound {
-            let message =
-                format!("Successfully assigned {}/{name} to {node}", pod.namespace().unwrap_or_default());
-            self.events.record(pod, NewEvent::normal(Component::Scheduler, "Scheduled", message));
+            let message = format!(
+                "Successfully assigned {}/{name} to {node}",
+                pod.namespace().unwrap_or_default()
+            );
+            self.events.record(
+                pod,
+                NewEvent::normal(Component::Scheduler, "Scheduled", message),
+            );
         }
         Ok(is_bound)
     }
@@ -72,14 +82,20 @@ impl Writer {
         claims: &[Arc<PersistentVolumeClaim>],
         node: &str,
     ) -> Result<(), kube::Error> {
-        for claim in claims.iter().filter(|claim| !claim.annotations().contains_key(SELECTED_NODE)) {
+        for claim in claims
+            .iter()
+            .filter(|claim| !claim.annotations().contains_key(SELECTED_NODE))
+        {
             let api = Api::<PersistentVolumeClaim>::namespaced(
                 self.client.clone(),
                 &claim.namespace().unwrap_or_default(),
             );
             let patch = Patch::Merge(json!({"metadata": {"uid": claim.uid(),
                 "resourceVersion": claim.resource_version(), "annotations": {SELECTED_NODE: node}}}));
-            false_on_conflict(api.patch(&claim.name_any(), &PatchParams::default(), &patch).await)?;
+            false_on_conflict(
+                api.patch(&claim.name_any(), &PatchParams::default(), &patch)
+                    .await,
+            )?;
         }
         Ok(())
     }
@@ -92,7 +108,9 @@ impl Writer {
         nominated: Option<&str>,
     ) -> Result<(), kube::Error> {
         let status = pod.status.as_ref();
-        let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let mut conditions = status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
         let is_known = conditions.any(|condition| {
             condition.type_ == "PodScheduled"
                 && condition.status == "False"
@@ -100,14 +118,16 @@ impl Writer {
         });
         let before = status.and_then(|status| status.nominated_node_name.as_deref());
         // it goes on waiting for the evicted pods
-        let nominated =
-            nominated.or(before.filter(|_| why.contains("a terminating pod on the nominated node")));
+        let nominated = nominated
+            .or(before.filter(|_| why.contains("a terminating pod on the nominated node")));
         if is_known && before == nominated {
             return Ok(());
         }
         if !is_known {
-            self.events
-                .record(pod, NewEvent::warning(Component::Scheduler, "FailedScheduling", why.to_owned()));
+            self.events.record(
+                pod,
+                NewEvent::warning(Component::Scheduler, "FailedScheduling", why.to_owned()),
+            );
         }
         let condition = json!({
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why, "lastTransitionTime": now(),
@@ -118,8 +138,12 @@ impl Writer {
             status["nominatedNodeName"] = json!(nominated);
         }
         let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid()}, "status": status}));
-        false_on_conflict(self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await)
-            .map(drop)
+        false_on_conflict(
+            self.pods(pod)
+                .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+                .await,
+        )
+        .map(drop)
     }
 
     /// Evicts pods to make room for this one.
@@ -132,15 +156,23 @@ impl Writer {
     ) -> Result<(), kube::Error> {
         let node = preemption.node.as_str();
         self.unschedulable(pod, why, Some(node)).await?;
-        for other in nominated.iter().filter(|other| priority(other) < priority(pod)) {
-            let is_here =
-                other.status.as_ref().and_then(|status| status.nominated_node_name.as_deref()) == Some(node);
+        for other in nominated
+            .iter()
+            .filter(|other| priority(other) < priority(pod))
+        {
+            let is_here = other
+                .status
+                .as_ref()
+                .and_then(|status| status.nominated_node_name.as_deref())
+                == Some(node);
             if is_here {
                 let patch = Patch::Strategic(
                     json!({"metadata": {"uid": other.uid()}, "status": {"nominatedNodeName": null}}),
                 );
                 false_on_conflict(
-                    self.pods(other).patch_status(&other.name_any(), &PatchParams::default(), &patch).await,
+                    self.pods(other)
+                        .patch_status(&other.name_any(), &PatchParams::default(), &patch)
+                        .await,
                 )?;
             }
         }
@@ -163,15 +195,34 @@ impl Writer {
         let patch = Patch::Strategic(
             json!({"metadata": {"uid": victim.uid()}, "status": {"conditions": [condition]}}),
         );
-        if !false_on_conflict(api.patch_status(&name, &PatchParams::default(), &patch).await)? {
+        if !false_on_conflict(
+            api.patch_status(&name, &PatchParams::default(), &patch)
+                .await,
+        )? {
             return Ok(());
         }
-        let preconditions = Some(Preconditions { uid: victim.uid(), resource_version: None });
+        let preconditions = Some(Preconditions {
+            uid: victim.uid(),
+            resource_version: None,
+        });
         false_on_conflict(
-            api.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await,
+            api.delete(
+                &name,
+                &DeleteParams {
+                    preconditions,
+                    ..DeleteParams::default()
+                },
+            )
+            .await,
         )?;
-        let message = format!("Preempted by pod {} on node {node}", by.uid().unwrap_or_default());
-        self.events.record(victim, NewEvent::normal(Component::Scheduler, "Preempted", message));
+        let message = format!(
+            "Preempted by pod {} on node {node}",
+            by.uid().unwrap_or_default()
+        );
+        self.events.record(
+            victim,
+            NewEvent::normal(Component::Scheduler, "Preempted", message),
+        );
         Ok(())
     }
 }

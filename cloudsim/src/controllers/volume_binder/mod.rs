@@ -58,9 +58,18 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
 /// Makes one pass; returns when the next one is needed although nothing changes.
 async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Option<Duration> {
     let (claims, classes) = (cluster.claims.all(), cluster.classes.all());
-    let (volumes, pods, nodes) = (cluster.volumes.all(), cluster.pods.all(), cluster.nodes.all());
-    let known =
-        VolumeState { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, classes: &classes };
+    let (volumes, pods, nodes) = (
+        cluster.volumes.all(),
+        cluster.pods.all(),
+        cluster.nodes.all(),
+    );
+    let known = VolumeState {
+        claims: &claims,
+        volumes: &volumes,
+        pods: &pods,
+        nodes: &nodes,
+        classes: &classes,
+    };
     let steps = choose::steps(&known);
     let some_wait = recorded.record(&cluster.events, &known, &steps, Instant::now());
     let mut again = some_wait.then_some(unbound::REPEAT_INTERVAL);
@@ -88,8 +97,7 @@ async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {
             cluster.patch(&cluster.claims, &*claim, &patch).await
         }
         Step::Announce(claim, provisioner) => {
-            let patch =
-                json!({"metadata": {"uid": claim.uid(), "annotations": {STORAGE_PROVISIONER: provisioner}}});
+            let patch = json!({"metadata": {"uid": claim.uid(), "annotations": {STORAGE_PROVISIONER: provisioner}}});
             cluster.patch(&cluster.claims, &*claim, &patch).await
         }
     }
@@ -98,16 +106,31 @@ async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {
 /// Asks the API whether the volume's claim exists: a cache lacks a claim also if it cannot be read, and the data of a volume whose claim
 /// is gone may be deleted.
 async fn has_claim(cluster: &Cluster, volume: &PersistentVolume) -> Result<bool, Failure> {
-    let Some(owner) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else { return Ok(false) };
-    let (namespace, name) =
-        (owner.namespace.clone().unwrap_or_default(), owner.name.clone().unwrap_or_default());
+    let Some(owner) = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref())
+    else {
+        return Ok(false);
+    };
+    let (namespace, name) = (
+        owner.namespace.clone().unwrap_or_default(),
+        owner.name.clone().unwrap_or_default(),
+    );
     let claims = Api::<PersistentVolumeClaim>::namespaced(cluster.client.clone(), &namespace);
-    Ok(claims.get_metadata_opt(&name).await?.is_some_and(|found| found.uid() == owner.uid))
+    Ok(claims
+        .get_metadata_opt(&name)
+        .await?
+        .is_some_and(|found| found.uid() == owner.uid))
 }
 
 /// Asks the API whether the claim's volume exists.
 async fn has_volume(cluster: &Cluster, claim: &PersistentVolumeClaim) -> Result<bool, Failure> {
-    let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
+    let name = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_name.clone())
+        .unwrap_or_default();
     let volumes = Api::<PersistentVolume>::all(cluster.client.clone());
     Ok(!name.is_empty() && volumes.get_metadata_opt(&name).await?.is_some())
 }
@@ -122,10 +145,15 @@ async fn bind(
     let reference = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": namespace, "name": name,
         "uid": claim.uid(), "resourceVersion": claim.resource_version()});
     // with the version that was examined: another claim may have been bound meanwhile
-    let patch =
-        json!({"metadata": {"resourceVersion": volume.resource_version()}, "spec": {"claimRef": reference}});
+    let patch = json!({"metadata": {"resourceVersion": volume.resource_version()}, "spec": {"claimRef": reference}});
     let all = Api::<PersistentVolume>::all(cluster.client.clone());
-    let written = all.patch(&volume.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    let written = all
+        .patch(
+            &volume.name_any(),
+            &PatchParams::default(),
+            &Patch::Merge(patch),
+        )
+        .await?;
     cluster.volumes.wrote(written.clone());
     status(cluster, &written, "Bound").await?;
     let patch = json!({"metadata": {"uid": claim.uid(), "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
@@ -135,14 +163,22 @@ async fn bind(
     let new = json!({"phase": "Bound", "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
         "capacity": spec.and_then(|spec| spec.capacity.clone())});
     claim_status(cluster, claim, &new).await?;
-    info!(namespace, claim = name, volume = volume.name_any(), "a claim is bound");
+    info!(
+        namespace,
+        claim = name,
+        volume = volume.name_any(),
+        "a claim is bound"
+    );
     Ok(())
 }
 
 async fn status(cluster: &Cluster, volume: &PersistentVolume, phase: &str) -> Result<(), Failure> {
     let all = Api::<PersistentVolume>::all(cluster.client.clone());
     let patch = Patch::Merge(json!({"status": {"phase": phase}}));
-    match all.patch_status(&volume.name_any(), &PatchParams::default(), &patch).await {
+    match all
+        .patch_status(&volume.name_any(), &PatchParams::default(), &patch)
+        .await
+    {
         Ok(written) => cluster.volumes.wrote(written),
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(error.into()),
@@ -150,10 +186,17 @@ async fn status(cluster: &Cluster, volume: &PersistentVolume, phase: &str) -> Re
     Ok(())
 }
 
-async fn claim_status(cluster: &Cluster, claim: &PersistentVolumeClaim, new: &Value) -> Result<(), Failure> {
+async fn claim_status(
+    cluster: &Cluster,
+    claim: &PersistentVolumeClaim,
+    new: &Value,
+) -> Result<(), Failure> {
     let api = cluster.beside::<PersistentVolumeClaim>(claim);
     let patch = Patch::Merge(json!({"status": new}));
-    match api.patch_status(&claim.name_any(), &PatchParams::default(), &patch).await {
+    match api
+        .patch_status(&claim.name_any(), &PatchParams::default(), &patch)
+        .await
+    {
         Ok(written) => cluster.claims.wrote(written),
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(error.into()),

@@ -32,7 +32,11 @@ pub(super) struct RecordedEvents {
 impl RecordedEvents {
     /// Begins with no events.
     pub(super) fn new(start: Timestamp) -> Self {
-        Self { last: BTreeMap::new(), start, is_first: true }
+        Self {
+            last: BTreeMap::new(),
+            start,
+            is_first: true,
+        }
     }
 
     /// Records an event for each waiting claim that is in none of the `steps`. Returns whether there are such claims.
@@ -57,10 +61,12 @@ impl RecordedEvents {
         let is_first = std::mem::replace(&mut self.is_first, false);
         let mut before = std::mem::take(&mut self.last);
         for claim in known.claims.iter().filter(|claim| waits(claim)) {
-            let (Some(uid), Some(why)) = (claim.uid(), why(claim, known)) else { continue };
-            let last = before
-                .remove(&uid)
-                .filter(|(recorded, at)| *recorded == why && now.duration_since(*at) < REPEAT_INTERVAL);
+            let (Some(uid), Some(why)) = (claim.uid(), why(claim, known)) else {
+                continue;
+            };
+            let last = before.remove(&uid).filter(|(recorded, at)| {
+                *recorded == why && now.duration_since(*at) < REPEAT_INTERVAL
+            });
             let at = last.map(|(_, at)| at);
             let is_old = is_first && !is_created_since(&claim.metadata, self.start);
             if at.is_none() && !is_old {
@@ -77,14 +83,20 @@ fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>) -> Option<NewEven
     let by = Component::PersistentVolume;
     let spec = claim.spec.as_ref()?;
     if let Some(wanted) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
-        let volume = known.volumes.iter().find(|volume| volume.name_any() == wanted)?;
+        let volume = known
+            .volumes
+            .iter()
+            .find(|volume| volume.name_any() == wanted)?;
         if is_of_another(volume, claim) {
             let message = format!("volume {wanted:?} already bound to a different claim.");
             return Some(NewEvent::warning(by, "FailedBinding", message));
         }
         return None;
     }
-    let class = spec.storage_class_name.as_deref().filter(|class| !class.is_empty());
+    let class = spec
+        .storage_class_name
+        .as_deref()
+        .filter(|class| !class.is_empty());
     let Some(name) = class else {
         let message = "no persistent volumes available for this claim and no storage class is set";
         return Some(NewEvent::normal(by, "FailedBinding", message.to_owned()));
@@ -94,11 +106,17 @@ fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>) -> Option<NewEven
         users.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         if users.is_empty() {
             let message = "waiting for first consumer to be created before binding";
-            return Some(NewEvent::normal(by, "WaitForFirstConsumer", message.to_owned()));
+            return Some(NewEvent::normal(
+                by,
+                "WaitForFirstConsumer",
+                message.to_owned(),
+            ));
         }
-        if let Some(pod) =
-            users.into_iter().find(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
-        {
+        if let Some(pod) = users.into_iter().find(|pod| {
+            pod.spec
+                .as_ref()
+                .is_none_or(|spec| spec.node_name.is_none())
+        }) {
             let message = format!("waiting for pod {} to be scheduled", pod.name_any());
             return Some(NewEvent::normal(by, "WaitForPodScheduled", message));
         }
@@ -120,11 +138,17 @@ fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>) -> Option<NewEven
 }
 
 fn is_of_another(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    let owner = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    let owner = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
     owner.is_some_and(|owner| {
         owner.name != claim.metadata.name
             || owner.namespace != claim.metadata.namespace
-            || owner.uid.as_ref().is_some_and(|uid| Some(uid) != claim.metadata.uid.as_ref())
+            || owner
+                .uid
+                .as_ref()
+                .is_some_and(|uid| Some(uid) != claim.metadata.uid.as_ref())
     })
 }
 
@@ -147,10 +171,14 @@ mod tests {
             read(json!({"metadata": {"name": "c", "namespace": "n", "uid": "1"}, "spec": spec}))
         };
         let volume = |name: &str, owner: Value| -> Arc<PersistentVolume> {
-            Arc::new(read(json!({"metadata": {"name": name}, "spec": {"claimRef": owner}})))
+            Arc::new(read(
+                json!({"metadata": {"name": name}, "spec": {"claimRef": owner}}),
+            ))
         };
-        let volumes =
-            [volume("free", Value::Null), volume("taken", json!({"namespace": "n", "name": "other"}))];
+        let volumes = [
+            volume("free", Value::Null),
+            volume("taken", json!({"namespace": "n", "name": "other"})),
+        ];
         let classes = [
             ("local", "kubernetes.io/no-provisioner", "Immediate"),
             ("late", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"),
@@ -168,7 +196,13 @@ mod tests {
             ))
         };
         let reason = |spec: Value, pods: &[Arc<k8s_openapi::api::core::v1::Pod>]| {
-            let known = VolumeState { claims: &[], volumes: &volumes, pods, nodes: &[], classes: &classes };
+            let known = VolumeState {
+                claims: &[],
+                volumes: &volumes,
+                pods,
+                nodes: &[],
+                classes: &classes,
+            };
             why(&claim(spec), &known)
         };
         let by = Component::PersistentVolume;
@@ -183,26 +217,44 @@ mod tests {
         );
         assert_eq!(
             reason(json!({"volumeName": "taken"}), &[]),
-            warning("FailedBinding", "volume \"taken\" already bound to a different claim.")
+            warning(
+                "FailedBinding",
+                "volume \"taken\" already bound to a different claim."
+            )
         );
         assert_eq!(reason(json!({"volumeName": "free"}), &[]), None);
-        assert_eq!(reason(json!({"volumeName": "none"}), &[]), None, "it may come");
+        assert_eq!(
+            reason(json!({"volumeName": "none"}), &[]),
+            None,
+            "it may come"
+        );
         let late = || json!({"storageClassName": "late"});
         let first = "waiting for first consumer to be created before binding";
         assert_eq!(reason(late(), &[]), normal("WaitForFirstConsumer", first));
         let scheduled = "waiting for pod p to be scheduled";
-        assert_eq!(reason(late(), &[user(Value::Null)]), normal("WaitForPodScheduled", scheduled));
+        assert_eq!(
+            reason(late(), &[user(Value::Null)]),
+            normal("WaitForPodScheduled", scheduled)
+        );
         let no_plugin = "no volume plugin matched name: kubernetes.io/no-provisioner";
-        assert_eq!(reason(late(), &[user("edge-1".into())]), warning("ProvisioningFailed", no_plugin));
+        assert_eq!(
+            reason(late(), &[user("edge-1".into())]),
+            warning("ProvisioningFailed", no_plugin)
+        );
         assert_eq!(
             reason(json!({"storageClassName": "local"}), &[]),
             warning("ProvisioningFailed", no_plugin)
         );
         assert_eq!(
             reason(json!({"storageClassName": "none"}), &[]),
-            warning("ProvisioningFailed", "storageclass.storage.k8s.io \"none\" not found")
+            warning(
+                "ProvisioningFailed",
+                "storageclass.storage.k8s.io \"none\" not found"
+            )
         );
-        let told = reason(json!({"storageClassName": "disk"}), &[]).map(|told| format!("{told:?}")).unwrap();
+        let told = reason(json!({"storageClassName": "disk"}), &[])
+            .map(|told| format!("{told:?}"))
+            .unwrap();
         assert!(
             told.contains("ExternalProvisioning") && told.contains("provisioner 'disk.example' or"),
             "{told}"

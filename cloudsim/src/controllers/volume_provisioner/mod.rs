@@ -42,7 +42,10 @@ pub(crate) async fn ensure_class(client: &Client) -> Result<(), kube::Error> {
         "provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer",
     });
     let class: StorageClass = serde_json::from_value(class).map_err(kube::Error::SerdeError)?;
-    match Api::<StorageClass>::all(client.clone()).create(&PostParams::default(), &class).await {
+    match Api::<StorageClass>::all(client.clone())
+        .create(&PostParams::default(), &class)
+        .await
+    {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         created => created.map(drop),
     }
@@ -64,7 +67,10 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         .and(&cluster.classes)
         .and(&cluster.nodes)
         .and(&cluster.pods);
-    let mut provisioner = Provisioner { cluster, told: BTreeMap::new() };
+    let mut provisioner = Provisioner {
+        cluster,
+        told: BTreeMap::new(),
+    };
     let work = async {
         loop {
             let again = provisioner.pass().await;
@@ -97,8 +103,9 @@ impl Provisioner {
             claims.iter().any(|claim| is_it(&claim.metadata.uid))
                 || volumes.iter().any(|volume| is_it(&volume.metadata.uid))
         });
-        let has_failed_helper =
-            pods.iter().any(|pod| helper::volume_of(pod).is_some() && phase(pod) == "Failed");
+        let has_failed_helper = pods
+            .iter()
+            .any(|pod| helper::volume_of(pod).is_some() && phase(pod) == "Failed");
         let mut again = has_failed_helper.then_some(HELPER_CHECK_INTERVAL);
         // one object that cannot be written holds up no other
         let mut check = |done: Result<(), Failure>, object: &str| {
@@ -112,7 +119,10 @@ impl Provisioner {
             check(self.act(step).await, &object);
         }
         for pod in helper::leftover(&pods, &volumes) {
-            check(self.cluster.delete(&self.cluster.pods, &**pod).await, &pod.name_any());
+            check(
+                self.cluster.delete(&self.cluster.pods, &**pod).await,
+                &pod.name_any(),
+            );
         }
         again
     }
@@ -142,10 +152,15 @@ impl Provisioner {
         let name = volume.name_any();
         match self.volumes().create(&PostParams::default(), &volume).await {
             Ok(created) => {
-                info!(claim = claim.name_any(), volume = name, "volume provisioned");
+                info!(
+                    claim = claim.name_any(),
+                    volume = name,
+                    "volume provisioned"
+                );
                 self.cluster.volumes.wrote(created);
                 let message = format!("Successfully provisioned volume {name}");
-                let event = NewEvent::normal(Component::Provisioner, "ProvisioningSucceeded", message);
+                let event =
+                    NewEvent::normal(Component::Provisioner, "ProvisioningSucceeded", message);
                 self.cluster.events.record(claim, event);
                 Ok(())
             }
@@ -158,7 +173,10 @@ impl Provisioner {
     fn refuse(&mut self, claim: &PersistentVolumeClaim, why: String) {
         let uid = claim.uid().unwrap_or_default();
         if self.told.get(&uid) != Some(&why) {
-            let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+            let class = claim
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.storage_class_name.as_deref());
             let message = format!(
                 "failed to provision volume with StorageClass {:?}: {why}",
                 class.unwrap_or_default()
@@ -173,7 +191,9 @@ impl Provisioner {
     async fn reselect(&mut self, claim: &PersistentVolumeClaim) -> Result<(), Failure> {
         let patch = json!({"metadata": {"uid": claim.uid(), "resourceVersion": claim.resource_version(),
             "annotations": {SELECTED_NODE: null}}});
-        self.cluster.patch(&self.cluster.claims, claim, &patch).await
+        self.cluster
+            .patch(&self.cluster.claims, claim, &patch)
+            .await
     }
 
     /// Removes the volume's directory by a helper pod, and then the volume.
@@ -186,13 +206,18 @@ impl Provisioner {
         let helper = self.cluster.pods.get(helper::NAMESPACE, &name);
         // the caches may be behind
         let nodes = Api::<Node>::all(self.cluster.client.clone());
-        let node_exists =
-            self.cluster.nodes.get("", node).is_some() || nodes.get_metadata_opt(node).await?.is_some();
+        let node_exists = self.cluster.nodes.get("", node).is_some()
+            || nodes.get_metadata_opt(node).await?.is_some();
         if !node_exists {
-            self.warn(volume, format!("node {node} no longer exists; its directory is not removed"));
+            self.warn(
+                volume,
+                format!("node {node} no longer exists; its directory is not removed"),
+            );
             return self.delete(volume).await;
         }
-        let Some(helper) = helper else { return self.start_helper(volume).await };
+        let Some(helper) = helper else {
+            return self.start_helper(volume).await;
+        };
         if helper.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
@@ -203,7 +228,13 @@ impl Provisioner {
             }
             "Failed" => {
                 let why = helper::failure(&helper);
-                self.warn(volume, format!("helper pod {}/{name} failed: {why}; retrying", helper::NAMESPACE));
+                self.warn(
+                    volume,
+                    format!(
+                        "helper pod {}/{name} failed: {why}; retrying",
+                        helper::NAMESPACE
+                    ),
+                );
                 // until then, its log can be read
                 match self.cluster.failures.left(&name, &helper, Timestamp::now()) {
                     Some(_) => Ok(()),
@@ -215,7 +246,11 @@ impl Provisioner {
     }
 
     async fn start_helper(&mut self, volume: &PersistentVolume) -> Result<(), Failure> {
-        let class = volume.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
+        let class = volume
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.storage_class_name.clone())
+            .unwrap_or_default();
         let class = self.cluster.classes.get("", &class);
         let pod = match helper::pod(volume, class.as_deref()) {
             Ok(pod) => pod,
@@ -232,34 +267,60 @@ impl Provisioner {
 
     /// Asks the API whether the volume's claim is gone: a cache lacks a claim also if it cannot be read.
     async fn is_released(&self, volume: &PersistentVolume) -> Result<bool, Failure> {
-        let Some(claim) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else {
+        let Some(claim) = volume
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.claim_ref.as_ref())
+        else {
             return Ok(true);
         };
-        let (namespace, name) =
-            (claim.namespace.clone().unwrap_or_default(), claim.name.clone().unwrap_or_default());
-        let claims = Api::<PersistentVolumeClaim>::namespaced(self.cluster.client.clone(), &namespace);
+        let (namespace, name) = (
+            claim.namespace.clone().unwrap_or_default(),
+            claim.name.clone().unwrap_or_default(),
+        );
+        let claims =
+            Api::<PersistentVolumeClaim>::namespaced(self.cluster.client.clone(), &namespace);
         let found = claims.get_metadata_opt(&name).await?;
         Ok(found.is_none_or(|found| found.uid() != claim.uid))
     }
 
     async fn delete(&mut self, volume: &PersistentVolume) -> Result<(), Failure> {
-        let preconditions = Some(Preconditions { uid: volume.uid(), resource_version: None });
-        let params = DeleteParams { preconditions, ..DeleteParams::background() };
+        let preconditions = Some(Preconditions {
+            uid: volume.uid(),
+            resource_version: None,
+        });
+        let params = DeleteParams {
+            preconditions,
+            ..DeleteParams::background()
+        };
         match self.volumes().delete(&volume.name_any(), &params).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(()),
             deleted => drop(deleted?),
         }
-        info!(volume = volume.name_any(), "volume and its directory removed");
+        info!(
+            volume = volume.name_any(),
+            "volume and its directory removed"
+        );
         self.release(volume).await
     }
 
     /// Removes the finalizer by which the volume waits for its directory.
     async fn release(&mut self, volume: &PersistentVolume) -> Result<(), Failure> {
-        let Some(volume) = self.volumes().get_opt(&volume.name_any()).await? else { return Ok(()) };
-        let left: Vec<_> = volume.finalizers().iter().filter(|own| *own != FINALIZER).collect();
+        let Some(volume) = self.volumes().get_opt(&volume.name_any()).await? else {
+            return Ok(());
+        };
+        let left: Vec<_> = volume
+            .finalizers()
+            .iter()
+            .filter(|own| *own != FINALIZER)
+            .collect();
         let patch = Patch::Merge(json!({"metadata": {"uid": volume.uid(),
             "resourceVersion": volume.resource_version(), "finalizers": or_null(&left)}}));
-        match self.volumes().patch(&volume.name_any(), &PatchParams::default(), &patch).await {
+        match self
+            .volumes()
+            .patch(&volume.name_any(), &PatchParams::default(), &patch)
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             patched => Ok(patched.map(drop)?),
         }
@@ -269,7 +330,11 @@ impl Provisioner {
     fn warn(&mut self, volume: &PersistentVolume, message: String) {
         let uid = volume.uid().unwrap_or_default();
         if self.told.get(&uid) != Some(&message) {
-            let event = NewEvent::warning(Component::Provisioner, "VolumeFailedDelete", message.clone());
+            let event = NewEvent::warning(
+                Component::Provisioner,
+                "VolumeFailedDelete",
+                message.clone(),
+            );
             self.cluster.events.record(volume, event);
             self.told.insert(uid, message);
         }

@@ -56,7 +56,11 @@ impl Step {
     pub(super) fn object(&self) -> String {
         match self {
             Self::Create(claim, _) | Self::Refuse(claim, _) | Self::Reselect(claim) => {
-                format!("{}/{}", claim.namespace().unwrap_or_default(), claim.name_any())
+                format!(
+                    "{}/{}",
+                    claim.namespace().unwrap_or_default(),
+                    claim.name_any()
+                )
             }
             Self::Remove(volume) | Self::Release(volume) => volume.name_any(),
         }
@@ -73,7 +77,10 @@ pub(super) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { path: DEFAULT_DIRECTORY.to_owned(), helper_image: "docker.io/library/busybox:1.37".to_owned() }
+        Self {
+            path: DEFAULT_DIRECTORY.to_owned(),
+            helper_image: "docker.io/library/busybox:1.37".to_owned(),
+        }
     }
 }
 
@@ -85,7 +92,11 @@ impl Settings {
             match name.as_str() {
                 "path" => settings.path.clone_from(value),
                 "helperImage" => settings.helper_image.clone_from(value),
-                _ => return Err(format!("unknown parameter {name:?}: expected path or helperImage")),
+                _ => {
+                    return Err(format!(
+                        "unknown parameter {name:?}: expected path or helperImage"
+                    ));
+                }
             }
         }
         Ok(settings)
@@ -108,20 +119,32 @@ pub(super) fn is_plain(path: &Path) -> bool {
 pub(super) fn steps(known: &StorageObjects<'_>) -> Vec<Step> {
     let pending = known.claims.iter().filter(|claim| is_pending(claim));
     let claims = pending.filter_map(|claim| for_claim(claim, known));
-    claims.chain(known.volumes.iter().filter_map(for_volume)).collect()
+    claims
+        .chain(known.volumes.iter().filter_map(for_volume))
+        .collect()
 }
 
 fn for_claim(claim: &Arc<PersistentVolumeClaim>, known: &StorageObjects<'_>) -> Option<Step> {
     let spec = claim.spec.as_ref()?;
     let class = spec.storage_class_name.as_ref()?;
-    let class = known.classes.iter().find(|known| known.metadata.name.as_ref() == Some(class))?;
-    let has_volume = known.volumes.iter().any(|volume| volume.name_any() == volume_name(claim));
-    let is_taken = spec.volume_name.as_ref().is_some_and(|name| !name.is_empty());
+    let class = known
+        .classes
+        .iter()
+        .find(|known| known.metadata.name.as_ref() == Some(class))?;
+    let has_volume = known
+        .volumes
+        .iter()
+        .any(|volume| volume.name_any() == volume_name(claim));
+    let is_taken = spec
+        .volume_name
+        .as_ref()
+        .is_some_and(|name| !name.is_empty());
     if class.provisioner != PROVISIONER || has_volume || is_taken {
         return None;
     }
     if class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") {
-        let why = "its directory is on one node; use a class with volumeBindingMode WaitForFirstConsumer";
+        let why =
+            "its directory is on one node; use a class with volumeBindingMode WaitForFirstConsumer";
         return Some(Step::Refuse(Arc::clone(claim), why.to_owned()));
     }
     let selected = claim.annotations().get(SELECTED_NODE);
@@ -137,12 +160,21 @@ fn for_claim(claim: &Arc<PersistentVolumeClaim>, known: &StorageObjects<'_>) -> 
 }
 
 fn for_volume(volume: &Arc<PersistentVolume>) -> Option<Step> {
-    let is_own = volume.annotations().get(PROVISIONED_BY).is_some_and(|own| own == PROVISIONER);
+    let is_own = volume
+        .annotations()
+        .get(PROVISIONED_BY)
+        .is_some_and(|own| own == PROVISIONER);
     if !is_own || !volume.finalizers().iter().any(|own| own == FINALIZER) {
         return None;
     }
-    let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    let policy = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     let is_unused = matches!(phase, Some("Released" | "Failed"));
     let is_deleting = volume.metadata.deletion_timestamp.is_some();
     if policy == Some("Delete") {
@@ -167,8 +199,13 @@ fn volume(
         return Err("only volumeMode Filesystem is supported".to_owned());
     }
     let modes = spec.access_modes.clone().unwrap_or_default();
-    if modes.iter().any(|mode| mode != "ReadWriteOnce" && mode != "ReadWriteOncePod") {
-        return Err("only the access modes ReadWriteOnce and ReadWriteOncePod are supported".to_owned());
+    if modes
+        .iter()
+        .any(|mode| mode != "ReadWriteOnce" && mode != "ReadWriteOncePod")
+    {
+        return Err(
+            "only the access modes ReadWriteOnce and ReadWriteOncePod are supported".to_owned(),
+        );
     }
     if spec.selector.is_some() {
         return Err("claim.spec.selector is not supported".to_owned());
@@ -176,14 +213,23 @@ fn volume(
     if spec.data_source.is_some() || spec.data_source_ref.is_some() {
         return Err("claim.spec.dataSource is not supported".to_owned());
     }
-    let directory = node.annotations().get(DIRECTORY_ANNOTATION).unwrap_or(&settings.path);
+    let directory = node
+        .annotations()
+        .get(DIRECTORY_ANNOTATION)
+        .unwrap_or(&settings.path);
     if !is_plain(Path::new(directory)) {
-        return Err(format!("the directory of volumes {directory:?} must be an absolute path without `..`"));
+        return Err(format!(
+            "the directory of volumes {directory:?} must be an absolute path without `..`"
+        ));
     }
     let name = volume_name(claim);
     let (namespace, claim_name) = (claim.namespace().unwrap_or_default(), claim.name_any());
     let path = Path::new(directory).join(format!("{name}_{namespace}_{claim_name}"));
-    let host = node.labels().get(HOSTNAME).cloned().unwrap_or_else(|| node.name_any());
+    let host = node
+        .labels()
+        .get(HOSTNAME)
+        .cloned()
+        .unwrap_or_else(|| node.name_any());
     let volume = json!({
         "metadata": {
             "name": name, "finalizers": [FINALIZER],

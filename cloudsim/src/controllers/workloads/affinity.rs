@@ -11,15 +11,24 @@ pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     if !selector.all(|(key, value)| node.labels().get(key) == Some(value)) {
         return false;
     }
-    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required =
-        affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| {
+        affinity
+            .required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
     required.is_none_or(|required| selects(required, node))
 }
 
 /// Reports whether one of the selector's terms matches the node.
 pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
-    selector.node_selector_terms.iter().any(|term| matches(term, node))
+    selector
+        .node_selector_terms
+        .iter()
+        .any(|term| matches(term, node))
 }
 
 /// Reports whether all requirements of a term match; an empty term matches nothing.
@@ -30,11 +39,17 @@ pub(crate) fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
         return false;
     }
     let label = |requirement: &&NodeSelectorRequirement| {
-        fits(requirement, node.labels().get(&requirement.key).map(String::as_str))
+        fits(
+            requirement,
+            node.labels().get(&requirement.key).map(String::as_str),
+        )
     };
     let field = |requirement: &&NodeSelectorRequirement| {
         let name = node.metadata.name.as_deref();
-        fits(requirement, name.filter(|_| requirement.key == "metadata.name"))
+        fits(
+            requirement,
+            name.filter(|_| requirement.key == "metadata.name"),
+        )
     };
     expressions.iter().all(|requirement| label(&requirement))
         && fields.iter().all(|requirement| field(&requirement))
@@ -60,7 +75,11 @@ fn fits(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let exists = toleration.operator.as_deref() == Some("Exists");
     let key = toleration.key.as_deref().unwrap_or_default();
-    let same_key = if key.is_empty() { exists } else { key == taint.key };
+    let same_key = if key.is_empty() {
+        exists
+    } else {
+        key == taint.key
+    };
     let effect = toleration.effect.as_deref().unwrap_or_default();
     let value = toleration.value.as_deref().unwrap_or_default();
     same_key
@@ -74,10 +93,17 @@ pub(crate) fn untolerated<'a>(
     node: &'a Node,
     effects: &'a [&str],
 ) -> impl Iterator<Item = &'a Taint> {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
     taints
         .filter(|taint| effects.contains(&taint.effect.as_str()))
-        .filter(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+        .filter(|taint| {
+            !tolerations
+                .iter()
+                .any(|toleration| tolerates(toleration, taint))
+        })
 }
 
 #[cfg(test)]
@@ -120,7 +146,11 @@ mod tests {
             ),
             (json!({}), false),
         ] {
-            assert_eq!(matches_node(&spec(term.clone()), &node()), expected, "{term}");
+            assert_eq!(
+                matches_node(&spec(term.clone()), &node()),
+                expected,
+                "{term}"
+            );
         }
     }
 
@@ -135,7 +165,10 @@ mod tests {
         };
         assert_eq!(left(json!([])), ["gpu", "off"]);
         assert_eq!(left(json!([{"key": "gpu", "operator": "Exists"}])), ["off"]);
-        assert_eq!(left(json!([{"operator": "Exists", "effect": "NoExecute"}])), ["gpu"]);
+        assert_eq!(
+            left(json!([{"operator": "Exists", "effect": "NoExecute"}])),
+            ["gpu"]
+        );
         assert!(left(json!([{"operator": "Exists"}])).is_empty());
     }
 }

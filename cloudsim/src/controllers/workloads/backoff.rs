@@ -27,16 +27,23 @@ pub(super) fn left(
     last: Timestamp,
     now: Timestamp,
 ) -> Option<Duration> {
-    let doublings = u32::try_from(failures.checked_sub(1)?).unwrap_or(u32::MAX).min(20);
+    let doublings = u32::try_from(failures.checked_sub(1)?)
+        .unwrap_or(u32::MAX)
+        .min(20);
     let wait = first.saturating_mul(1 << doublings).min(longest);
-    Duration::try_from(wait - now.duration_since(last)).ok().filter(|left| !left.is_zero())
+    Duration::try_from(wait - now.duration_since(last))
+        .ok()
+        .filter(|left| !left.is_zero())
 }
 
 /// Reports whether the node rejected the pod, which so never ran.
 fn is_refused(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let ran = status.is_some_and(|status| {
-        status.container_statuses.as_ref().is_some_and(|all| all.iter().any(|one| one.container_id.is_some()))
+        status
+            .container_statuses
+            .as_ref()
+            .is_some_and(|all| all.iter().any(|one| one.container_id.is_some()))
     });
     let is_evicted = status.and_then(|status| status.reason.as_deref()) == Some("Evicted");
     phase(pod) == "Failed" && !ran && !is_evicted
@@ -48,11 +55,22 @@ pub(super) fn after_refusals<'a>(
     now: Timestamp,
 ) -> Option<Duration> {
     let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let had = pods.clone().filter(|pod| phase(pod) == "Running").filter_map(created).max();
+    let had = pods
+        .clone()
+        .filter(|pod| phase(pod) == "Running")
+        .filter_map(created)
+        .max();
     let refused = pods.filter(|pod| is_refused(pod)).filter_map(created);
-    let refused: Vec<_> = refused.filter(|time| had.is_none_or(|had| *time > had)).collect();
+    let refused: Vec<_> = refused
+        .filter(|time| had.is_none_or(|had| *time > had))
+        .collect();
     let last = refused.iter().max()?;
-    left((REFUSED_BACKOFF, LONGEST_REFUSED_BACKOFF), refused.len(), *last, now)
+    left(
+        (REFUSED_BACKOFF, LONGEST_REFUSED_BACKOFF),
+        refused.len(),
+        *last,
+        now,
+    )
 }
 
 #[derive(Clone, Debug)]
@@ -78,14 +96,27 @@ impl FailureBackoff {
             }
         }
         let uid = pod.uid().unwrap_or_default();
-        let fresh = || Failures { count: 0, uid: String::new(), last: now };
+        let fresh = || Failures {
+            count: 0,
+            uid: String::new(),
+            last: now,
+        };
         let failures = places.entry(place.to_owned()).or_insert_with(fresh);
         if failures.uid != uid {
             let is_forgiven = now.duration_since(failures.last) >= RESET_AFTER;
-            failures.count = if is_forgiven { 1 } else { failures.count.saturating_add(1) };
+            failures.count = if is_forgiven {
+                1
+            } else {
+                failures.count.saturating_add(1)
+            };
             (failures.uid, failures.last) = (uid, now);
         }
-        left((FAILED_BACKOFF, LONGEST_FAILED_BACKOFF), failures.count, failures.last, now)
+        left(
+            (FAILED_BACKOFF, LONGEST_FAILED_BACKOFF),
+            failures.count,
+            failures.last,
+            now,
+        )
     }
 }
 
@@ -109,26 +140,41 @@ mod tests {
 
     #[test]
     fn refusals_in_a_row_make_the_wait_longer() {
-        let left = |pods: &[Pod], now| after_refusals(pods.iter(), at(now)).map(|left| left.as_secs());
+        let left =
+            |pods: &[Pod], now| after_refusals(pods.iter(), at(now)).map(|left| left.as_secs());
         let refused = |created| pod("", "Failed", created);
         assert_eq!(left(&[], 0), None);
         assert_eq!(left(&[refused(0)], 0), Some(10));
         assert_eq!(left(&[refused(0)], 10), None);
         assert_eq!(left(&[refused(0), refused(10)], 10), Some(20));
         assert_eq!(left(&[refused(0), refused(10), refused(30)], 30), Some(40));
-        assert_eq!(left(&[refused(0), refused(10), pod("", "Running", 20)], 20), None);
+        assert_eq!(
+            left(&[refused(0), refused(10), pod("", "Running", 20)], 20),
+            None
+        );
         assert_eq!(left(&[pod("", "Running", 5), refused(10)], 10), Some(10));
     }
 
     #[test]
     fn the_same_place_waits_longer_each_time_until_it_is_forgiven() {
         let backoff = FailureBackoff::default();
-        let left =
-            |uid: &str, now| backoff.left("a", &pod(uid, "Failed", 0), at(now)).map(|left| left.as_secs());
-        assert_eq!((left("1", 0), left("1", 0), left("1", 1)), (Some(1), Some(1), None));
+        let left = |uid: &str, now| {
+            backoff
+                .left("a", &pod(uid, "Failed", 0), at(now))
+                .map(|left| left.as_secs())
+        };
+        assert_eq!(
+            (left("1", 0), left("1", 0), left("1", 1)),
+            (Some(1), Some(1), None)
+        );
         assert_eq!((left("2", 1), left("2", 3)), (Some(2), None));
         assert_eq!(left("3", 3), Some(4));
         assert_eq!(left("4", 3 + 1800), Some(1));
-        assert_eq!(backoff.left("b", &pod("5", "Failed", 0), at(3)).map(|left| left.as_secs()), Some(1));
+        assert_eq!(
+            backoff
+                .left("b", &pod("5", "Failed", 0), at(3))
+                .map(|left| left.as_secs()),
+            Some(1)
+        );
     }
 }

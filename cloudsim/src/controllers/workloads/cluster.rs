@@ -6,8 +6,8 @@ use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
     core::v1::{
-        Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
-        Service,
+        Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        ReplicationController, Service,
     },
     discovery::v1::EndpointSlice,
     policy::v1::PodDisruptionBudget,

@@ -35,17 +35,23 @@ impl Condition<'_> {
     /// Sets it in a deployment's conditions; the transition time changes only with the status.
     pub(crate) fn set_deployment(self, conditions: &mut Vec<DeploymentCondition>, now: Timestamp) {
         let now = seconds(now);
-        let known = conditions.iter().position(|condition| condition.type_ == self.type_);
+        let known = conditions
+            .iter()
+            .position(|condition| condition.type_ == self.type_);
         let old = known.map(|at| conditions.remove(at));
         let same = |old: &&DeploymentCondition| {
             old.status == self.status() && old.reason.as_deref() == Some(self.reason)
         };
-        if let Some(old) = old.as_ref().filter(same).filter(|old| old.message.as_ref() == Some(&self.message))
+        if let Some(old) = old
+            .as_ref()
+            .filter(same)
+            .filter(|old| old.message.as_ref() == Some(&self.message))
         {
             return conditions.push(old.clone());
         }
-        let transition =
-            old.filter(|old| old.status == self.status()).and_then(|old| old.last_transition_time);
+        let transition = old
+            .filter(|old| old.status == self.status())
+            .and_then(|old| old.last_transition_time);
         conditions.push(DeploymentCondition {
             type_: self.type_.to_owned(),
             status: self.status().to_owned(),
@@ -78,7 +84,10 @@ impl Condition<'_> {
 
     /// Sets it in a job's conditions.
     pub(crate) fn set_job(self, conditions: &mut Vec<JobCondition>, now: Timestamp) {
-        if conditions.iter().any(|old| old.type_ == self.type_ && old.status == self.status()) {
+        if conditions
+            .iter()
+            .any(|old| old.type_ == self.type_ && old.status == self.status())
+        {
             return;
         }
         conditions.retain(|old| old.type_ != self.type_);

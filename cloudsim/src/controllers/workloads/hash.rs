@@ -27,7 +27,9 @@ pub(super) fn hash(template: &impl Serialize, collisions: Option<i32>) -> String
 
 /// FNV-1a, 32 bits.
 fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]
@@ -40,7 +42,11 @@ mod tests {
     fn equal_templates_have_equal_names() {
         let template = json!({"spec": {"containers": [{"name": "a"}]}});
         assert_eq!(hash(&template, None), hash(&template.clone(), None));
-        assert_eq!(hash(&template, None), hash(&template, Some(0)), "no collisions and zero collisions");
+        assert_eq!(
+            hash(&template, None),
+            hash(&template, Some(0)),
+            "no collisions and zero collisions"
+        );
         assert_ne!(hash(&template, None), hash(&template, Some(1)));
         assert_ne!(hash(&template, None), hash(&json!({}), None));
         assert_eq!(fnv1a(b"foobar"), 0xbf9c_f968);

@@ -59,12 +59,18 @@ pub(super) async fn observe<O: Namespaced>(
     owner: &Owner<'_, O>,
     cluster: &Caches<'_>,
 ) -> Result<Option<Observed>, Failure> {
-    let pods = cluster.claimed(cluster.pods, owner.object, owner.selector).await?;
+    let pods = cluster
+        .claimed(cluster.pods, owner.object, owner.selector)
+        .await?;
     if owner.object.meta().deletion_timestamp.is_some() {
         return Ok(None);
     }
     let (revisions, present) = revisions(owner, cluster).await?;
-    Ok(Some(Observed { pods, revisions, present }))
+    Ok(Some(Observed {
+        pods,
+        revisions,
+        present,
+    }))
 }
 
 /// Returns all revisions, the oldest first, and the one of the present template, which is created or made the newest if necessary.
@@ -72,12 +78,20 @@ async fn revisions<O: Namespaced>(
     owner: &Owner<'_, O>,
     cluster: &Caches<'_>,
 ) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>), Failure> {
-    let mut all = cluster.claimed(cluster.revisions, owner.object, owner.selector).await?;
+    let mut all = cluster
+        .claimed(cluster.revisions, owner.object, owner.selector)
+        .await?;
     all.sort_by_key(|revision| (revision.revision, revision.name_any()));
     let data = data(owner.template);
-    let newest = all.last().map(|revision| revision.revision).unwrap_or_default();
+    let newest = all
+        .last()
+        .map(|revision| revision.revision)
+        .unwrap_or_default();
     // the newest of several with this template
-    let known = all.iter().rfind(|revision| revision.data.as_ref().is_some_and(|own| own.0 == data)).cloned();
+    let known = all
+        .iter()
+        .rfind(|revision| revision.data.as_ref().is_some_and(|own| own.0 == data))
+        .cloned();
     let present = match known {
         Some(known) if known.revision == newest => known,
         Some(known) => {
@@ -94,7 +108,11 @@ async fn revisions<O: Namespaced>(
 
 /// Returns the value of the revision label of pods.
 pub(super) fn label(revision: &ControllerRevision) -> String {
-    revision.labels().get(hash::REVISION).cloned().unwrap_or_default()
+    revision
+        .labels()
+        .get(hash::REVISION)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Builds the patch that restores the template, which `kubectl rollout undo` applies.
@@ -110,7 +128,10 @@ fn data(template: &PodTemplateSpec) -> Value {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let mut fields: Vec<_> = map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            let mut fields: Vec<_> = map
+                .into_iter()
+                .map(|(key, value)| (key, sorted(value)))
+                .collect();
             fields.sort_by(|(one, _), (other, _)| one.cmp(other));
             Value::Object(fields.into_iter().collect())
         }
@@ -153,22 +174,30 @@ async fn existing<O: Namespaced>(
     cluster: &Caches<'_>,
 ) -> Result<Arc<ControllerRevision>, Failure> {
     let (namespace, name) = (new.namespace().unwrap_or_default(), new.name_any());
-    let existing = cluster.beside::<ControllerRevision>(owner.object).get_opt(&name).await?;
+    let existing = cluster
+        .beside::<ControllerRevision>(owner.object)
+        .get_opt(&name)
+        .await?;
     let own_uid = owner.object.meta().uid.as_ref();
-    let is_own = |revision: &ControllerRevision| controller_of(revision).map(|one| &one.uid) == own_uid;
+    let is_own =
+        |revision: &ControllerRevision| controller_of(revision).map(|one| &one.uid) == own_uid;
     match existing {
         Some(existing) if is_own(&existing) && existing.data == new.data => {
             cluster.revisions.wrote(existing.clone());
             Ok(Arc::new(existing))
         }
         Some(existing) if is_own(&existing) => {
-            let patch = json!({"status": {"collisionCount": owner.collisions.unwrap_or_default() + 1}});
+            let patch =
+                json!({"status": {"collisionCount": owner.collisions.unwrap_or_default() + 1}});
             let api = cluster.beside::<O>(owner.object);
             let (name, patch) = (owner.object.name_any(), Patch::Merge(patch));
-            api.patch_status(&name, &PatchParams::default(), &patch).await?;
-            let message =
-                "the ControllerRevision has another template with the same hash; trying the next hash";
-            Err(Failure::Invalid(format!("{namespace}/{}: {message}", existing.name_any())))
+            api.patch_status(&name, &PatchParams::default(), &patch)
+                .await?;
+            let message = "the ControllerRevision has another template with the same hash; trying the next hash";
+            Err(Failure::Invalid(format!(
+                "{namespace}/{}: {message}",
+                existing.name_any()
+            )))
         }
         _ => Err(Failure::Invalid(format!(
             "ControllerRevision {namespace}/{name} belongs to another owner; retrying until it is deleted"
@@ -184,7 +213,9 @@ pub(super) async fn clean_up(
     cluster: &Caches<'_>,
 ) -> Result<(), Failure> {
     let is_used = |known: String| in_use.contains(&known.as_str());
-    let idle = all.iter().filter(|revision| !is_used(label(revision)) && !is_used(revision.name_any()));
+    let idle = all
+        .iter()
+        .filter(|revision| !is_used(label(revision)) && !is_used(revision.name_any()));
     let mut idle: Vec<_> = idle.cloned().collect();
     let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or_default();
     idle.truncate(idle.len().saturating_sub(limit));

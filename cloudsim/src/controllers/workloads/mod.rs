@@ -34,8 +34,10 @@ pub(crate) use shared::{Shared, or_null};
 /// Returns when the next pod becomes available, which no event reports.
 fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) -> Action {
     let min_ready = min_ready.unwrap_or_default();
-    let waits =
-        pods.iter().filter_map(|pod| pods::available_in(pod, min_ready, now)).filter(|left| !left.is_zero());
+    let waits = pods
+        .iter()
+        .filter_map(|pod| pods::available_in(pod, min_ready, now))
+        .filter(|left| !left.is_zero());
     match waits.min().and_then(|left| Duration::try_from(left).ok()) {
         Some(left) => Action::requeue(left),
         None => Action::await_change(),
@@ -44,7 +46,10 @@ fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) ->
 
 /// Reports whether an object may have been created since `start`; its timestamp has whole seconds.
 pub(crate) fn is_created_since(object: &ObjectMeta, start: Timestamp) -> bool {
-    object.creation_timestamp.as_ref().is_none_or(|created| created.0.as_second() >= start.as_second())
+    object
+        .creation_timestamp
+        .as_ref()
+        .is_none_or(|created| created.0.as_second() >= start.as_second())
 }
 
 #[cfg(test)]

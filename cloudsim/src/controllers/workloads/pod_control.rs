@@ -23,10 +23,14 @@ impl Shared {
         let made = stream::iter(pods).map(|pod| async move {
             let made = self.create(informer, &pod).await;
             let told = match &made {
-                Ok(pod) => {
-                    NewEvent::normal(by, "SuccessfulCreate", format!("Created pod: {}", pod.name_any()))
+                Ok(pod) => NewEvent::normal(
+                    by,
+                    "SuccessfulCreate",
+                    format!("Created pod: {}", pod.name_any()),
+                ),
+                Err(error) => {
+                    NewEvent::warning(by, "FailedCreate", format!("Error creating: {error}"))
                 }
-                Err(error) => NewEvent::warning(by, "FailedCreate", format!("Error creating: {error}")),
             };
             self.events.record(owner, told);
             made.map(drop)
@@ -45,7 +49,8 @@ impl Shared {
         let deleted = stream::iter(pods).map(|pod| async move {
             self.delete(informer, &*pod).await?;
             let message = format!("Deleted pod: {}", pod.name_any());
-            self.events.record(owner, NewEvent::normal(by, "SuccessfulDelete", message));
+            self.events
+                .record(owner, NewEvent::normal(by, "SuccessfulDelete", message));
             Ok(())
         });
         let results: Vec<_> = deleted.buffer_unordered(CONCURRENT_WRITES).collect().await;

@@ -111,6 +111,12 @@ pub(crate) fn left<'a>(
     pods: impl IntoIterator<Item = &'a Arc<Pod>>,
     deleted: &[Arc<Pod>],
 ) -> Vec<&'a Arc<Pod>> {
-    let is_deleted = |pod: &Pod| deleted.iter().any(|other| other.metadata.uid == pod.metadata.uid);
-    pods.into_iter().filter(|pod| counts(pod) && !is_deleted(pod)).collect()
+    let is_deleted = |pod: &Pod| {
+        deleted
+            .iter()
+            .any(|other| other.metadata.uid == pod.metadata.uid)
+    };
+    pods.into_iter()
+        .filter(|pod| counts(pod) && !is_deleted(pod))
+        .collect()
 }

@@ -21,7 +21,12 @@ pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> 
 
 /// Returns the reference to an object's controller.
 pub(crate) fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
-    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    object
+        .meta()
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
 }
 
 /// Builds a pod from `owner`'s template, with a generated name.
@@ -32,7 +37,10 @@ where
     let meta = template.metadata.clone().unwrap_or_default();
     Pod {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}-", owner.meta().name.as_deref().unwrap_or_default())),
+            generate_name: Some(format!(
+                "{}-",
+                owner.meta().name.as_deref().unwrap_or_default()
+            )),
             namespace: owner.meta().namespace.clone(),
             labels: meta.labels,
             annotations: meta.annotations,
@@ -47,7 +55,10 @@ where
 
 /// Returns the phase: `Running`, `Pending`, ….
 pub(crate) fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 /// Reports whether the pod has succeeded or failed.
@@ -63,9 +74,15 @@ pub(crate) fn is_active(pod: &Pod) -> bool {
 /// Returns since when the pod is ready, if it is.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let ready =
-        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
-    Some(ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0))
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    Some(
+        ready
+            .last_transition_time
+            .as_ref()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+    )
 }
 
 /// Reports whether the pod is ready.
@@ -87,8 +104,11 @@ pub(crate) fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
 
 /// Returns the order of deletion: the first to delete sorts first. (Kubernetes' `ActivePodsWithRanks`, without the spread over nodes.)
 pub(crate) fn deletion_rank(pod: &Pod) -> impl Ord + use<> {
-    let has_node =
-        pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()));
+    let has_node = pod.spec.as_ref().is_some_and(|spec| {
+        spec.node_name
+            .as_deref()
+            .is_some_and(|name| !name.is_empty())
+    });
     let phase = match phase(pod) {
         "Running" => 2,
         "Unknown" => 1,
@@ -109,7 +129,15 @@ pub(crate) fn deletion_rank(pod: &Pod) -> impl Ord + use<> {
     // younger ones first: their times are later
     let age = |time: Option<Timestamp>| std::cmp::Reverse(time);
     let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    (has_node, phase, is_ready(pod), cost, age(ready_since(pod)), std::cmp::Reverse(restarts), age(created))
+    (
+        has_node,
+        phase,
+        is_ready(pod),
+        cost,
+        age(ready_since(pod)),
+        std::cmp::Reverse(restarts),
+        age(created),
+    )
 }
 
 #[cfg(test)]
@@ -147,7 +175,10 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         assert!(is_available(&pod, 0, at("2025-01-01T00:00:00Z")));
         assert!(!is_available(&pod, 10, at("2025-01-01T00:00:09Z")));
-        assert_eq!(available_in(&pod, 10, at("2025-01-01T00:00:09Z")), Some(SignedDuration::from_secs(1)));
+        assert_eq!(
+            available_in(&pod, 10, at("2025-01-01T00:00:09Z")),
+            Some(SignedDuration::from_secs(1))
+        );
         assert!(is_available(&pod, 10, at("2025-01-01T00:00:10Z")));
     }
 }

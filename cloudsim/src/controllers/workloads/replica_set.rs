@@ -70,7 +70,10 @@ impl Replicas for ReplicaSet {
     }
 
     fn replicas(&self) -> i32 {
-        self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+        self.spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1)
     }
 
     fn template(&self) -> Option<&PodTemplateSpec> {
@@ -94,8 +97,14 @@ impl Replicas for ReplicaSet {
     }
 }
 
-cluster!(ReplicaSets { replica_sets: ReplicaSet, pods: Pod });
-cluster!(ReplicationControllers { replication_controllers: ReplicationController, pods: Pod });
+cluster!(ReplicaSets {
+    replica_sets: ReplicaSet,
+    pods: Pod
+});
+cluster!(ReplicationControllers {
+    replication_controllers: ReplicationController,
+    pods: Pod
+});
 
 /// The objects of one of the two controllers.
 struct Cluster<R> {
@@ -114,25 +123,54 @@ impl<R> Deref for Cluster<R> {
 
 /// Runs the controller of replica sets until `stop`.
 pub(crate) async fn run(cluster: ReplicaSets, stop: CancellationToken) {
-    let ReplicaSets { shared, replica_sets, pods } = cluster;
-    run_for("replicaset", Cluster { shared, sets: replica_sets, pods }, stop).await;
+    let ReplicaSets {
+        shared,
+        replica_sets,
+        pods,
+    } = cluster;
+    run_for(
+        "replicaset",
+        Cluster {
+            shared,
+            sets: replica_sets,
+            pods,
+        },
+        stop,
+    )
+    .await;
 }
 
 /// Runs the controller of replication controllers until `stop`.
 pub(crate) async fn run_replication(cluster: ReplicationControllers, stop: CancellationToken) {
-    let ReplicationControllers { shared, replication_controllers, pods } = cluster;
-    run_for("replicationmanager", Cluster { shared, sets: replication_controllers, pods }, stop).await;
+    let ReplicationControllers {
+        shared,
+        replication_controllers,
+        pods,
+    } = cluster;
+    run_for(
+        "replicationmanager",
+        Cluster {
+            shared,
+            sets: replication_controllers,
+            pods,
+        },
+        stop,
+    )
+    .await;
 }
 
 async fn run_for<R: Replicas>(queue: &'static str, cluster: Cluster<R>, stop: CancellationToken) {
-    let triggers =
-        Triggers::none().and_owned(&cluster.pods).and(&cluster.pods, adopters(&cluster.sets, R::selector));
+    let triggers = Triggers::none()
+        .and_owned(&cluster.pods)
+        .and(&cluster.pods, adopters(&cluster.sets, R::selector));
     let queue = (cluster.queues.named(queue), cluster.sets.clone());
     work(queue, triggers, cluster, reconcile::<R>, stop).await;
 }
 
 async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster<R>>) -> Result<Action, Failure> {
-    let Some(selector) = set.selector() else { return Ok(Action::await_change()) };
+    let Some(selector) = set.selector() else {
+        return Ok(Action::await_change());
+    };
     let desired = usize::try_from(set.replicas()).unwrap_or_default();
     let mut pods = cluster.claimed(&cluster.pods, &*set, &selector).await?;
     // a node that refuses a pod refuses the next one too
@@ -147,7 +185,9 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster<R>>) -> Result
     }
     let now = Timestamp::now();
     let status = R::of_common(status(&*set, &pods, failed.as_ref(), now));
-    cluster.write_status(&cluster.sets, &*set, set.stored_status(), &status).await?;
+    cluster
+        .write_status(&cluster.sets, &*set, set.stored_status(), &status)
+        .await?;
     if let Some(error) = failed {
         return Err(error.into());
     }
@@ -169,21 +209,31 @@ async fn scale<R: Replicas>(
     mut pods: Vec<Arc<Pod>>,
     desired: usize,
 ) -> Result<Option<kube::Error>, Failure> {
-    if let Some(missing) = desired.checked_sub(pods.len()).filter(|missing| *missing > 0) {
+    if let Some(missing) = desired
+        .checked_sub(pods.len())
+        .filter(|missing| *missing > 0)
+    {
         let template = set.template().cloned().unwrap_or_default();
         let made = vec![from_template(&template, set); missing.min(BURST)];
-        return Ok(cluster.create_pods(&cluster.pods, (set, R::COMPONENT), made).await.err());
+        return Ok(cluster
+            .create_pods(&cluster.pods, (set, R::COMPONENT), made)
+            .await
+            .err());
     }
     let surplus = pods.len() - desired;
     pods.sort_by_cached_key(|pod| deletion_rank(pod));
     pods.truncate(surplus.min(BURST));
-    cluster.delete_pods(&cluster.pods, (set, R::COMPONENT), pods).await?;
+    cluster
+        .delete_pods(&cluster.pods, (set, R::COMPONENT), pods)
+        .await?;
     Ok(None)
 }
 
 impl<R: Replicas> Cluster<R> {
     fn controlled_by_active(&self, set: &R) -> Vec<Arc<Pod>> {
-        let mut pods = self.pods.controlled_by(set.meta().uid.as_deref().unwrap_or_default());
+        let mut pods = self
+            .pods
+            .controlled_by(set.meta().uid.as_deref().unwrap_or_default());
         pods.retain(|pod| is_active(pod));
         pods
     }
@@ -196,9 +246,12 @@ fn status<R: Replicas>(
     now: Timestamp,
 ) -> ReplicaSetStatus {
     let min_ready = set.min_ready_seconds().unwrap_or_default();
-    let labels = set.template().and_then(|template| template.metadata.as_ref()?.labels.clone());
+    let labels = set
+        .template()
+        .and_then(|template| template.metadata.as_ref()?.labels.clone());
     let labels: Selector = labels.unwrap_or_default().into_iter().collect();
-    let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
+    let count =
+        |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
     let some = |number| (number > 0).then_some(number);
     let old = set.common_status();
     let mut conditions = old.conditions.unwrap_or_default();

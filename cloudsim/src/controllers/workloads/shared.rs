@@ -63,7 +63,12 @@ impl<K> Namespaced for K where
 impl Shared {
     /// Creates it with metrics of its own.
     pub(crate) fn new(client: Client, events: Recorder) -> Self {
-        Self { client, events, queues: WorkQueues::default(), failures: Arc::default() }
+        Self {
+            client,
+            events,
+            queues: WorkQueues::default(),
+            failures: Arc::default(),
+        }
     }
 
     /// Sets the metrics of queues.
@@ -87,8 +92,8 @@ impl Shared {
         K: Namespaced,
         O: Namespaced,
     {
-        let selector =
-            Selector::try_from(selector.clone()).map_err(|error| Failure::Invalid(error.to_string()))?;
+        let selector = Selector::try_from(selector.clone())
+            .map_err(|error| Failure::Invalid(error.to_string()))?;
         let uid = owner.meta().uid.as_deref().unwrap_or_default();
         let namespace = owner.namespace().unwrap_or_default();
         let mut changed = false;
@@ -101,11 +106,18 @@ impl Shared {
             }
         }
         let owned = informer.controlled_by(uid);
-        for object in owned.iter().filter(|object| !selector.matches(object.labels())) {
+        for object in owned
+            .iter()
+            .filter(|object| !selector.matches(object.labels()))
+        {
             self.release(informer, uid, &**object).await?;
             changed = true;
         }
-        Ok(if changed { informer.controlled_by(uid) } else { owned })
+        Ok(if changed {
+            informer.controlled_by(uid)
+        } else {
+            owned
+        })
     }
 
     async fn adopt<K: Namespaced, O: Namespaced>(
@@ -116,8 +128,9 @@ impl Shared {
     ) -> Result<(), Failure> {
         // checks the live owner: one that was deleted and created again must not adopt the pods of the old one
         let live = self.beside::<O>(owner).get_opt(&owner.name_any()).await?;
-        let is_same =
-            live.is_some_and(|live| live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none());
+        let is_same = live.is_some_and(|live| {
+            live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none()
+        });
         if !is_same || controller_of(orphan).is_some() {
             return Ok(());
         }
@@ -147,7 +160,14 @@ impl Shared {
         patch: &Value,
     ) -> Result<(), Failure> {
         let api = self.beside::<K>(object);
-        match api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+        match api
+            .patch(
+                &object.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await
+        {
             Ok(written) => informer.wrote(written),
             Err(kube::Error::Api(status)) if status.code == 404 => informer.removed(object),
             Err(error) => return Err(error.into()),
@@ -161,7 +181,10 @@ impl Shared {
         informer: &Informer<K>,
         object: &K,
     ) -> Result<K, kube::Error> {
-        let written = self.beside::<K>(object).create(&PostParams::default(), object).await?;
+        let written = self
+            .beside::<K>(object)
+            .create(&PostParams::default(), object)
+            .await?;
         informer.wrote(written.clone());
         Ok(written)
     }
@@ -172,15 +195,27 @@ impl Shared {
         informer: &Informer<K>,
         object: &K,
     ) -> Result<(), Failure> {
-        let preconditions = kube::api::Preconditions { uid: object.uid(), resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
-        match self.beside::<K>(object).delete(&object.name_any(), &params).await {
+        let preconditions = kube::api::Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::background()
+        };
+        match self
+            .beside::<K>(object)
+            .delete(&object.name_any(), &params)
+            .await
+        {
             Ok(answer) => match answer.left() {
                 Some(left) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
                 _ => informer.removed(object),
             },
             // deleted, or replaced by another one of this name
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => informer.removed(object),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                informer.removed(object)
+            }
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -192,8 +227,8 @@ impl Shared {
         informer: &Informer<K>,
         objects: Vec<Arc<K>>,
     ) -> Result<(), Failure> {
-        let deleted =
-            stream::iter(objects).map(|object| async move { self.delete(informer, &*object).await });
+        let deleted = stream::iter(objects)
+            .map(|object| async move { self.delete(informer, &*object).await });
         let results: Vec<_> = deleted.buffer_unordered(CONCURRENT_WRITES).collect().await;
         results.into_iter().collect()
     }
@@ -215,7 +250,14 @@ impl Shared {
         let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
             "status": with_removed_fields(&old, new)});
         let api = self.beside::<K>(object);
-        match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+        match api
+            .patch_status(
+                &object.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await
+        {
             Ok(written) => informer.wrote(written),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(error.into()),
@@ -226,14 +268,20 @@ impl Shared {
 
 /// Returns a list for a merge patch: null if it is empty, as the API omits it.
 pub(crate) fn or_null<T: Serialize>(list: &[T]) -> Value {
-    if list.is_empty() { Value::Null } else { json!(list) }
+    if list.is_empty() {
+        Value::Null
+    } else {
+        json!(list)
+    }
 }
 
 /// Makes `new` a merge patch of `old`: fields that are missing at any depth become null. Lists are replaced as a whole.
 pub(crate) fn with_removed_fields(old: &Value, mut new: Value) -> Value {
     if let (Value::Object(old), Value::Object(new)) = (old, &mut new) {
         for (key, old) in old {
-            let cleared = new.remove(key).map_or(Value::Null, |new| with_removed_fields(old, new));
+            let cleared = new
+                .remove(key)
+                .map_or(Value::Null, |new| with_removed_fields(old, new));
             new.insert(key.clone(), cleared);
         }
     }
@@ -248,13 +296,21 @@ mod tests {
     fn what_is_gone_at_any_depth_is_said_to_be_null() {
         for (old, new, patch) in [
             (json!({"a": 1}), json!({}), json!({"a": null})),
-            (json!({"a": {"b": ["x"]}}), json!({"a": {}}), json!({"a": {"b": null}})),
+            (
+                json!({"a": {"b": ["x"]}}),
+                json!({"a": {}}),
+                json!({"a": {"b": null}}),
+            ),
             (
                 json!({"a": {"b": {"c": 1, "d": 2}}}),
                 json!({"a": {"b": {"d": 2}}}),
                 json!({"a": {"b": {"c": null, "d": 2}}}),
             ),
-            (json!({"a": [1, 2]}), json!({"a": [2], "b": 3}), json!({"a": [2], "b": 3})),
+            (
+                json!({"a": [1, 2]}),
+                json!({"a": [2], "b": 3}),
+                json!({"a": [2], "b": 3}),
+            ),
             (Value::Null, json!({"a": 1}), json!({"a": 1})),
         ] {
             assert_eq!(with_removed_fields(&old, new), patch, "{old}");

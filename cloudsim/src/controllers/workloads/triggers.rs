@@ -24,8 +24,14 @@ pub(super) fn adopters<O: Namespaced, K: Namespaced>(
         let owners = owners.in_namespace(&object.namespace().unwrap_or_default());
         let wants = |owner: &O| {
             let selector = selector(owner).and_then(|selector| Selector::try_from(selector).ok());
-            selector.is_some_and(|selector| !selector.selects_all() && selector.matches(object.labels()))
+            selector.is_some_and(|selector| {
+                !selector.selects_all() && selector.matches(object.labels())
+            })
         };
-        owners.iter().filter(|owner| wants(owner)).map(|owner| ObjectRef::from_obj(&**owner)).collect()
+        owners
+            .iter()
+            .filter(|owner| wants(owner))
+            .map(|owner| ObjectRef::from_obj(&**owner))
+            .collect()
     }
 }

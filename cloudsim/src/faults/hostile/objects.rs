@@ -8,28 +8,101 @@ use super::{RawMessage, message};
 /// Returns every known message with this content.
 pub(super) fn known(node: &str, content: &Value) -> Vec<Message> {
     let mut all = Vec::new();
-    for kind in ["pod", "configmap", "secret", "serviceaccounttoken", "persistentvolumeclaim", "unicorn"] {
+    for kind in [
+        "pod",
+        "configmap",
+        "secret",
+        "serviceaccounttoken",
+        "persistentvolumeclaim",
+        "unicorn",
+    ] {
         for operation in ["insert", "update", "delete", "response"] {
             let resource = format!("default/{kind}/hostile");
-            all.push(message("edgecontroller", "resource", operation, &resource, content.clone()));
+            all.push(message(
+                "edgecontroller",
+                "resource",
+                operation,
+                &resource,
+                content.clone(),
+            ));
         }
     }
     let others = [
-        ("edgecontroller", "resource", "update", format!("null/node/{node}")),
-        ("devicecontroller", "resource", "insert", "default/device/hostile".to_owned()),
-        ("devicecontroller", "resource", "update", "default/devicemodel/hostile".to_owned()),
-        ("devicecontroller", "twin", "update", "membership".to_owned()),
-        ("devicecontroller", "twin", "update", "membership/detail".to_owned()),
-        ("devicecontroller", "twin", "update", "device/default/hostile/twin/cloud_updated".to_owned()),
+        (
+            "edgecontroller",
+            "resource",
+            "update",
+            format!("null/node/{node}"),
+        ),
+        (
+            "devicecontroller",
+            "resource",
+            "insert",
+            "default/device/hostile".to_owned(),
+        ),
+        (
+            "devicecontroller",
+            "resource",
+            "update",
+            "default/devicemodel/hostile".to_owned(),
+        ),
+        (
+            "devicecontroller",
+            "twin",
+            "update",
+            "membership".to_owned(),
+        ),
+        (
+            "devicecontroller",
+            "twin",
+            "update",
+            "membership/detail".to_owned(),
+        ),
+        (
+            "devicecontroller",
+            "twin",
+            "update",
+            "device/default/hostile/twin/cloud_updated".to_owned(),
+        ),
         ("devicecontroller", "twin", "response", "twin".to_owned()),
-        ("dynamiccontroller", "resource", "update", "default/configmaps/hostile".to_owned()),
-        ("dynamiccontroller", "resource", "applicationResponse", "ignore/Application/ignore".to_owned()),
-        ("dynamiccontroller", "resource", "applicationResponse", "watchapp/sync".to_owned()),
+        (
+            "dynamiccontroller",
+            "resource",
+            "update",
+            "default/configmaps/hostile".to_owned(),
+        ),
+        (
+            "dynamiccontroller",
+            "resource",
+            "applicationResponse",
+            "ignore/Application/ignore".to_owned(),
+        ),
+        (
+            "dynamiccontroller",
+            "resource",
+            "applicationResponse",
+            "watchapp/sync".to_owned(),
+        ),
         ("cloudhub", "resource", "response", "k8s/ca.crt".to_owned()),
-        ("cloudhub", "resource", "createvolume", "default/volume/hostile".to_owned()),
-        ("router_eventbus", "user", "subscribe", "default/topic".to_owned()),
+        (
+            "cloudhub",
+            "resource",
+            "createvolume",
+            "default/volume/hostile".to_owned(),
+        ),
+        (
+            "router_eventbus",
+            "user",
+            "subscribe",
+            "default/topic".to_owned(),
+        ),
         ("router_eventbus", "user", "publish", "any/topic".to_owned()),
-        ("router_servicebus", "user", "start", "http://127.0.0.1:1/x".to_owned()),
+        (
+            "router_servicebus",
+            "user",
+            "start",
+            "http://127.0.0.1:1/x".to_owned(),
+        ),
         ("router_servicebus", "user", "GET", "1:/x".to_owned()),
         (
             "taskmanager",
@@ -37,20 +110,22 @@ pub(super) fn known(node: &str, content: &Value) -> Vec<Message> {
             "Upgrade",
             format!("operations.kubeedge.io/v1alpha2/nodeupgradejob/j/node/{node}"),
         ),
-        ("policycontroller", "resource", "update", "default/serviceaccountaccess/hostile".to_owned()),
+        (
+            "policycontroller",
+            "resource",
+            "update",
+            "default/serviceaccountaccess/hostile".to_owned(),
+        ),
     ];
-    all.extend(
-        others.into_iter().map(|(source, group, operation, path)| {
-            message(source, group, operation, &path, content.clone())
-        }),
-    );
+    all.extend(others.into_iter().map(|(source, group, operation, path)| {
+        message(source, group, operation, &path, content.clone())
+    }));
     all
 }
 
 /// Returns objects whose fields have the wrong types.
 pub(super) fn wrong_types(node: &str) -> Vec<Message> {
-    let metadata =
-        json!({"name": "hostile", "namespace": "default", "uid": "hostile-uid", "resourceVersion": "1"});
+    let metadata = json!({"name": "hostile", "namespace": "default", "uid": "hostile-uid", "resourceVersion": "1"});
     let bodies = [
         json!(7),
         json!([]),
@@ -82,7 +157,13 @@ pub(super) fn path_traversal(node: &str) -> Vec<Message> {
     });
     let files = json!({"metadata": meta("hostile", "hostile-cm"), "data": {up: "was here", "..": "x", "a/b": "x", "": "x"}});
     let mut all = vec![
-        message("edgecontroller", "resource", "insert", "default/configmap/hostile", files),
+        message(
+            "edgecontroller",
+            "resource",
+            "insert",
+            "default/configmap/hostile",
+            files,
+        ),
         message(
             "edgecontroller",
             "resource",
@@ -98,11 +179,22 @@ pub(super) fn path_traversal(node: &str) -> Vec<Message> {
             json!({"metadata": meta(up, "hostile-up"), "spec": spec}),
         ),
     ];
-    for resource in
-        ["../pod/..", "default/../pod", "default/pod/..", "default/pod/.", "default/pod/a\0b", "..//.."]
-    {
+    for resource in [
+        "../pod/..",
+        "default/../pod",
+        "default/pod/..",
+        "default/pod/.",
+        "default/pod/a\0b",
+        "..//..",
+    ] {
         let object = json!({"metadata": meta("..", "hostile-dots"), "spec": spec});
-        all.push(message("edgecontroller", "resource", "insert", resource, object));
+        all.push(message(
+            "edgecontroller",
+            "resource",
+            "insert",
+            resource,
+            object,
+        ));
     }
     // and deleted again: what was stored of it must not stay
     all.push(message(
@@ -172,8 +264,20 @@ pub(super) fn foreign(node: &str) -> Vec<Message> {
     };
     let other = format!("{node}-of-another-house");
     vec![
-        message("edgecontroller", "resource", "insert", "default/pod/foreign", pod("foreign", &other)),
-        message("edgecontroller", "resource", "insert", "default/pod/named", pod("otherwise", node)),
+        message(
+            "edgecontroller",
+            "resource",
+            "insert",
+            "default/pod/foreign",
+            pod("foreign", &other),
+        ),
+        message(
+            "edgecontroller",
+            "resource",
+            "insert",
+            "default/pod/named",
+            pod("otherwise", node),
+        ),
         message(
             "edgecontroller",
             "resource",
@@ -195,7 +299,13 @@ pub(super) fn foreign(node: &str) -> Vec<Message> {
             &format!("null/node/{other}"),
             json!({"metadata": {"name": other, "uid": "n"}}),
         ),
-        message("edged", "resource", "insert", "default/pod/masked", pod("masked", &other)),
+        message(
+            "edged",
+            "resource",
+            "insert",
+            "default/pod/masked",
+            pod("masked", &other),
+        ),
         message(
             "edgecontroller",
             "resource",
@@ -203,6 +313,12 @@ pub(super) fn foreign(node: &str) -> Vec<Message> {
             "default/pod/foreign",
             json!({"metadata": meta("foreign")}),
         ),
-        message("edged", "resource", "delete", "default/pod/masked", json!({"metadata": meta("masked")})),
+        message(
+            "edged",
+            "resource",
+            "delete",
+            "default/pod/masked",
+            json!({"metadata": meta("masked")}),
+        ),
     ]
 }

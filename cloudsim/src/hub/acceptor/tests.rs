@@ -34,17 +34,27 @@ impl Drop for World {
 impl World {
     async fn new() -> Self {
         let registry = Registry::builtin().with_crds(&crds::all());
-        let stored = kubeapi::Api::builder(MemoryStore::new()).registry(registry).build().client("default");
+        let stored = kubeapi::Api::builder(MemoryStore::new())
+            .registry(registry)
+            .build()
+            .client("default");
         for name in ["edge-1", "edge-2"] {
             let node: Node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            Api::all(stored.clone()).create(&Default::default(), &node).await.unwrap();
+            Api::all(stored.clone())
+                .create(&Default::default(), &node)
+                .await
+                .unwrap();
         }
         let fatal = Arc::<Mutex<Option<&str>>>::default();
         let silent = Arc::<Mutex<Option<&str>>>::default();
         let (is_fatal, is_silent) = (fatal.clone(), silent.clone());
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let is_fatal = is_fatal.lock().is_some_and(|end| request.uri().path().ends_with(end));
-            let is_silent = is_silent.lock().is_some_and(|end| request.uri().path().ends_with(end));
+            let is_fatal = is_fatal
+                .lock()
+                .is_some_and(|end| request.uri().path().ends_with(end));
+            let is_silent = is_silent
+                .lock()
+                .is_some_and(|end| request.uri().path().ends_with(end));
             let stored = stored.clone();
             // in the answer's future, which the caller polls
             async move {
@@ -56,7 +66,11 @@ impl World {
             }
         });
         let client = Client::new(service, "default");
-        let (mailboxes, shutdown, tasks) = (Mailboxes::default(), CancellationToken::new(), Tasks::default());
+        let (mailboxes, shutdown, tasks) = (
+            Mailboxes::default(),
+            CancellationToken::new(),
+            Tasks::default(),
+        );
         let edge = Edge::new(client.clone(), mailboxes.clone(), "");
         let events = Recorder::spawn(&tasks, &client, &shutdown);
         let devices = Devices::new(client.clone(), mailboxes.clone(), events);
@@ -64,14 +78,25 @@ impl World {
         let controllers = (edge.clone(), Dynamic::new(client.clone(), edge), devices);
         let records = SyncRecords::new(client);
         let acceptor = Acceptor::new(controllers, records, mailboxes.clone(), Limits::default());
-        Self { acceptor, mailboxes, fatal, silent, shutdown }
+        Self {
+            acceptor,
+            mailboxes,
+            fatal,
+            silent,
+            shutdown,
+        }
     }
 
     async fn connect(&self, node: &'static str) -> Connected {
         let (ours, theirs) = duplex(64 * 1024);
         let (acceptor, shutdown) = (self.acceptor.clone(), self.shutdown.child_token());
-        let session = tokio::spawn(async move { acceptor.accept_node(node, theirs, &shutdown).await });
-        Connected { node, socket: WebSocketStream::from_raw_socket(ours, Role::Client, None).await, session }
+        let session =
+            tokio::spawn(async move { acceptor.accept_node(node, theirs, &shutdown).await });
+        Connected {
+            node,
+            socket: WebSocketStream::from_raw_socket(ours, Role::Client, None).await,
+            session,
+        }
     }
 
     async fn wait_connected(&self, nodes: &[&str]) {
@@ -95,7 +120,10 @@ struct Connected {
 impl Connected {
     async fn say(&mut self, message: Message) {
         let text = wire::json::encode(&message);
-        self.socket.send(tungstenite::Message::text(text)).await.expect("the hub reads");
+        self.socket
+            .send(tungstenite::Message::text(text))
+            .await
+            .expect("the hub reads");
     }
 
     /// Waits for the answer to a query for its own Node.
@@ -107,7 +135,11 @@ impl Connected {
             while let Some(frame) = self.socket.next().await {
                 let frame = frame.expect("a frame").into_data();
                 if !frame.is_empty()
-                    && wire::json::decode(&frame, usize::MAX).unwrap().header.parent_msg_id == id
+                    && wire::json::decode(&frame, usize::MAX)
+                        .unwrap()
+                        .header
+                        .parent_msg_id
+                        == id
                 {
                     return true;
                 }
@@ -121,7 +153,9 @@ impl Connected {
     async fn ends(mut self) {
         let ended = async { while let Some(Ok(_)) = self.socket.next().await {} };
         within("the end of the connection", ended).await;
-        within("the end of the session", self.session).await.expect("it says why");
+        within("the end of the session", self.session)
+            .await
+            .expect("it says why");
     }
 }
 
@@ -150,8 +184,10 @@ async fn a_panic_while_a_request_is_carried_out_ends_the_session_of_who_asked() 
     *world.fatal.lock() = Some("/namespaces/broken/events");
     let event = json!({"metadata": {"name": "a.1", "namespace": "broken"}, "reason": "Rebooted",
         "involvedObject": {"kind": "Node", "name": "edge-1"}, "source": {"host": "edge-1"}});
-    one.say(Upstream::put(Change::Insert, "broken", &ResourceType::Event, "a.1", event).into_message(0))
-        .await;
+    one.say(
+        Upstream::put(Change::Insert, "broken", &ResourceType::Event, "a.1", event).into_message(0),
+    )
+    .await;
     one.ends().await;
     world.wait_connected(&["edge-2"]).await;
     other.is_served().await;
@@ -168,7 +204,8 @@ async fn a_session_is_over_for_the_table_before_the_api_has_answered_its_request
     for _ in 0..3 {
         let mut one = world.connect("edge-1").await;
         one.is_served().await;
-        one.say(Upstream::query("", &ResourceType::PersistentVolume, "never").into_message(0)).await;
+        one.say(Upstream::query("", &ResourceType::PersistentVolume, "never").into_message(0))
+            .await;
         drop(one.socket);
         world.wait_connected(&["edge-2"]).await;
         other.is_served().await;

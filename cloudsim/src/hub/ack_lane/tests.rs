@@ -14,7 +14,10 @@ fn delivery(uid: &str, revision: Option<u64>) -> Delivery {
     let path = ObjectPath::new(ObjectKind::Pod, "default", uid);
     Delivery {
         key: DeliveryKey::Object(uid.into()),
-        object: Some(ObjectRef { path, uid: uid.into() }),
+        object: Some(ObjectRef {
+            path,
+            uid: uid.into(),
+        }),
         revision,
         message,
     }
@@ -37,7 +40,10 @@ fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
     assert_eq!(sent(&mut lane, now), None);
     assert!(lane.acknowledged("b@Some(2)").is_none());
     assert!(lane.acknowledged("a@Some(1)").is_some());
-    assert!(lane.acknowledged("a@Some(1)").is_none(), "a duplicate acknowledgement is nothing");
+    assert!(
+        lane.acknowledged("a@Some(1)").is_none(),
+        "a duplicate acknowledgement is nothing"
+    );
     assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(2)"));
 }
 
@@ -68,7 +74,10 @@ fn a_pending_delete_wins() {
 fn answers_are_all_sent() {
     let mut lane = AckLane::new(ACK_TIMEOUT);
     for request in ["r1", "r2"] {
-        lane.offer(Delivery { key: DeliveryKey::Answer(request.into()), ..delivery("cm", Some(3)) });
+        lane.offer(Delivery {
+            key: DeliveryKey::Answer(request.into()),
+            ..delivery("cm", Some(3))
+        });
     }
     assert_eq!(lane.len(), 2);
 }
@@ -86,7 +95,10 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
             "attempt {attempt}"
         );
     }
-    assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
+    assert_eq!(
+        sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
+        Some("b@Some(2)")
+    );
     assert!(lane.acknowledged("b@Some(2)").is_some());
     assert_eq!(
         sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
@@ -118,5 +130,8 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     assert!(lane.acknowledged("new@Some(1)").is_some());
     assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(1)"));
     lane.offer(delivery("newer", Some(1)));
-    assert_eq!(sent(&mut lane, now + ACK_TIMEOUT).as_deref(), Some("newer@Some(1)"));
+    assert_eq!(
+        sent(&mut lane, now + ACK_TIMEOUT).as_deref(),
+        Some("newer@Some(1)")
+    );
 }

@@ -35,8 +35,9 @@ const AT_A_TIME: usize = 300;
 
 /// A client without a certificate that trusts nobody.
 fn stranger() -> ClientConfig {
-    let mut tls =
-        rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    let mut tls = rustls::ClientConfig::builder()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
     tls.alpn_protocols = vec![ALPN.to_vec()];
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
@@ -47,9 +48,13 @@ async fn first_datagrams(count: usize) -> Vec<Vec<u8>> {
     let client = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
     let mut all = Vec::new();
     while all.len() < count {
-        let connecting = client.connect_with(stranger(), recorder.local_addr().unwrap(), "cloud").unwrap();
+        let connecting = client
+            .connect_with(stranger(), recorder.local_addr().unwrap(), "cloud")
+            .unwrap();
         let mut datagram = vec![0; 2000];
-        let length = within("a datagram", recorder.recv(&mut datagram)).await.unwrap();
+        let length = within("a datagram", recorder.recv(&mut datagram))
+            .await
+            .unwrap();
         datagram.truncate(length);
         all.push(datagram);
         drop(connecting);
@@ -65,7 +70,14 @@ async fn trust(faults: &Faults) -> Trust {
     let names = ["cloud".to_owned()];
     let pki = Pki::ensure(&client, &names).await.unwrap();
     let certificates = NodeCertificates::new(MemoryStore::new());
-    Trust::new(&pki, &names, (Duration::ZERO, expiry_reports().0), faults, certificates).unwrap()
+    Trust::new(
+        &pki,
+        &names,
+        (Duration::ZERO, expiry_reports().0),
+        faults,
+        certificates,
+    )
+    .unwrap()
 }
 
 /// A machine of the cloud's own network forges its neighbours' addresses: the answers wait for ARP.
@@ -77,18 +89,27 @@ fn answers_for_neighbours_that_nobody_is_keep_no_node_out() {
         ip(&["addr", "add", "10.99.0.1/24", "dev", "lan"]);
         ip(&["link", "set", "lan", "up"]);
         ip(&["link", "set", "far", "up"]);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let faults = Faults::new(0);
             let (trust, limits) = (trust(&faults).await, Limits::default());
-            let server =
-                RelayServer::bind((SERVER, 0).into(), trust, limits.listener(), Relays::default(), &faults)
-                    .unwrap();
+            let server = RelayServer::bind(
+                (SERVER, 0).into(),
+                trust,
+                limits.listener(),
+                Relays::default(),
+                &faults,
+            )
+            .unwrap();
             let (address, stop) = (server.local_addr(), CancellationToken::new());
             let _serving = tokio::spawn(server.run(stop.clone()));
             let _stop = stop.drop_guard();
-            let forged: Vec<UdpSocket> =
-                (0..NEIGHBOURS).map(|number| forged_udp(Ipv4Addr::new(10, 99, 0, 30 + number))).collect();
+            let forged: Vec<UdpSocket> = (0..NEIGHBOURS)
+                .map(|number| forged_udp(Ipv4Addr::new(10, 99, 0, 30 + number)))
+                .collect();
             let node = Endpoint::client((SERVER, 0).into()).unwrap();
             for round in 0..4 {
                 let datagrams = first_datagrams(AT_A_TIME).await;
@@ -100,7 +121,10 @@ fn answers_for_neighbours_that_nobody_is_keep_no_node_out() {
                 let what = format!("an answer in round {round}");
                 let answered = within_timeout(Duration::from_secs(2), &what, connecting).await;
                 // it has seen the server's certificate, which it does not trust
-                assert!(matches!(answered, Err(ConnectionError::TransportError(_))), "{answered:?}");
+                assert!(
+                    matches!(answered, Err(ConnectionError::TransportError(_))),
+                    "{answered:?}"
+                );
             }
         });
     });
@@ -114,10 +138,19 @@ async fn more_strangers_than_are_asked_for_their_address_get_no_answer() {
     let server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
     let socket = bind_udp(([127, 0, 0, 1], 0).into()).unwrap();
     let address = socket.local_addr().unwrap();
-    let endpoint =
-        Endpoint::new(EndpointConfig::default(), Some(server), socket, Arc::new(TokioRuntime)).unwrap();
-    let mut validation = AddressValidation { retries: Rate::new(1, BURST, Instant::now()) };
-    let strangers: Vec<_> = (0..ALL).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let endpoint = Endpoint::new(
+        EndpointConfig::default(),
+        Some(server),
+        socket,
+        Arc::new(TokioRuntime),
+    )
+    .unwrap();
+    let mut validation = AddressValidation {
+        retries: Rate::new(1, BURST, Instant::now()),
+    };
+    let strangers: Vec<_> = (0..ALL)
+        .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
+        .collect();
     for (datagram, stranger) in first_datagrams(ALL).await.iter().zip(&strangers) {
         stranger.set_nonblocking(true).unwrap();
         stranger.send_to(datagram, address).unwrap();

@@ -31,8 +31,11 @@ impl RepairHook for LostRecords {
 
     fn writes(&self, lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(Key, Value)> {
         let closed = left.iter().any(|object| object.key == self.authority);
-        let kept: BTreeSet<&str> =
-            left.iter().filter(|kept| kept.key.resource == resource()).map(|kept| &*kept.key.name).collect();
+        let kept: BTreeSet<&str> = left
+            .iter()
+            .filter(|kept| kept.key.resource == resource())
+            .map(|kept| &*kept.key.name)
+            .collect();
         let mut names = BTreeSet::new();
         let mut others = is_torn;
         for lost in lost {
@@ -47,8 +50,13 @@ impl RepairHook for LostRecords {
             names.insert(UNKNOWN.to_owned());
         }
         let withheld = names.into_iter().map(|name| (name, Record::lost(closed)));
-        let without_node = left.iter().filter_map(|kept| without_node(kept, lost, is_torn, left));
-        withheld.chain(without_node).map(|(name, record)| (key(&name), object(&name, &record))).collect()
+        let without_node = left
+            .iter()
+            .filter_map(|kept| without_node(kept, lost, is_torn, left));
+        withheld
+            .chain(without_node)
+            .map(|(name, record)| (key(&name), object(&name, &record)))
+            .collect()
     }
 }
 
@@ -66,7 +74,9 @@ fn name_of(lost: &LostObject) -> RecordOwner {
     let is_name = |name: &str| is_node_name(name) || name == UNKNOWN;
     let said: Option<Value> = serde_json::from_slice(&lost.bytes).ok();
     let said = said.filter(|said| said.get("record").is_some());
-    let name = said.as_ref().and_then(|said| said.pointer("/metadata/name")?.as_str());
+    let name = said
+        .as_ref()
+        .and_then(|said| said.pointer("/metadata/name")?.as_str());
     match (lost.key.resource == resource(), name) {
         (_, Some(name)) if is_name(name) => RecordOwner::Node(name.to_owned()),
         (true, _) if is_name(&lost.key.name) => RecordOwner::Node(lost.key.name.clone()),
@@ -95,7 +105,14 @@ fn without_node(
     }
     let was_lost = lost.iter().any(|lost| is_node(&lost.key));
     (was_lost || is_torn).then(|| {
-        (name.clone(), Record { registered: None, withheld: !was_lost || record.withheld, ..record })
+        (
+            name.clone(),
+            Record {
+                registered: None,
+                withheld: !was_lost || record.withheld,
+                ..record
+            },
+        )
     })
 }
 
@@ -106,8 +123,13 @@ impl NodeCertificates {
         if lost.is_empty() {
             return Ok(());
         }
-        let names =
-            lost.iter().map(|name| if name == UNKNOWN { "every name without a record" } else { name });
+        let names = lost.iter().map(|name| {
+            if name == UNKNOWN {
+                "every name without a record"
+            } else {
+                name
+            }
+        });
         warn!(
             names = names.collect::<Vec<_>>().join(", "),
             "certificate records lost with a damaged database; certificates of these nodes are invalid until \
@@ -129,8 +151,16 @@ mod tests {
     use super::*;
 
     fn lost(resource: Resource, name: &str, bytes: &Value) -> LostObject {
-        let bytes = if bytes.is_null() { b"\x01{".to_vec() } else { bytes.to_string().into_bytes() };
-        LostObject { key: Key::new(resource, "", name), why: String::new(), bytes }
+        let bytes = if bytes.is_null() {
+            b"\x01{".to_vec()
+        } else {
+            bytes.to_string().into_bytes()
+        };
+        LostObject {
+            key: Key::new(resource, "", name),
+            why: String::new(),
+            bytes,
+        }
     }
 
     fn left(key: Key, value: &Value) -> Object {
@@ -143,10 +173,16 @@ mod tests {
 
     /// The names that are written, each with whether it is withheld and whether it has a Node.
     fn written(lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(String, bool, bool)> {
-        let writes = LostRecords { authority: authority() }.writes(lost, is_torn, left);
+        let writes = LostRecords {
+            authority: authority(),
+        }
+        .writes(lost, is_torn, left);
         let told = |(key, value): (Key, Value)| {
             let record = read(&value).unwrap();
-            assert_eq!((key.resource, value["metadata"]["name"] == *key.name), (resource(), true));
+            assert_eq!(
+                (key.resource, value["metadata"]["name"] == *key.name),
+                (resource(), true)
+            );
             (key.name, record.withheld, record.registered.is_some())
         };
         writes.into_iter().map(told).collect()
@@ -157,35 +193,77 @@ mod tests {
         let ca = left(authority(), &json!({}));
         let closed = |name: &str| (name.to_owned(), true, false);
         let said = |name: &str| object(name, &Record::default());
-        assert!(written(&[lost(nodes(), "a", &Value::Null)], false, std::slice::from_ref(&ca)).is_empty());
-        let one = [lost(resource(), "a", &Value::Null), lost(resource(), "b", &said("b"))];
-        assert_eq!(written(&one, false, std::slice::from_ref(&ca)), [closed("a"), closed("b")]);
+        assert!(
+            written(
+                &[lost(nodes(), "a", &Value::Null)],
+                false,
+                std::slice::from_ref(&ca)
+            )
+            .is_empty()
+        );
+        let one = [
+            lost(resource(), "a", &Value::Null),
+            lost(resource(), "b", &said("b")),
+        ];
+        assert_eq!(
+            written(&one, false, std::slice::from_ref(&ca)),
+            [closed("a"), closed("b")]
+        );
         // its place is what is damaged
-        let elsewhere = [lost(Resource::new("cloudsim", "nodecertificatet"), "b", &said("a"))];
-        assert_eq!(written(&elsewhere, false, std::slice::from_ref(&ca)), [closed("a")]);
+        let elsewhere = [lost(
+            Resource::new("cloudsim", "nodecertificatet"),
+            "b",
+            &said("a"),
+        )];
+        assert_eq!(
+            written(&elsewhere, false, std::slice::from_ref(&ca)),
+            [closed("a")]
+        );
         let renamed = [lost(resource(), "b\u{fffd}", &Value::Null)];
-        assert_eq!(written(&renamed, false, std::slice::from_ref(&ca)), [closed("*")]);
+        assert_eq!(
+            written(&renamed, false, std::slice::from_ref(&ca)),
+            [closed("*")]
+        );
         let twice = [ca.clone(), left(key("b"), &said("b"))];
-        assert_eq!(written(&[lost(resource(), "b", &Value::Null)], false, &twice), [closed("*")]);
+        assert_eq!(
+            written(&[lost(resource(), "b", &Value::Null)], false, &twice),
+            [closed("*")]
+        );
         assert_eq!(written(&[], true, &[ca]), [closed("*")]);
         // a cloud with another authority knows neither certificates nor tokens of before
         assert_eq!(
             written(&one[..1], true, &[]),
-            [("*".to_owned(), false, false), ("a".to_owned(), false, false)]
+            [
+                ("*".to_owned(), false, false),
+                ("a".to_owned(), false, false)
+            ]
         );
     }
 
     #[test]
     fn a_node_whose_node_is_lost_goes_on_unless_it_may_have_been_deleted() {
-        let record = Record { registered: Some("uid".to_owned()), ..Record::default() };
-        let all = [left(authority(), &json!({})), left(key("a"), &object("a", &record))];
-        assert!(written(&[], false, &all).is_empty(), "it was deleted: its controller sees to it");
+        let record = Record {
+            registered: Some("uid".to_owned()),
+            ..Record::default()
+        };
+        let all = [
+            left(authority(), &json!({})),
+            left(key("a"), &object("a", &record)),
+        ];
+        assert!(
+            written(&[], false, &all).is_empty(),
+            "it was deleted: its controller sees to it"
+        );
         let node = [lost(nodes(), "a", &Value::Null)];
         for is_torn in [false, true] {
             assert!(written(&node, is_torn, &all).contains(&("a".to_owned(), false, false)));
         }
         assert!(written(&[], true, &all).contains(&("a".to_owned(), true, false)));
-        let there = [all.clone(), [left(Key::new(nodes(), "", "a"), &json!({})), all[0].clone()]].concat();
+        let there = [
+            all.clone(),
+            [left(Key::new(nodes(), "", "a"), &json!({})), all[0].clone()],
+        ]
+        .concat();
         assert_eq!(written(&[], true, &there), [("*".to_owned(), true, false)]);
     }
 }

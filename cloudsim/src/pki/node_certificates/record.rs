@@ -46,12 +46,18 @@ pub(super) struct IssuedCertificate {
 impl Record {
     /// Creates the placeholder of a lost record. `closed` if certificates of the name can still be verified.
     pub(super) fn lost(closed: bool) -> Self {
-        Self { withheld: closed, ..Self::default() }
+        Self {
+            withheld: closed,
+            ..Self::default()
+        }
     }
 
     /// Creates a record with one certificate.
     pub(super) fn of(given: IssuedCertificate) -> Self {
-        Self { certificates: vec![given], ..Self::default() }
+        Self {
+            certificates: vec![given],
+            ..Self::default()
+        }
     }
 
     /// Reports whether there is anything to revoke.
@@ -60,27 +66,35 @@ impl Record {
     }
 
     pub(super) fn find(&mut self, sha256: &str) -> Option<&mut IssuedCertificate> {
-        self.certificates.iter_mut().find(|given| given.sha256 == sha256).filter(|_| !self.withheld)
+        self.certificates
+            .iter_mut()
+            .find(|given| given.sha256 == sha256)
+            .filter(|_| !self.withheld)
     }
 
     /// Reports whether a node of this name is alive: it has connected with a certificate of `authority` that is valid at `now`, or
     /// expired less than `grace` ago.
     pub(super) fn is_held(&self, authority: &str, grace: Duration, now: u64) -> bool {
-        let good = |given: &IssuedCertificate| given.not_after.saturating_add(grace.as_secs()) > now;
-        let alive = |given: &IssuedCertificate| given.used && given.authority == authority && good(given);
+        let good =
+            |given: &IssuedCertificate| given.not_after.saturating_add(grace.as_secs()) > now;
+        let alive =
+            |given: &IssuedCertificate| given.used && given.authority == authority && good(given);
         self.withheld || self.certificates.iter().any(alive)
     }
 
     /// Reports whether the newest certificate was issued for this join token and key, and was not used.
     pub(super) fn is_repeated(&self, token: &str, key: &str) -> bool {
         let is_same = |given: &IssuedCertificate| {
-            !given.used && given.token.as_deref() == Some(token) && given.key.as_deref() == Some(key)
+            !given.used
+                && given.token.as_deref() == Some(token)
+                && given.key.as_deref() == Some(key)
         };
         !self.withheld && self.certificates.last().is_some_and(is_same)
     }
 
     pub(super) fn add(&mut self, given: IssuedCertificate) {
-        self.certificates.retain(|other| other.sha256 != given.sha256);
+        self.certificates
+            .retain(|other| other.sha256 != given.sha256);
         self.certificates.push(given);
         let surplus = self.certificates.len().saturating_sub(MAX_CERTIFICATES);
         self.certificates.drain(..surplus);
@@ -99,7 +113,9 @@ pub(super) fn read(object: &Value) -> Result<Record, serde_json::Error> {
 
 /// Returns an unused certificate (DER, as its authority's).
 pub(super) fn given(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
-    let end = validity_of(certificate).ok().and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
+    let end = validity_of(certificate)
+        .ok()
+        .and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
     IssuedCertificate {
         sha256: sha256_hex(certificate),
         authority: sha256_hex(authority),
@@ -112,5 +128,8 @@ pub(super) fn given(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
 
 /// Returns the seconds since 1970.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }

@@ -61,8 +61,9 @@ impl Fakes {
     fn page(&self, node: &str) -> String {
         let (began, start) = self.began.unwrap();
         let at = start.as_millisecond() + i64::try_from(began.elapsed().as_millis()).unwrap();
-        let used =
-            |cores: f64| cores * f64::from(u32::try_from(at - start.as_millisecond()).unwrap() + 1000) / 1e3;
+        let used = |cores: f64| {
+            cores * f64::from(u32::try_from(at - start.as_millisecond()).unwrap() + 1000) / 1e3
+        };
         let mut page = format!(
             "node_cpu_usage_seconds_total {} {at}\nnode_memory_working_set_bytes {} {at}\n",
             used(0.5),
@@ -70,10 +71,20 @@ impl Fakes {
         );
         for (pod, containers) in self.pods.lock().get(node).into_iter().flatten() {
             for container in containers {
-                let labels = format!("{{container=\"{container}\",namespace=\"default\",pod=\"{pod}\"}}");
-                page += &format!("container_cpu_usage_seconds_total{labels} {} {at}\n", used(0.25));
-                page += &format!("container_memory_working_set_bytes{labels} {} {at}\n", 64 << 20);
-                page += &format!("container_start_time_seconds{labels} {}\n", start.as_second() - 1000);
+                let labels =
+                    format!("{{container=\"{container}\",namespace=\"default\",pod=\"{pod}\"}}");
+                page += &format!(
+                    "container_cpu_usage_seconds_total{labels} {} {at}\n",
+                    used(0.25)
+                );
+                page += &format!(
+                    "container_memory_working_set_bytes{labels} {} {at}\n",
+                    64 << 20
+                );
+                page += &format!(
+                    "container_start_time_seconds{labels} {}\n",
+                    start.as_second() - 1000
+                );
             }
         }
         page
@@ -81,13 +92,18 @@ impl Fakes {
 }
 
 fn full(text: impl Into<Bytes>) -> Body {
-    Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
+    Full::new(text.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 #[async_trait]
 impl NodeStreams for Fakes {
     async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
-        assert_eq!((request.method.as_str(), request.path_and_query.as_str()), ("GET", "/metrics/resource"));
+        assert_eq!(
+            (request.method.as_str(), request.path_and_query.as_str()),
+            ("GET", "/metrics/resource")
+        );
         *self.asked.lock().entry(node.to_owned()).or_default() += 1;
         let answers = self.answers.lock()[node];
         let frame = |text: &str| Ok::<_, BoxError>(Frame::data(Bytes::from(text.to_owned())));
@@ -101,7 +117,10 @@ impl NodeStreams for Fakes {
             }
             Answers::Text(text) => full(text),
             Answers::Endless => {
-                let line = frame(&"# more\n".repeat(10_000)).unwrap().into_data().unwrap();
+                let line = frame(&"# more\n".repeat(10_000))
+                    .unwrap()
+                    .into_data()
+                    .unwrap();
                 let frames = stream::repeat_with(move || Ok(Frame::data(line.clone())));
                 StreamBody::new(frames).boxed_unsync()
             }
@@ -135,11 +154,20 @@ impl Drop for World {
 impl World {
     pub(super) async fn new(nodes: &[(&str, Answers)]) -> Self {
         let began = Some((tokio::time::Instant::now(), Timestamp::now()));
-        let answers = nodes.iter().map(|(name, answers)| ((*name).to_owned(), *answers)).collect();
-        let fakes = Arc::new(Fakes { answers: Mutex::new(answers), began, ..Fakes::default() });
+        let answers = nodes
+            .iter()
+            .map(|(name, answers)| ((*name).to_owned(), *answers))
+            .collect();
+        let fakes = Arc::new(Fakes {
+            answers: Mutex::new(answers),
+            began,
+            ..Fakes::default()
+        });
         let store: Arc<dyn Store> = MemoryStore::new();
         let metrics = ResourceMetrics::new(Arc::clone(&store), fakes.clone());
-        let api = kubeapi::Api::builder(store).registry(kinds::registry()).rbac(true);
+        let api = kubeapi::Api::builder(store)
+            .registry(kinds::registry())
+            .rbac(true);
         let api = api.computed(Arc::new(metrics.clone())).build();
         let stop = CancellationToken::new();
         tokio::spawn(metrics.run(stop.clone()));
@@ -150,7 +178,10 @@ impl World {
             let node = json!({"metadata": {"name": name, "labels": {"zone": name}},
                 "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}}});
             let node: Node = serde_json::from_value(node).unwrap();
-            Api::all(client.clone()).create(&PostParams::default(), &node).await.unwrap();
+            Api::all(client.clone())
+                .create(&PostParams::default(), &node)
+                .await
+                .unwrap();
         }
         Self { api, fakes, stop }
     }
@@ -161,7 +192,12 @@ impl World {
 
     /// Returns how often the node was scraped.
     pub(super) fn asked(&self, node: &str) -> usize {
-        self.fakes.asked.lock().get(node).copied().unwrap_or_default()
+        self.fakes
+            .asked
+            .lock()
+            .get(node)
+            .copied()
+            .unwrap_or_default()
     }
 
     fn pods(&self) -> Api<Pod> {
@@ -170,11 +206,17 @@ impl World {
 
     /// Creates a pod on the node, whose label `app` is its name.
     pub(super) async fn pod(&self, name: &str, node: &str, containers: &[&str]) {
-        let specs: Vec<_> = containers.iter().map(|name| json!({"name": name, "image": "one"})).collect();
+        let specs: Vec<_> = containers
+            .iter()
+            .map(|name| json!({"name": name, "image": "one"}))
+            .collect();
         let pod = json!({"metadata": {"name": name, "labels": {"app": name}},
             "spec": {"nodeName": node, "containers": specs}});
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        self.pods().create(&PostParams::default(), &pod).await.unwrap();
+        self.pods()
+            .create(&PostParams::default(), &pod)
+            .await
+            .unwrap();
         self.phase(name, "Running").await;
         self.claim(node, name, containers);
     }
@@ -182,12 +224,20 @@ impl World {
     /// Lets the node report this pod.
     pub(super) fn claim(&self, node: &str, pod: &str, containers: &[&str]) {
         let containers = containers.iter().map(|name| (*name).to_owned()).collect();
-        self.fakes.pods.lock().entry(node.to_owned()).or_default().insert(pod.to_owned(), containers);
+        self.fakes
+            .pods
+            .lock()
+            .entry(node.to_owned())
+            .or_default()
+            .insert(pod.to_owned(), containers);
     }
 
     pub(super) async fn phase(&self, pod: &str, phase: &str) {
         let patch = Patch::Merge(json!({"status": {"phase": phase}}));
-        self.pods().patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
+        self.pods()
+            .patch_status(pod, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     /// Grants a user a role in the namespace `default`.
@@ -199,6 +249,9 @@ impl World {
         });
         let binding: RoleBinding = serde_json::from_value(binding).unwrap();
         let bindings = Api::default_namespaced(self.api.client("default"));
-        bindings.create(&PostParams::default(), &binding).await.unwrap();
+        bindings
+            .create(&PostParams::default(), &binding)
+            .await
+            .unwrap();
     }
 }

@@ -16,9 +16,15 @@ async fn an_answer_is_read_whatever_its_form_and_its_pieces() {
         for (number, body) in bodies.iter().enumerate() {
             let asked = world.get("/metrics?x=1");
             let connect = node.connect().await;
-            assert_eq!((connect.url.path.as_str(), connect.url.raw_query.as_str()), ("/metrics", "x=1"));
+            assert_eq!(
+                (connect.url.path.as_str(), connect.url.raw_query.as_str()),
+                ("/metrics", "x=1")
+            );
             assert_eq!(connect.method.as_deref(), Some("GET"));
-            let answered = format!("HTTP/1.1 404 Not Found\r\nX-Long: {}\r\n{body}", "x".repeat(300));
+            let answered = format!(
+                "HTTP/1.1 404 Not Found\r\nX-Long: {}\r\n{body}",
+                "x".repeat(300)
+            );
             for part in answered.as_bytes().chunks(size) {
                 node.data(connect.id, part).await;
             }
@@ -26,7 +32,11 @@ async fn an_answer_is_read_whatever_its_form_and_its_pieces() {
             let response = answer(asked).await;
             assert_eq!(response.status(), StatusCode::NOT_FOUND, "{size} {number}");
             assert!(!response.headers().contains_key("transfer-encoding"));
-            assert_eq!(whole(response.into_body()).await.unwrap(), "0123456789", "{size} {number}");
+            assert_eq!(
+                whole(response.into_body()).await.unwrap(),
+                "0123456789",
+                "{size} {number}"
+            );
         }
     }
     node.is_alive().await;
@@ -38,7 +48,8 @@ async fn a_followed_log_comes_piece_by_piece_and_its_end_is_told() {
     let mut node = world.dial();
     let (id, mut body) = world.body(&mut node, CHUNKED).await;
     for line in ["one\n", "two\n"] {
-        node.data(id, format!("{:x}\r\n{line}\r\n", line.len())).await;
+        node.data(id, format!("{:x}\r\n{line}\r\n", line.len()))
+            .await;
         assert_eq!(piece(&mut body).await, line);
     }
     drop(body);
@@ -53,10 +64,14 @@ async fn a_followed_log_comes_piece_by_piece_and_its_end_is_told() {
 async fn an_upgraded_connection_goes_both_ways_and_nothing_behind_the_head_is_lost() {
     let world = World::new();
     let mut node = world.dial();
-    let (id, mut io) = world.upgraded(&mut node, &format!("{SWITCHING}first ")).await;
+    let (id, mut io) = world
+        .upgraded(&mut node, &format!("{SWITCHING}first "))
+        .await;
     node.data(id, "second").await;
     let mut read = [0; 12];
-    within("the bytes of the stream", io.read_exact(&mut read)).await.unwrap();
+    within("the bytes of the stream", io.read_exact(&mut read))
+        .await
+        .unwrap();
     assert_eq!(&read, b"first second");
     let large = vec![7; 50_000];
     let writing = tokio::spawn(async move {
@@ -84,7 +99,8 @@ async fn numbers_of_streams_are_never_used_again_also_not_by_another_tunnel() {
         for _ in 0..3 {
             let asked = world.get("/pods");
             let connect = node.connect().await;
-            node.data(connect.id, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+            node.data(connect.id, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                .await;
             ids.push(connect.id);
             drop(answer(asked).await);
             node.removed(connect.id).await;

@@ -21,7 +21,11 @@ async fn of_200_followed_logs_one_that_is_not_read_is_ended_and_the_others_go_on
         node.data(stuck, &chunk).await;
     }
     node.removed(stuck).await;
-    assert!(begun.elapsed() <= 2 * STALL_TIMEOUT, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() <= 2 * STALL_TIMEOUT,
+        "{:?}",
+        begun.elapsed()
+    );
     for round in 0..10 {
         for (id, _) in &logs {
             node.data(*id, format!("2\r\n{round}\n\r\n")).await;

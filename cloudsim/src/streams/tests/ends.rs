@@ -7,8 +7,14 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_tunnel_is_not_connected() {
     let world = World::new();
-    let error = within("the answer", world.get("/pods")).await.unwrap().unwrap_err();
-    assert!(matches!(&error, NodeError::NotConnected(node) if node == NODE), "{error}");
+    let error = within("the answer", world.get("/pods"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(&error, NodeError::NotConnected(node) if node == NODE),
+        "{error}"
+    );
     let mut node = world.dial();
     assert!(world.tunnels.has(NODE));
     node.is_alive().await;
@@ -50,7 +56,11 @@ async fn a_body_that_was_cut_off_is_seen_to_be() {
     for (head, is_told) in [(CHUNKED, true), (CHUNKED, false), (UNTIL_CLOSE, false)] {
         let mut node = world.dial();
         let (id, mut body) = world.body(&mut node, head).await;
-        let text = if head == CHUNKED { "4\r\nbody\r\n" } else { "body" };
+        let text = if head == CHUNKED {
+            "4\r\nbody\r\n"
+        } else {
+            "body"
+        };
         node.data(id, text).await;
         assert_eq!(piece(&mut body).await, "body");
         if is_told {
@@ -59,7 +69,10 @@ async fn a_body_that_was_cut_off_is_seen_to_be() {
         } else {
             node.ended().await;
             let error = whole(body).await.unwrap_err();
-            assert!(error.contains("the stream tunnel of the node has ended"), "{error}");
+            assert!(
+                error.contains("the stream tunnel of the node has ended"),
+                "{error}"
+            );
         }
     }
 }
@@ -72,7 +85,9 @@ async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
     node.data(id, "last words").await;
     node.frame(id, Kind::RemoveConnect, b"").await;
     let mut read = String::new();
-    within("the end of the stream", io.read_to_string(&mut read)).await.unwrap();
+    within("the end of the stream", io.read_to_string(&mut read))
+        .await
+        .unwrap();
     assert_eq!(read, "last words");
     io.write_all(b"late").await.unwrap_err();
     drop(io);
@@ -81,7 +96,9 @@ async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
 
     let (_, mut io) = world.upgraded(&mut node, SWITCHING).await;
     node.ended().await;
-    within("the end of the stream", io.read_to_string(&mut read)).await.unwrap_err();
+    within("the end of the stream", io.read_to_string(&mut read))
+        .await
+        .unwrap_err();
     io.write_all(b"late").await.unwrap_err();
 }
 
@@ -96,7 +113,9 @@ async fn a_newer_tunnel_takes_the_place_of_the_older() {
     assert!(matches!(older.next().await, Some(Message::Close(_))));
     assert!(matches!(older.ended().await, TunnelEnd::Stopped));
     whole(body).await.unwrap_err();
-    let (_, body) = world.body(&mut newer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    let (_, body) = world
+        .body(&mut newer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .await;
     assert_eq!(whole(body).await.unwrap(), "ok");
 }
 
@@ -106,7 +125,10 @@ async fn a_node_that_may_have_no_tunnel_any_more_is_told_why() {
     let mut node = world.dial();
     world.tunnels.end(NODE, "taken back");
     let frame = node.next_frame().await;
-    assert_eq!((frame.id, frame.kind, &frame.data[..]), (0, Kind::CloseConnect, &b"taken back"[..]));
+    assert_eq!(
+        (frame.id, frame.kind, &frame.data[..]),
+        (0, Kind::CloseConnect, &b"taken back"[..])
+    );
     assert!(matches!(node.next().await, Some(Message::Close(_))));
     assert!(matches!(node.ended().await, TunnelEnd::Stopped));
     assert!(!world.tunnels.has(NODE));
@@ -128,9 +150,15 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
     let mut world = World::new();
     world.timing.read = Duration::from_secs(5);
     let node = world.dial();
-    assert!(matches!(within("the end of the tunnel", node.run).await.unwrap(), TunnelEnd::Lost(_)));
-    world.timing =
-        Timing { ping: Duration::from_millis(1), read: WAIT_TIMEOUT, write: Duration::from_secs(5) };
+    assert!(matches!(
+        within("the end of the tunnel", node.run).await.unwrap(),
+        TunnelEnd::Lost(_)
+    ));
+    world.timing = Timing {
+        ping: Duration::from_millis(1),
+        read: WAIT_TIMEOUT,
+        write: Duration::from_secs(5),
+    };
     let mut node = world.dial();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     // pings fill the buffers, and nobody reads them
@@ -144,7 +172,9 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
             }
         }
     };
-    let TunnelEnd::Lost(error) = ended else { panic!("{ended:?}") };
+    let TunnelEnd::Lost(error) = ended else {
+        panic!("{ended:?}")
+    };
     assert!(error.to_string().contains("took nothing"), "{error}");
 }
 
@@ -153,13 +183,23 @@ async fn a_cut_link_ends_the_tunnel_and_a_half_open_one_lets_nothing_through() {
     let world = World::new();
     let node = world.dial();
     world.faults.cut(NODE);
-    assert!(matches!(within("the end of the tunnel", node.run).await.unwrap(), TunnelEnd::Cut));
+    assert!(matches!(
+        within("the end of the tunnel", node.run).await.unwrap(),
+        TunnelEnd::Cut
+    ));
     world.faults.restore(NODE);
     let mut node = world.dial();
     node.is_alive().await;
     world.faults.half_open(NODE);
-    let error = within("the answer", world.get("/pods")).await.unwrap().unwrap_err();
+    let error = within("the answer", world.get("/pods"))
+        .await
+        .unwrap()
+        .unwrap_err();
     assert!(matches!(error, NodeError::Timeout(_)), "{error}");
     world.faults.restore(NODE);
-    assert_eq!(node.next().await, None, "what was swallowed does not come back");
+    assert_eq!(
+        node.next().await,
+        None,
+        "what was swallowed does not come back"
+    );
 }

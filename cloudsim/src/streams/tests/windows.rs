@@ -61,7 +61,8 @@ async fn read(mut io: ReadHalf<Box<dyn NodeIo>>, rate: Option<usize>) -> (Vec<u8
         all.extend_from_slice(&part[..count]);
         if let Some(rate) = rate {
             tokio::time::advance(
-                Duration::from_secs(1) * u32::try_from(count).unwrap() / u32::try_from(rate).unwrap(),
+                Duration::from_secs(1) * u32::try_from(count).unwrap()
+                    / u32::try_from(rate).unwrap(),
             )
             .await;
         }
@@ -88,7 +89,11 @@ async fn a_log_that_is_read_slowly_slows_neither_a_copy_nor_a_command_beside_it(
     let (came, took) = read(slow_io, Some(20_000)).await;
     assert!(came == sent, "the log in its order");
     assert!(took >= Duration::from_secs(50), "{took:?}");
-    within("the end of the writer", sending).await.unwrap().is_alive().await;
+    within("the end of the writer", sending)
+        .await
+        .unwrap()
+        .is_alive()
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,11 +116,14 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
         }
         assert_eq!(came.len(), bound);
         // nothing arrives until it is acknowledged
-        let (other, body) = world.body(&mut node, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+        let (other, body) = world
+            .body(&mut node, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            .await;
         assert_eq!(whole(body).await.unwrap(), "ok");
         node.removed(other).await;
         let more = if bound == 1000 { 1 } else { 2000 };
-        node.message(&Message::Text(Frame::window(full, more).encode().into())).await;
+        node.message(&Message::Text(Frame::window(full, more).encode().into()))
+            .await;
     }
     while came.len() < sent.len() {
         came.extend_from_slice(&node.next_frame().await.data);
@@ -128,7 +136,10 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
     let writing = tokio::spawn(async move { io.write_all(&[7; 5000]).await });
     assert_eq!(node.next_frame().await.data.len(), 1000);
     node.frame(id, Kind::RemoveConnect, b"").await;
-    within("the end of the writer", writing).await.unwrap().unwrap_err();
+    within("the end of the writer", writing)
+        .await
+        .unwrap()
+        .unwrap_err();
     node.is_alive().await;
 }
 
@@ -142,17 +153,32 @@ async fn a_node_that_exceeds_a_window_loses_that_stream_at_once() {
     node.is_alive().await;
     node.data(id, b"x").await;
     node.removed(id).await;
-    let error = within("the end of the stream", io.read_to_end(&mut Vec::new())).await.unwrap_err();
-    assert!(error.to_string().contains("more of it than was taken"), "{error}");
+    let error = within("the end of the stream", io.read_to_end(&mut Vec::new()))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("more of it than was taken"),
+        "{error}"
+    );
     for (credit, is_number) in [(usize::MAX, true), (0, false)] {
         let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
-        let frame =
-            if is_number { Frame::window(id, credit) } else { Frame::new(id, Kind::Window, &b"\xff"[..]) };
+        let frame = if is_number {
+            Frame::window(id, credit)
+        } else {
+            Frame::new(id, Kind::Window, &b"\xff"[..])
+        };
         node.message(&Message::Text(frame.encode().into())).await;
         node.removed(id).await;
-        within("the end of the stream", io.read_to_end(&mut Vec::new())).await.unwrap_err();
+        within("the end of the stream", io.read_to_end(&mut Vec::new()))
+            .await
+            .unwrap_err();
     }
-    node.message(&Message::Text(Frame::window(77, 1).encode().into())).await;
+    node.message(&Message::Text(Frame::window(77, 1).encode().into()))
+        .await;
     node.is_alive().await;
-    assert!(begun.elapsed().is_zero(), "nothing waits: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed().is_zero(),
+        "nothing waits: {:?}",
+        begun.elapsed()
+    );
 }

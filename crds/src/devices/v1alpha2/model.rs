@@ -24,14 +24,30 @@ pub fn model(version: &str, object: Value) -> Value {
 
 fn to_beta(model: &mut Map<String, Value>) -> Map<String, Value> {
     let mut defaults = Map::new();
-    let properties = model.get_mut("spec").and_then(|spec| spec.get_mut("properties"));
-    for property in properties.and_then(Value::as_array_mut).into_iter().flatten() {
-        let Value::Object(property) = property else { continue };
-        let Some(Value::Object(mut types)) = property.shift_remove("type") else { continue };
-        let found = TYPES.iter().find_map(|(old, new)| Some((*new, types.shift_remove(*old)?)));
-        let Some((name, settings)) = found else { continue };
+    let properties = model
+        .get_mut("spec")
+        .and_then(|spec| spec.get_mut("properties"));
+    for property in properties
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let Value::Object(property) = property else {
+            continue;
+        };
+        let Some(Value::Object(mut types)) = property.shift_remove("type") else {
+            continue;
+        };
+        let found = TYPES
+            .iter()
+            .find_map(|(old, new)| Some((*new, types.shift_remove(*old)?)));
+        let Some((name, settings)) = found else {
+            continue;
+        };
         property.insert("type".into(), name.into());
-        let Value::Object(mut settings) = settings else { continue };
+        let Value::Object(mut settings) = settings else {
+            continue;
+        };
         if let (Some(value), Some(Value::String(name))) =
             (settings.shift_remove("defaultValue"), property.get("name"))
         {
@@ -54,26 +70,44 @@ fn to_beta(model: &mut Map<String, Value>) -> Map<String, Value> {
 
 fn to_alpha(model: &mut Map<String, Value>, mut kept: Map<String, Value>) {
     let defaults = kept.shift_remove(DEFAULTS);
-    let Some(properties) = model.get_mut("spec").and_then(|spec| spec.get_mut("properties")) else { return };
+    let Some(properties) = model
+        .get_mut("spec")
+        .and_then(|spec| spec.get_mut("properties"))
+    else {
+        return;
+    };
     let written = list(Some(properties.take())).map(|property| {
-        let Value::Object(mut property) = property else { return property };
+        let Value::Object(mut property) = property else {
+            return property;
+        };
         let type_ = property.shift_remove("type");
-        let known = TYPES.iter().find(|(_, new)| type_.as_ref().and_then(Value::as_str) == Some(new));
+        let known = TYPES
+            .iter()
+            .find(|(_, new)| type_.as_ref().and_then(Value::as_str) == Some(new));
         // the older version has no streams
-        let Some((type_, _)) = known else { return Value::Object(property) };
+        let Some((type_, _)) = known else {
+            return Value::Object(property);
+        };
         let mut settings = Map::new();
         for field in ["accessMode", "minimum", "maximum", "unit"] {
             let is_number = matches!(field, "minimum" | "maximum");
-            let value =
-                property.shift_remove(field).map(|value| if is_number { number(value) } else { value });
+            let value = property
+                .shift_remove(field)
+                .map(|value| if is_number { number(value) } else { value });
             settings.extend(value.map(|value| (field.to_owned(), value)));
         }
-        let name = property.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = property
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let default = defaults.as_ref().and_then(|defaults| defaults.get(name));
         settings.extend(default.map(|value| ("defaultValue".to_owned(), value.clone())));
         property.insert(
             "type".into(),
-            Value::Object(Map::from_iter([((*type_).to_owned(), Value::Object(settings))])),
+            Value::Object(Map::from_iter([(
+                (*type_).to_owned(),
+                Value::Object(settings),
+            )])),
         );
         Value::Object(property)
     });
@@ -82,6 +116,8 @@ fn to_alpha(model: &mut Map<String, Value>, mut kept: Map<String, Value>) {
 
 /// Parses a number that was written as text.
 fn number(value: Value) -> Value {
-    let parsed = value.as_str().and_then(|text| serde_json::from_str::<serde_json::Number>(text).ok());
+    let parsed = value
+        .as_str()
+        .and_then(|text| serde_json::from_str::<serde_json::Number>(text).ok());
     parsed.map_or(value, Value::Number)
 }

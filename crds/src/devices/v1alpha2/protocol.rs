@@ -10,7 +10,10 @@ const OTHER: &str = "customizedProtocol";
 
 /// The settings that several protocols share, by their path below `common` in `v1alpha2`.
 const SHARED: [(&str, &[&str]); 3] = [
-    ("/com", &["serialPort", "baudRate", "dataBits", "parity", "stopBits"]),
+    (
+        "/com",
+        &["serialPort", "baudRate", "dataBits", "parity", "stopBits"],
+    ),
     ("/tcp", &["ip", "port"]),
     (
         "",
@@ -29,7 +32,10 @@ const SHARED: [(&str, &[&str]); 3] = [
 pub(super) fn to_beta(mut protocol: Map<String, Value>) -> Value {
     let common = protocol.shift_remove("common");
     let values = protocol.shift_remove("customizedValues");
-    let (name, mut data) = match KNOWN.iter().find_map(|name| Some((*name, protocol.shift_remove(*name)?))) {
+    let (name, mut data) = match KNOWN
+        .iter()
+        .find_map(|name| Some((*name, protocol.shift_remove(*name)?)))
+    {
         Some((name, data)) => {
             let mut data = map(data);
             for (place, fields) in SHARED {
@@ -42,13 +48,21 @@ pub(super) fn to_beta(mut protocol: Map<String, Value>) -> Value {
                     );
                 }
             }
-            let more = common.as_ref().and_then(|common| common.get("customizedValues"));
-            data.extend(more.map(|values| ("common".to_owned(), json!({"customizedValues": values}))));
+            let more = common
+                .as_ref()
+                .and_then(|common| common.get("customizedValues"));
+            data.extend(
+                more.map(|values| ("common".to_owned(), json!({"customizedValues": values}))),
+            );
             (Some(name.to_owned()), data)
         }
         None => {
             let mut own = map(protocol.shift_remove(OTHER).unwrap_or_default());
-            let name = own.shift_remove("protocolName").as_ref().and_then(Value::as_str).map(str::to_owned);
+            let name = own
+                .shift_remove("protocolName")
+                .as_ref()
+                .and_then(Value::as_str)
+                .map(str::to_owned);
             let mut data = map(own.shift_remove("configData").unwrap_or_default());
             data.extend(common.map(|common| ("common".to_owned(), common)));
             (name, data)
@@ -65,7 +79,11 @@ pub(super) fn to_beta(mut protocol: Map<String, Value>) -> Value {
 
 /// Reverses [`to_beta`].
 pub(super) fn to_alpha(mut protocol: Map<String, Value>) -> Value {
-    let name = protocol.shift_remove("protocolName").as_ref().and_then(Value::as_str).map(str::to_owned);
+    let name = protocol
+        .shift_remove("protocolName")
+        .as_ref()
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     let mut data = map(protocol.shift_remove("configData").unwrap_or_default());
     let values = data.shift_remove("customizedValues");
     let mut common = map(data.shift_remove("common").unwrap_or_default());
@@ -74,7 +92,9 @@ pub(super) fn to_alpha(mut protocol: Map<String, Value>) -> Value {
         Some(name) if KNOWN.contains(&name.as_str()) => {
             for (place, fields) in SHARED {
                 for field in fields {
-                    let Some(value) = data.shift_remove(*field) else { continue };
+                    let Some(value) = data.shift_remove(*field) else {
+                        continue;
+                    };
                     let part = match place.strip_prefix('/') {
                         Some(part) => super::child(&mut common, part),
                         None => &mut common,

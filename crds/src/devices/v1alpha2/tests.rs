@@ -78,8 +78,7 @@ fn other_protocols_keep_their_settings() {
         json!({"protocolName": "ble", "configData": {"ip": "192.0.2.1", "port": 9, "common": {"customizedValues": {"a": 1}}}})
     );
     assert_eq!(device("v1alpha2", beta), customized);
-    let bare =
-        json!({"apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "Device", "metadata": {"name": "a"}});
+    let bare = json!({"apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "Device", "metadata": {"name": "a"}});
     assert_eq!(device("v1alpha2", device("v1beta1", bare.clone())), bare);
 }
 
@@ -118,5 +117,8 @@ fn a_status_means_the_same_in_both_versions() {
     assert!(beta.get("twins").is_none());
     assert_eq!(device_status("v1alpha2", beta), alpha);
     let bare = json!({"apiVersion": "devices.kubeedge.io/v1alpha2", "kind": "DeviceStatus", "metadata": {}});
-    assert_eq!(device_status("v1alpha2", device_status("v1beta1", bare.clone())), bare);
+    assert_eq!(
+        device_status("v1alpha2", device_status("v1beta1", bare.clone())),
+        bare
+    );
 }

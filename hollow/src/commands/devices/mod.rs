@@ -31,14 +31,26 @@ pub(super) async fn run(
 async fn list(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
     let client = connect(access).await?;
     let all = ListParams::default();
-    let devices = Api::<Device>::all(client.clone()).list(&all).await.context("cannot list devices")?;
-    let statuses =
-        Api::<DeviceStatus>::all(client.clone()).list(&all).await.context("cannot list DeviceStatuses")?;
+    let devices = Api::<Device>::all(client.clone())
+        .list(&all)
+        .await
+        .context("cannot list devices")?;
+    let statuses = Api::<DeviceStatus>::all(client.clone())
+        .list(&all)
+        .await
+        .context("cannot list DeviceStatuses")?;
     let nodes = Api::<Node>::all(client).list(&all).await;
     let nodes = nodes.context("cannot list nodes")?;
-    let ready = nodes.iter().filter(|node| is_ready(node)).map(ResourceExt::name_any).collect();
+    let ready = nodes
+        .iter()
+        .filter(|node| is_ready(node))
+        .map(ResourceExt::name_any)
+        .collect();
     if let Some(output) = output {
-        return print(output, &table::document(&devices.items, &statuses.items, &ready));
+        return print(
+            output,
+            &table::document(&devices.items, &statuses.items, &ready),
+        );
     }
     let now = jiff::Timestamp::now();
     for line in table::lines(&table::rows(&devices.items, &statuses.items, &ready, now)) {
@@ -54,14 +66,18 @@ async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyh
     let mut attempts = ATTEMPTS;
     loop {
         attempts -= 1;
-        let missing = || format!("device {namespace}/{name} does not exist; `cloudsim devices` lists all");
+        let missing =
+            || format!("device {namespace}/{name} does not exist; `cloudsim devices` lists all");
         let found = api.get_opt(name).await?.with_context(missing)?;
         let properties = wanted(&found, values)?;
         let patch = json!({
             "metadata": {"resourceVersion": found.resource_version()},
             "spec": {"properties": properties},
         });
-        match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        match api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+        {
             Ok(_) => break,
             Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => {}
             Err(kube::Error::Api(status)) => bail!("{}", status.message),
@@ -78,13 +94,27 @@ async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyh
 fn wanted(device: &Device, values: &[(String, String)]) -> anyhow::Result<Value> {
     let mut properties = device.spec.properties.clone();
     for (name, value) in values {
-        let found = properties.iter_mut().find(|property| property.name.as_ref() == Some(name));
+        let found = properties
+            .iter_mut()
+            .find(|property| property.name.as_ref() == Some(name));
         let Some(property) = found else {
-            let names = device.spec.properties.iter().filter_map(|it| it.name.as_deref());
+            let names = device
+                .spec
+                .properties
+                .iter()
+                .filter_map(|it| it.name.as_deref());
             let names: Vec<_> = names.collect();
-            bail!("{} has no property {name}; it has {}", device.name_any(), names.join(", "));
+            bail!(
+                "{} has no property {name}; it has {}",
+                device.name_any(),
+                names.join(", ")
+            );
         };
-        property.desired.get_or_insert_default().value.clone_from(value);
+        property
+            .desired
+            .get_or_insert_default()
+            .value
+            .clone_from(value);
     }
     Ok(json!(properties))
 }
@@ -106,7 +136,10 @@ mod tests {
         let expected = json!([
             {"name": "a", "desired": {"value": "2", "metadata": {"type": "int"}}, "reportCycle": 5},
             {"name": "b", "desired": {"value": "x=y"}, "visitors": {"configData": {"x": 1}}}]);
-        assert_eq!(wanted(&device, &[value("a", "2"), value("b", "x=y")]).unwrap(), expected);
+        assert_eq!(
+            wanted(&device, &[value("a", "2"), value("b", "x=y")]).unwrap(),
+            expected
+        );
         let error = wanted(&device, &[value("c", "2")]).unwrap_err().to_string();
         assert_eq!(error, "d has no property c; it has a, b");
     }

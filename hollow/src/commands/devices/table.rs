@@ -9,7 +9,16 @@ use serde_json::{Value, json};
 
 use crate::commands::table::age;
 
-const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "NODE", "STATE", "PROPERTY", "DESIRED", "REPORTED", "AGE"];
+const HEAD: [&str; 8] = [
+    "NAMESPACE",
+    "NAME",
+    "NODE",
+    "STATE",
+    "PROPERTY",
+    "DESIRED",
+    "REPORTED",
+    "AGE",
+];
 /// Stands for a missing value.
 const NOTHING: &str = "-";
 /// The state of a device of which nobody tells.
@@ -25,7 +34,10 @@ fn key(object: &impl ResourceExt) -> (String, String) {
 }
 
 fn by_device(statuses: &[DeviceStatus]) -> Statuses<'_> {
-    statuses.iter().filter_map(|object| Some((key(object), object.status.as_ref()?))).collect()
+    statuses
+        .iter()
+        .filter_map(|object| Some((key(object), object.status.as_ref()?)))
+        .collect()
 }
 
 /// Returns the reported value of a property.
@@ -33,7 +45,10 @@ fn reported<'a>(
     status: Option<&'a DeviceStatusStatus>,
     property: &DeviceProperty,
 ) -> Option<&'a TwinProperty> {
-    let twin = status?.twins.iter().find(|twin| twin.property_name == property.name)?;
+    let twin = status?
+        .twins
+        .iter()
+        .find(|twin| twin.property_name == property.name)?;
     twin.reported.as_ref()
 }
 
@@ -50,11 +65,19 @@ fn state<'a>(
 ) -> Option<&'a str> {
     let state = status?.state.as_deref().filter(|state| !state.is_empty())?;
     let node = device.spec.node_name.as_ref();
-    Some(if node.is_some_and(|node| ready.contains(node)) { state } else { UNKNOWN })
+    Some(if node.is_some_and(|node| ready.contains(node)) {
+        state
+    } else {
+        UNKNOWN
+    })
 }
 
 /// Returns the devices as a document for programs; `ready` has the names of the nodes that are Ready.
-pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus], ready: &BTreeSet<String>) -> Value {
+pub(super) fn document(
+    devices: &[Device],
+    statuses: &[DeviceStatus],
+    ready: &BTreeSet<String>,
+) -> Value {
     let statuses = by_device(statuses);
     let told = |device: &Device| {
         let status = statuses.get(&key(device)).copied();
@@ -89,7 +112,9 @@ pub(super) fn rows(
     for device in devices {
         let status = statuses.get(&key(device)).copied();
         let text = |text: Option<&String>| {
-            text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| NOTHING.to_owned())
+            text.filter(|text| !text.is_empty())
+                .cloned()
+                .unwrap_or_else(|| NOTHING.to_owned())
         };
         let state = state(device, status, ready).map(str::to_owned);
         let mut begin = [
@@ -100,7 +125,16 @@ pub(super) fn rows(
         ];
         if device.spec.properties.is_empty() {
             let [namespace, name, node, state] = begin;
-            rows.push([namespace, name, node, state, text(None), text(None), text(None), text(None)]);
+            rows.push([
+                namespace,
+                name,
+                node,
+                state,
+                text(None),
+                text(None),
+                text(None),
+                text(None),
+            ]);
             continue;
         }
         for property in &device.spec.properties {
@@ -134,7 +168,10 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
         }
     }
     let line = |row: &Row| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
@@ -153,9 +190,15 @@ mod tests {
             }))
             .unwrap()
         };
-        let properties = json!([{"name": "temperature", "desired": {"value": "21.5"}}, {"name": "switch"}]);
-        let devices =
-            [device("t1", json!({"nodeName": "edge-1", "properties": properties})), device("t2", json!({}))];
+        let properties =
+            json!([{"name": "temperature", "desired": {"value": "21.5"}}, {"name": "switch"}]);
+        let devices = [
+            device(
+                "t1",
+                json!({"nodeName": "edge-1", "properties": properties}),
+            ),
+            device("t2", json!({})),
+        ];
         let status: DeviceStatus = serde_json::from_value(json!({
             "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "DeviceStatus",
             "metadata": {"name": "t1", "namespace": "hall"}, "spec": {},
@@ -171,9 +214,15 @@ mod tests {
         assert_eq!(told["devices"][1], bare);
         let statuses = [status];
         // its node is missing, or not ready
-        assert_eq!(document(&devices, &statuses, &BTreeSet::new())["devices"][0]["state"], "unknown");
+        assert_eq!(
+            document(&devices, &statuses, &BTreeSet::new())["devices"][0]["state"],
+            "unknown"
+        );
         let now = Timestamp::from_second(181).unwrap();
-        assert_eq!(rows(&devices, &statuses, &BTreeSet::new(), now)[1][3], "unknown");
+        assert_eq!(
+            rows(&devices, &statuses, &BTreeSet::new(), now)[1][3],
+            "unknown"
+        );
         let lines = lines(&rows(&devices, &statuses, &ready, now));
         assert_eq!(
             lines,

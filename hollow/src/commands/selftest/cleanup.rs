@@ -32,7 +32,11 @@ pub(super) async fn objects(
 }
 
 /// Deletes the node once nothing reports it any more.
-pub(super) async fn node(client: &Client, name: &str, progress: &dyn Fn(&str)) -> anyhow::Result<()> {
+pub(super) async fn node(
+    client: &Client,
+    name: &str,
+    progress: &dyn Fn(&str),
+) -> anyhow::Result<()> {
     delete(Api::<Node>::all(client.clone()), name).await?;
     progress(&format!("node {name} is gone"));
     Ok(())

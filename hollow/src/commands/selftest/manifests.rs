@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 /// Returns all objects, named `name` and bound to the node of that name.
 pub(super) fn read(name: &str, namespace: &str) -> anyhow::Result<Vec<DynamicObject>> {
-    objects(name, namespace).into_iter().map(|object| Ok(serde_json::from_value(object)?)).collect()
+    objects(name, namespace)
+        .into_iter()
+        .map(|object| Ok(serde_json::from_value(object)?))
+        .collect()
 }
 
 fn objects(name: &str, namespace: &str) -> [Value; 5] {
@@ -16,8 +19,7 @@ fn objects(name: &str, namespace: &str) -> [Value; 5] {
     greeting["name"] = json!("GREETING");
     let mut username = from("secretKeyRef", "username");
     username["name"] = json!("USERNAME");
-    let property =
-        |name: &str| json!({"name": name, "collectCycle": 100, "reportCycle": 200, "reportToCloud": true});
+    let property = |name: &str| json!({"name": name, "collectCycle": 100, "reportCycle": 200, "reportToCloud": true});
     let mut target = property("target");
     target["desired"] = json!({"value": "21"});
     [

@@ -19,7 +19,8 @@ const PREFIX: &str = "cloudsim-selftest";
 pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
-    let progress = |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    let progress =
+        |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     let config = Config::infer().await.context(
         "no cluster is known here: give its kubeconfig in $KUBECONFIG, or run this in a pod of it",
     )?;
@@ -35,8 +36,13 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
         let cloud = hollow::endpoints(&options.join);
         let mut node = HollowNode::prepare(&name, cloud, &token, &of_fleet).await?;
         node.start().await?;
-        let steps =
-            Steps { client: client.clone(), connected: None, node: &node, manifests, progress: &progress };
+        let steps = Steps {
+            client: client.clone(),
+            connected: None,
+            node: &node,
+            manifests,
+            progress: &progress,
+        };
         let mut seen = Box::pin(steps.walk()).await;
         if seen.is_err() && node.link().is_none_or(|link| *link.borrow() == Link::Down) {
             let why = hollow::unreachable(&options.join).await;
@@ -58,7 +64,10 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     };
     Ok(match outcome.and(cleaned.await) {
         Ok(()) => {
-            print_line(&format!("all was seen, and cleaned up, in {:.1} s", begun.elapsed().as_secs_f64()));
+            print_line(&format!(
+                "all was seen, and cleaned up, in {:.1} s",
+                begun.elapsed().as_secs_f64()
+            ));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -5,9 +5,17 @@ const MAX_DEPTH: usize = 32;
 
 /// Evaluates a sum; `value` returns the values of names. Errors use the words of a shell.
 pub(super) fn evaluate(text: &str, value: &mut dyn FnMut(&str) -> String) -> Result<i64, String> {
-    let mut sum = Sum { rest: text.trim(), value, depth: 0 };
+    let mut sum = Sum {
+        rest: text.trim(),
+        value,
+        depth: 0,
+    };
     let result = sum.compared()?;
-    if sum.rest.is_empty() { Ok(result) } else { Err(format!("arithmetic syntax error: {text}")) }
+    if sum.rest.is_empty() {
+        Ok(result)
+    } else {
+        Err(format!("arithmetic syntax error: {text}"))
+    }
 }
 
 /// Applies an operator to two numbers: `+`, `-`, `*`, `/`, `%` or a comparison, whose result is 1 or 0.
@@ -52,7 +60,10 @@ impl Sum<'_, '_> {
         let mut left = operand(self)?;
         loop {
             self.rest = self.rest.trim_start();
-            let Some(operator) = operators.iter().find(|operator| self.rest.starts_with(**operator)) else {
+            let Some(operator) = operators
+                .iter()
+                .find(|operator| self.rest.starts_with(**operator))
+            else {
                 return Ok(left);
             };
             self.rest = &self.rest[operator.len()..];
@@ -72,7 +83,10 @@ impl Sum<'_, '_> {
         } else if let Some(rest) = self.rest.strip_prefix('(') {
             self.rest = rest;
             let inner = self.compared()?;
-            self.rest = self.rest.strip_prefix(')').ok_or("arithmetic syntax error: ) is missing")?;
+            self.rest = self
+                .rest
+                .strip_prefix(')')
+                .ok_or("arithmetic syntax error: ) is missing")?;
             Ok(inner)
         } else {
             self.word()
@@ -84,11 +98,17 @@ impl Sum<'_, '_> {
     /// Reads a number or a name, which may be written `$NAME` or `${NAME}`.
     fn word(&mut self) -> Result<i64, String> {
         let text = self.rest.strip_prefix('$').unwrap_or(self.rest);
-        let (text, is_braced) = text.strip_prefix('{').map_or((text, false), |text| (text, true));
+        let (text, is_braced) = text
+            .strip_prefix('{')
+            .map_or((text, false), |text| (text, true));
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let end = text.find(|letter| !is_name(letter)).unwrap_or(text.len());
         let (word, rest) = text.split_at(end);
-        self.rest = if is_braced { rest.strip_prefix('}').unwrap_or(rest) } else { rest };
+        self.rest = if is_braced {
+            rest.strip_prefix('}').unwrap_or(rest)
+        } else {
+            rest
+        };
         if word.is_empty() {
             return Err(format!("arithmetic syntax error: {rest}"));
         }
@@ -130,7 +150,11 @@ mod tests {
                 "WORD" => "x".to_owned(),
                 _ => String::new(),
             };
-            assert_eq!(evaluate(text, &mut value), result.map_err(str::to_owned), "{text}");
+            assert_eq!(
+                evaluate(text, &mut value),
+                result.map_err(str::to_owned),
+                "{text}"
+            );
         }
         assert!(evaluate(&"(".repeat(8000), &mut |_| String::new()).is_err());
         assert!(evaluate(&"-".repeat(8000), &mut |_| String::new()).is_err());

@@ -29,7 +29,11 @@ impl Shell {
         for part in word {
             let (value, is_quoted) = match part {
                 Part::Text(text) => (text.clone(), true),
-                Part::Variable { name, is_quoted, otherwise } => {
+                Part::Variable {
+                    name,
+                    is_quoted,
+                    otherwise,
+                } => {
                     let value = self.value(name)?;
                     let value = match otherwise {
                         Some(otherwise) if value.is_empty() => {
@@ -40,7 +44,9 @@ impl Shell {
                     (value, *is_quoted)
                 }
                 Part::Sum(text) => (self.sum(text, streams).await?, true),
-                Part::Output { script, is_quoted } => (self.substitute(script, streams).await?, *is_quoted),
+                Part::Output { script, is_quoted } => {
+                    (self.substitute(script, streams).await?, *is_quoted)
+                }
             };
             if is_quoted {
                 current.get_or_insert_default().push_str(&value);
@@ -67,14 +73,19 @@ impl Shell {
     /// Returns what a script prints, without the newlines at its end.
     async fn substitute(&mut self, script: &[Pipeline], streams: &Streams) -> Result<String, Stop> {
         let (output, pipe) = Output::pipe();
-        let inner = Streams { output, ..streams.clone() };
+        let inner = Streams {
+            output,
+            ..streams.clone()
+        };
         let last = self.last;
         let saved = self.save();
         let outcome = self.script(script, &inner).await;
         self.restore(saved, outcome)?;
         self.last = last;
         let bytes = std::mem::take(&mut *pipe.lock());
-        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+        Ok(String::from_utf8_lossy(&bytes)
+            .trim_end_matches('\n')
+            .to_owned())
     }
 
     fn value(&self, name: &str) -> Result<String, Stop> {
@@ -100,7 +111,8 @@ impl Shell {
             match otherwise {
                 Otherwise::Word(word) => self.word(word, streams).await,
                 Otherwise::Fails => {
-                    self.complain(streams, &format!("{name}: parameter not set or null")).await?;
+                    self.complain(streams, &format!("{name}: parameter not set or null"))
+                        .await?;
                     Err(Stop::Exit(2))
                 }
             }

@@ -24,7 +24,10 @@ impl Shell {
         Box::pin(async move {
             match compound {
                 Compound::Group(script) => self.script(script, streams).await,
-                Compound::If { branches, otherwise } => {
+                Compound::If {
+                    branches,
+                    otherwise,
+                } => {
                     for (condition, body) in branches {
                         if self.condition(condition, streams).await? == 0 {
                             return self.body(body, streams).await;
@@ -33,8 +36,14 @@ impl Shell {
                     self.body(otherwise, streams).await
                 }
                 // The loop may never end.
-                Compound::While { .. } if matches!(self.world, World::Planned(_)) => Err(Stop::Depends),
-                Compound::While { condition, is_until, body } => {
+                Compound::While { .. } if matches!(self.world, World::Planned(_)) => {
+                    Err(Stop::Depends)
+                }
+                Compound::While {
+                    condition,
+                    is_until,
+                    body,
+                } => {
                     let mut last = 0;
                     while (self.condition(condition, streams).await? == 0) != *is_until {
                         self.take_turn().await?;
@@ -50,7 +59,13 @@ impl Shell {
         })
     }
 
-    async fn each(&mut self, name: &str, words: &[Word], body: &Script, streams: &Streams) -> Outcome {
+    async fn each(
+        &mut self,
+        name: &str,
+        words: &[Word],
+        body: &Script,
+        streams: &Streams,
+    ) -> Outcome {
         let mut expanded = Words::default();
         for word in words {
             self.expand(word, streams, &mut expanded).await?;
@@ -76,7 +91,11 @@ impl Shell {
     }
 
     async fn body(&mut self, script: &Script, streams: &Streams) -> Outcome {
-        if script.is_empty() { Ok(0) } else { self.script(script, streams).await }
+        if script.is_empty() {
+            Ok(0)
+        } else {
+            self.script(script, streams).await
+        }
     }
 
     /// Runs one turn of a loop; returns `None` after a `break`.

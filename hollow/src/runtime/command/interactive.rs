@@ -32,7 +32,11 @@ impl Shell {
                 lines = 0;
             }
             if interrupts.is_some() {
-                let prompt = if text.is_empty() { format!("{} # ", self.directory) } else { "> ".to_owned() };
+                let prompt = if text.is_empty() {
+                    format!("{} # ", self.directory)
+                } else {
+                    "> ".to_owned()
+                };
                 self.print(&streams.error, prompt.as_bytes()).await?;
             }
             let line = tokio::select! {
@@ -50,7 +54,9 @@ impl Shell {
             text.push_str(&String::from_utf8_lossy(&line));
             let script = match script::read(&text) {
                 Ok(script) => script,
-                Err(Unreadable::Unfinished) if text.len() < MAX_SCRIPT && lines < MAX_LINES => continue,
+                Err(Unreadable::Unfinished) if text.len() < MAX_SCRIPT && lines < MAX_LINES => {
+                    continue;
+                }
                 Err(why) => {
                     self.complain(streams, &why.text()).await?;
                     self.last = 2;

@@ -93,18 +93,34 @@ pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
     let words: Vec<String> = config.command.iter().chain(&config.args).cloned().collect();
     let is_agnhost = || {
         config.command.is_empty()
-            && config.image.as_ref().is_some_and(|image| image_name(named(image)) == "agnhost")
+            && config
+                .image
+                .as_ref()
+                .is_some_and(|image| image_name(named(image)) == "agnhost")
     };
     if !words.is_empty() && is_agnhost() {
         return [AGNHOST.to_owned()].into_iter().chain(words).collect();
     }
-    let is_shell = || config.image.as_ref().is_some_and(|image| SHELLS.contains(&image_name(named(image))));
-    if words.is_empty() && config.stdin && is_shell() { vec!["sh".to_owned()] } else { words }
+    let is_shell = || {
+        config
+            .image
+            .as_ref()
+            .is_some_and(|image| SHELLS.contains(&image_name(named(image))))
+    };
+    if words.is_empty() && config.stdin && is_shell() {
+        vec!["sh".to_owned()]
+    } else {
+        words
+    }
 }
 
 /// Returns the image's name as the pod gives it.
 pub(super) fn named(image: &ImageSpec) -> &str {
-    if image.user_specified_image.is_empty() { &image.image } else { &image.user_specified_image }
+    if image.user_specified_image.is_empty() {
+        &image.image
+    } else {
+        &image.user_specified_image
+    }
 }
 
 /// What is known of a container before it runs.
@@ -133,29 +149,68 @@ pub(super) fn run(known: Known<'_>) -> Run {
     }
     // It does its unknown work for a short time and then succeeds.
     let done = run.lines.last().map_or(Duration::ZERO, |(at, _)| *at) + SHORT_WORK;
-    Run { end: Some((done, 0)), ..run }
+    Run {
+        end: Some((done, 0)),
+        ..run
+    }
 }
 
 /// Plans what the words of a container say.
 fn plan(known: &Known<'_>) -> Run {
     let world = World::Planned(Plan::new(known.ends));
     let mut shell = Shell::new(known.variables.clone(), known.hostname.to_owned(), world);
-    let input = if known.has_input || known.has_terminal { Input::Awaited } else { Input::Empty };
-    let streams = Streams { input, output: Output::Plan, error: Output::Plan };
+    let input = if known.has_input || known.has_terminal {
+        Input::Awaited
+    } else {
+        Input::Empty
+    };
+    let streams = Streams {
+        input,
+        output: Output::Plan,
+        error: Output::Plan,
+    };
     let outcome = match known.words {
         [] => Err(Stop::Serves),
         // A plan waits for nothing, so it is complete at once.
-        words => unconstrained(shell.program(words, &streams)).now_or_never().unwrap_or(Err(Stop::Serves)),
+        words => unconstrained(shell.program(words, &streams))
+            .now_or_never()
+            .unwrap_or(Err(Stop::Serves)),
     };
-    let World::Planned(plan) = shell.world else { return Run::default() };
+    let World::Planned(plan) = shell.world else {
+        return Run::default();
+    };
     let now = plan.now;
-    let run = Run { unread: shell.unread.map(script::Unreadable::text), ..plan.finish() };
+    let run = Run {
+        unread: shell.unread.map(script::Unreadable::text),
+        ..plan.finish()
+    };
     match outcome {
-        Err(Stop::Break | Stop::Continue) => Run { end: Some((now, 0)), is_known: true, ..run },
-        Ok(code) | Err(Stop::Exit(code)) => Run { end: Some((now, code)), is_known: true, ..run },
-        Err(Stop::Waits) => Run { is_known: true, live: known.has_input.then_some(Live::Typed), ..run },
-        Err(Stop::Depends) => Run { is_known: true, live: Some(Live::Own { guesses: known.ends }), ..run },
-        Err(Stop::Serves | Stop::Unknown | Stop::Broken(_)) => Run { is_known: !run.lines.is_empty(), ..run },
+        Err(Stop::Break | Stop::Continue) => Run {
+            end: Some((now, 0)),
+            is_known: true,
+            ..run
+        },
+        Ok(code) | Err(Stop::Exit(code)) => Run {
+            end: Some((now, code)),
+            is_known: true,
+            ..run
+        },
+        Err(Stop::Waits) => Run {
+            is_known: true,
+            live: known.has_input.then_some(Live::Typed),
+            ..run
+        },
+        Err(Stop::Depends) => Run {
+            is_known: true,
+            live: Some(Live::Own {
+                guesses: known.ends,
+            }),
+            ..run
+        },
+        Err(Stop::Serves | Stop::Unknown | Stop::Broken(_)) => Run {
+            is_known: !run.lines.is_empty(),
+            ..run
+        },
     }
 }
 
@@ -205,27 +260,60 @@ pub(super) async fn execute(
     if !programs::exists(program) && !inside.answers.contains_key(&words.join(" ")) {
         return Err(NoProgram(program.to_owned()));
     }
-    let Inside { variables, hostname, files, answers, identity, own } = inside;
+    let Inside {
+        variables,
+        hostname,
+        files,
+        answers,
+        identity,
+        own,
+    } = inside;
     let own = match own {
-        Some(Live::Own { guesses }) => Some(Own { guesses, announcement: announcement(words) }),
+        Some(Live::Own { guesses }) => Some(Own {
+            guesses,
+            announcement: announcement(words),
+        }),
         Some(Live::Typed) | None => None,
     };
-    let Channels { stdin, stdout, stderr } = channels;
+    let Channels {
+        stdin,
+        stdout,
+        stderr,
+    } = channels;
     if !is_terminal {
-        let world = World::Real(Real { files, answers, interrupts: None, identity, own });
+        let world = World::Real(Real {
+            files,
+            answers,
+            interrupts: None,
+            identity,
+            own,
+        });
         let mut shell = Shell::new(variables, hostname, world);
         let input = stdin.map_or(Input::Empty, Input::live);
-        let streams = Streams { input, output: Output::Live(stdout), error: Output::Live(stderr) };
+        let streams = Streams {
+            input,
+            output: Output::Live(stdout),
+            error: Output::Live(stderr),
+        };
         return Ok(code(shell.program(words, &streams).await));
     }
     drop(stderr);
     let (terminal, attached) = terminal::new(stdin, stdout);
     let interrupts = Arc::clone(&attached.interrupts);
-    let world =
-        World::Real(Real { files, answers, interrupts: Some(Arc::clone(&interrupts)), identity, own });
+    let world = World::Real(Real {
+        files,
+        answers,
+        interrupts: Some(Arc::clone(&interrupts)),
+        identity,
+        own,
+    });
     let mut shell = Shell::new(variables, hostname, world);
     let output = Output::Live(attached.output);
-    let streams = Streams { input: Input::live(attached.input), output: output.clone(), error: output };
+    let streams = Streams {
+        input: Input::live(attached.input),
+        output: output.clone(),
+        error: output,
+    };
     let is_shell = programs::is_interactive(words);
     let program = async move {
         let run = shell.program(words, &streams);
@@ -255,15 +343,25 @@ fn code(outcome: Result<i32, Stop>) -> i32 {
 /// Returns how the container answers HTTP requests, if its words say so: `agnhost liveness` fails at `/healthz` ten seconds
 /// after its start, `agnhost serve-hostname` answers with its name.
 pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
-    let words: Vec<&str> =
-        known.words.iter().map(|word| word.rsplit('/').next().unwrap_or_default()).collect();
+    let words: Vec<&str> = known
+        .words
+        .iter()
+        .map(|word| word.rsplit('/').next().unwrap_or_default())
+        .collect();
     match (image_name(known.image), words.as_slice()) {
         ("agnhost", ["liveness", ..] | ["agnhost", "liveness", ..]) => {
-            let failing = HttpAnswer { status: 500, after: Duration::from_secs(10), ..HttpAnswer::default() };
+            let failing = HttpAnswer {
+                status: 500,
+                after: Duration::from_secs(10),
+                ..HttpAnswer::default()
+            };
             BTreeMap::from([("/healthz".to_owned(), failing)])
         }
         ("agnhost", ["serve-hostname", ..] | ["agnhost", "serve-hostname", ..]) => {
-            let own = HttpAnswer { body: known.hostname.to_owned(), ..HttpAnswer::default() };
+            let own = HttpAnswer {
+                body: known.hostname.to_owned(),
+                ..HttpAnswer::default()
+            };
             BTreeMap::from([("/".to_owned(), own)])
         }
         _ => BTreeMap::new(),
@@ -279,12 +377,22 @@ fn image_name(image: &str) -> &str {
 /// Reports whether the container ends well when it is asked to stop: it is a known server, or its script says so.
 pub(super) fn handles_signals(known: &Known<'_>) -> bool {
     let is_server = known.words.is_empty() && SERVERS.contains(&image_name(known.image));
-    is_server || known.words.iter().any(|word| word.split_whitespace().any(|word| word == "trap"))
+    is_server
+        || known
+            .words
+            .iter()
+            .any(|word| word.split_whitespace().any(|word| word == "trap"))
 }
 
 /// Reports whether this container never ends.
 fn serves(known: &Known<'_>) -> bool {
-    const ENDLESS: [&str; 5] = ["while true", "while :", "while [ true ]", "infinity", "tail -f"];
+    const ENDLESS: [&str; 5] = [
+        "while true",
+        "while :",
+        "while [ true ]",
+        "infinity",
+        "tail -f",
+    ];
     let text = known.words.join(" ");
     if ENDLESS.iter().any(|endless| text.contains(endless)) {
         return true;

@@ -36,7 +36,10 @@ impl Shell {
                 self.has_printed |= !bytes.is_empty();
                 for chunk in bytes.chunks(CHUNK) {
                     let chunk = bytes::Bytes::copy_from_slice(chunk);
-                    readers.send(chunk).await.map_err(|_| Stop::Exit(BROKEN_PIPE))?;
+                    readers
+                        .send(chunk)
+                        .await
+                        .map_err(|_| Stop::Exit(BROKEN_PIPE))?;
                 }
             }
             Output::Pipe(pipe) => {
@@ -46,7 +49,9 @@ impl Shell {
             }
             Output::File(path) => {
                 let bytes = bytes.to_vec();
-                let written = self.files(path, move |files, path| files.write(path, &bytes, true)).await?;
+                let written = self
+                    .files(path, move |files, path| files.write(path, &bytes, true))
+                    .await?;
                 written.map_err(|why| Stop::Broken(format!("write error: {why}")))?;
             }
         }

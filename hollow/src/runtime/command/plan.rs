@@ -22,12 +22,17 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(guesses: bool) -> Self {
-        Self { guesses, ..Self::default() }
+        Self {
+            guesses,
+            ..Self::default()
+        }
     }
 
     pub(super) fn print(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            let (text, ends) = piece
+                .strip_suffix(b"\n")
+                .map_or((piece, false), |text| (text, true));
             if self.bytes + text.len() <= MAX_BYTES {
                 self.bytes += text.len();
                 self.line.extend_from_slice(text);

@@ -59,7 +59,11 @@ pub(super) enum Redirection {
     /// `< file`
     Input(Word),
     /// `> file`, `2>> file`, `&> file`
-    Output { what: Which, target: Word, appends: bool },
+    Output {
+        what: Which,
+        target: Word,
+        appends: bool,
+    },
     /// `2>&1`, `>&2`
     Same { what: Which, to: Which },
 }
@@ -107,7 +111,9 @@ impl Unreadable {
     pub(super) fn text(self) -> String {
         match self {
             Unfinished => "syntax error: unterminated quoted string".to_owned(),
-            Unsupported(what) => format!("syntax error: the simulated runtime does not support {what}"),
+            Unsupported(what) => {
+                format!("syntax error: the simulated runtime does not support {what}")
+            }
         }
     }
 }
@@ -151,7 +157,17 @@ impl<'a, 'b> Reader<'a, 'b> {
     fn new(rest: &'a mut Peekable<Chars<'b>>, depth: Depth) -> Self {
         let (script, pipeline, command) = (Script::new(), Vec::new(), Command::default());
         let (joint, is_negated) = (Joint::Always, false);
-        Self { rest, script, joint, is_negated, pipeline, command, depth, ends: &[], end: None }
+        Self {
+            rest,
+            script,
+            joint,
+            is_negated,
+            pipeline,
+            command,
+            depth,
+            ends: &[],
+            end: None,
+        }
     }
 
     /// Parses to the end, or to the `)` of a `$(`.
@@ -166,7 +182,9 @@ impl<'a, 'b> Reader<'a, 'b> {
 
     /// Parses one word or sign; returns false at the end.
     fn step(&mut self) -> Result<bool, Unreadable> {
-        let Some(&next) = self.rest.peek() else { return Ok(false) };
+        let Some(&next) = self.rest.peek() else {
+            return Ok(false);
+        };
         match next {
             ' ' | '\t' | '\r' => drop(self.rest.next()),
             '#' => while self.rest.next_if(|next| *next != '\n').is_some() {},
@@ -248,8 +266,15 @@ impl<'a, 'b> Reader<'a, 'b> {
     /// foreground. Other processes in the background are not supported.
     fn wait(&mut self) -> Result<(), Unreadable> {
         while self.rest.next_if(|next| next.is_whitespace()).is_some() {}
-        let is_wait = "wait".chars().all(|letter| self.rest.next_if_eq(&letter).is_some());
-        if !is_wait || self.rest.peek().is_some_and(|next| !matches!(next, '\n' | ';' | ')')) {
+        let is_wait = "wait"
+            .chars()
+            .all(|letter| self.rest.next_if_eq(&letter).is_some());
+        if !is_wait
+            || self
+                .rest
+                .peek()
+                .is_some_and(|next| !matches!(next, '\n' | ';' | ')'))
+        {
             return Err(Unsupported("processes in the background (&) without wait"));
         }
         self.end_pipeline(Joint::Always)
@@ -307,7 +332,11 @@ impl<'a, 'b> Reader<'a, 'b> {
         let commands = std::mem::take(&mut self.pipeline);
         if !commands.is_empty() {
             let is_negated = std::mem::take(&mut self.is_negated);
-            self.script.push(Pipeline { joint: self.joint, is_negated, commands });
+            self.script.push(Pipeline {
+                joint: self.joint,
+                is_negated,
+                commands,
+            });
             self.joint = next;
         }
         Ok(())
@@ -324,7 +353,9 @@ impl<'a, 'b> Reader<'a, 'b> {
             Some('2') => Which::Stderr,
             _ => return Err(Unsupported("redirections to other outputs than 1 and 2")),
         };
-        self.command.redirections.push(Redirection::Same { what, to });
+        self.command
+            .redirections
+            .push(Redirection::Same { what, to });
         Ok(())
     }
 
@@ -332,7 +363,11 @@ impl<'a, 'b> Reader<'a, 'b> {
     fn target(&mut self, what: Which) -> Result<(), Unreadable> {
         let appends = self.rest.next_if_eq(&'>').is_some();
         let target = self.next_word()?;
-        self.command.redirections.push(Redirection::Output { what, target, appends });
+        self.command.redirections.push(Redirection::Output {
+            what,
+            target,
+            appends,
+        });
         Ok(())
     }
 }

@@ -144,8 +144,14 @@ impl Shell {
                     continue;
                 }
                 let code = self.pipeline(&pipeline.commands, streams).await?;
-                self.last = if pipeline.is_negated { i32::from(code == 0) } else { code };
-                let is_asked = script.get(place + 1).is_some_and(|next| next.joint != Joint::Always);
+                self.last = if pipeline.is_negated {
+                    i32::from(code == 0)
+                } else {
+                    code
+                };
+                let is_asked = script
+                    .get(place + 1)
+                    .is_some_and(|next| next.joint != Joint::Always);
                 let is_looked_at = is_asked || pipeline.is_negated;
                 if self.stops_at_failure && self.last != 0 && !is_looked_at && place + 1 < count {
                     return Err(Stop::Exit(self.last));
@@ -163,20 +169,27 @@ impl Shell {
         let mut code = 0;
         for (place, command) in commands.iter().enumerate() {
             let pipe = (place + 1 < commands.len()).then(Output::pipe);
-            inner.output = pipe.as_ref().map_or_else(|| streams.output.clone(), |(output, _)| output.clone());
+            inner.output = pipe
+                .as_ref()
+                .map_or_else(|| streams.output.clone(), |(output, _)| output.clone());
             // A clone reads from the same input, so this command takes only what it needs.
             let saved = self.save();
             let outcome = self.command(command, &inner).await;
             code = self.restore(saved, outcome)?;
-            inner.input =
-                pipe.map_or(Input::Empty, |(_, pipe)| Input::bytes(std::mem::take(&mut *pipe.lock())));
+            inner.input = pipe.map_or(Input::Empty, |(_, pipe)| {
+                Input::bytes(std::mem::take(&mut *pipe.lock()))
+            });
         }
         Ok(code)
     }
 
     /// Saves what a subshell must not change.
     pub(super) fn save(&self) -> Saved {
-        Saved(self.variables.clone(), self.directory.clone(), self.stops_at_failure)
+        Saved(
+            self.variables.clone(),
+            self.directory.clone(),
+            self.stops_at_failure,
+        )
     }
 
     /// Restores what was saved before a subshell; the end of the subshell does not end this shell.
@@ -216,7 +229,12 @@ impl Shell {
     ) -> Result<Result<(), String>, Stop> {
         match redirection {
             Redirection::Same { what, to } => {
-                let output = if *to == Which::Stdout { &streams.output } else { &streams.error }.clone();
+                let output = if *to == Which::Stdout {
+                    &streams.output
+                } else {
+                    &streams.error
+                }
+                .clone();
                 set(streams, *what, output);
             }
             Redirection::Input(target) => {
@@ -226,7 +244,11 @@ impl Shell {
                     Err(why) => return Ok(Err(format!("can't open {path}: {why}"))),
                 }
             }
-            Redirection::Output { what, target, appends } => {
+            Redirection::Output {
+                what,
+                target,
+                appends,
+            } => {
                 let path = self.word(target, streams).await?;
                 let output = match path.as_str() {
                     "/dev/stdout" => streams.output.clone(),
@@ -235,8 +257,9 @@ impl Shell {
                     _ => {
                         let resolved = self.resolve(&path);
                         let appends = *appends;
-                        let opened =
-                            self.files(&resolved, move |files, path| files.write(path, b"", appends));
+                        let opened = self.files(&resolved, move |files, path| {
+                            files.write(path, b"", appends)
+                        });
                         if let Err(why) = opened.await? {
                             return Ok(Err(format!("can't create {path}: {why}")));
                         }
@@ -252,16 +275,25 @@ impl Shell {
     /// Runs one command: a built-in of the shell, or else a program.
     async fn step(&mut self, words: &[String], streams: &Streams) -> Outcome {
         // In `A=1 program` the variable stays set, unlike in a real shell; few scripts would notice.
-        let assignments = words.iter().take_while(|word| assignment(word).is_some()).count();
+        let assignments = words
+            .iter()
+            .take_while(|word| assignment(word).is_some())
+            .count();
         let (assigned, words) = words.split_at(assignments);
         self.assign(assigned, streams).await?;
-        let Some((first, arguments)) = words.split_first() else { return Ok(0) };
+        let Some((first, arguments)) = words.split_first() else {
+            return Ok(0);
+        };
         match first.as_str() {
             "exit" | "return" => {
-                let code = arguments.first().map_or(Some(self.last), |code| code.parse().ok());
+                let code = arguments
+                    .first()
+                    .map_or(Some(self.last), |code| code.parse().ok());
                 Err(Stop::Exit(code.unwrap_or(2) & 0xff))
             }
-            "exec" if !arguments.is_empty() => Err(Stop::Exit(self.program(arguments, streams).await?)),
+            "exec" if !arguments.is_empty() => {
+                Err(Stop::Exit(self.program(arguments, streams).await?))
+            }
             "set" => {
                 let has_e = |flags: &String| flags.starts_with('-') && flags.contains('e');
                 self.stops_at_failure |= arguments.iter().any(has_e);
@@ -269,10 +301,15 @@ impl Shell {
             }
             "export" | "local" | "readonly" => self.assign(arguments, streams).await.map(|()| 0),
             "unset" => {
-                arguments.iter().for_each(|name| self.variables.remove(name));
+                arguments
+                    .iter()
+                    .for_each(|name| self.variables.remove(name));
                 Ok(0)
             }
-            "cd" => self.change_directory(arguments.first().map_or("/root", String::as_str), streams).await,
+            "cd" => {
+                self.change_directory(arguments.first().map_or("/root", String::as_str), streams)
+                    .await
+            }
             "break" => Err(Stop::Break),
             "continue" => Err(Stop::Continue),
             "umask" | "wait" | "sync" | "exec" => Ok(0),
@@ -295,7 +332,8 @@ impl Shell {
         if matches!(self.world, World::Real(_)) {
             let found = self.files(&resolved, Files::list).await?;
             if let Err(why) = found {
-                self.complain(streams, &format!("cd: can't cd to {to}: {why}")).await?;
+                self.complain(streams, &format!("cd: can't cd to {to}: {why}"))
+                    .await?;
                 return Ok(2);
             }
         }
@@ -323,9 +361,16 @@ impl Shell {
     }
 
     async fn sh(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
-        let flags = arguments.iter().take_while(|argument| argument.starts_with('-')).count();
+        let flags = arguments
+            .iter()
+            .take_while(|argument| argument.starts_with('-'))
+            .count();
         let (flags, rest) = arguments.split_at(flags);
-        let has = |flag: char| flags.iter().any(|flags| !flags.starts_with("--") && flags.contains(flag));
+        let has = |flag: char| {
+            flags
+                .iter()
+                .any(|flags| !flags.starts_with("--") && flags.contains(flag))
+        };
         self.stops_at_failure = has('e');
         match rest.first() {
             Some(text) if has('c') => self.text(text, streams).await,
@@ -334,7 +379,8 @@ impl Shell {
                 match self.files(&resolved, Files::read).await? {
                     Ok(content) => self.text(&String::from_utf8_lossy(&content), streams).await,
                     Err(why) => {
-                        self.complain(streams, &format!("can't open '{path}': {why}")).await?;
+                        self.complain(streams, &format!("can't open '{path}': {why}"))
+                            .await?;
                         Ok(2)
                     }
                 }
@@ -353,7 +399,12 @@ impl Shell {
                 self.last = 0;
                 self.script(&script, streams).await
             }
-            Err(why) if matches!(self.world, World::Planned(_) | World::Real(Real { own: Some(_), .. })) => {
+            Err(why)
+                if matches!(
+                    self.world,
+                    World::Planned(_) | World::Real(Real { own: Some(_), .. })
+                ) =>
+            {
                 if let World::Real(_) = self.world {
                     // A container's own script that is read only now; others are reported when the container starts.
                     tracing::warn!(
@@ -375,7 +426,11 @@ impl Shell {
     /// Returns a path as the container's files know it: absolute, and without `.` and `..`.
     pub(super) fn resolve(&self, path: &str) -> String {
         let mut parts: Vec<&str> = Vec::new();
-        let start = if path.starts_with('/') { "" } else { self.directory.as_str() };
+        let start = if path.starts_with('/') {
+            ""
+        } else {
+            self.directory.as_str()
+        };
         for part in start.split('/').chain(path.split('/')) {
             match part {
                 "" | "." => {}
@@ -392,18 +447,23 @@ impl Shell {
         path: &str,
         ask: impl FnOnce(&Files, &str) -> std::io::Result<T> + Send + 'static,
     ) -> Result<Result<T, String>, Stop> {
-        let World::Real(real) = &self.world else { return Err(Stop::Depends) };
+        let World::Real(real) = &self.world else {
+            return Err(Stop::Depends);
+        };
         if path.len() > MAX_PATH {
             return Ok(Err("File name too long".to_owned()));
         }
         let (files, path) = (Arc::clone(&real.files), self.resolve(path));
         let answer = tokio::task::spawn_blocking(move || ask(&files, &path)).await;
-        Ok(answer.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(|error| words(&error)))
+        Ok(answer
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            .map_err(|error| words(&error)))
     }
 
     /// Prints to the error output, prefixed with the shell's name.
     pub(super) async fn complain(&mut self, streams: &Streams, what: &str) -> Result<(), Stop> {
-        self.print(&streams.error, format!("sh: {what}\n").as_bytes()).await
+        self.print(&streams.error, format!("sh: {what}\n").as_bytes())
+            .await
     }
 }
 
@@ -425,7 +485,9 @@ fn assignment(word: &str) -> Option<(&str, &str)> {
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 /// Returns libc's message for an error.

@@ -36,7 +36,10 @@ pub(super) struct Live {
 
 impl Input {
     pub(super) fn live(chunks: mpsc::Receiver<Bytes>) -> Self {
-        Self::Live(Arc::new(tokio::sync::Mutex::new(Live { chunks, rest: Bytes::new() })))
+        Self::Live(Arc::new(tokio::sync::Mutex::new(Live {
+            chunks,
+            rest: Bytes::new(),
+        })))
     }
 
     pub(super) fn bytes(bytes: impl Into<Bytes>) -> Self {
@@ -75,7 +78,10 @@ impl Input {
         let mut all = BytesMut::new();
         while let Some(chunk) = self.read().await? {
             if all.len() + chunk.len() > MAX_PIPE {
-                return Err(Stop::Broken(format!("more than {} MiB of input", MAX_PIPE >> 20)));
+                return Err(Stop::Broken(format!(
+                    "more than {} MiB of input",
+                    MAX_PIPE >> 20
+                )));
             }
             all.extend_from_slice(&chunk);
         }
@@ -87,7 +93,11 @@ impl Input {
         let mut line = BytesMut::new();
         while let Some(mut chunk) = self.read().await? {
             let room = MAX_LINE - line.len();
-            let end = chunk.iter().position(|byte| *byte == b'\n').map_or(chunk.len(), |at| at + 1).min(room);
+            let end = chunk
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .map_or(chunk.len(), |at| at + 1)
+                .min(room);
             line.extend_from_slice(&chunk.split_to(end));
             self.unread(chunk).await;
             if line.ends_with(b"\n") || line.len() >= MAX_LINE {
@@ -152,7 +162,10 @@ const MAX_VARIABLES: usize = 256 * 1024;
 
 impl Variables {
     pub(super) fn new(all: BTreeMap<String, String>) -> Self {
-        Self { all: Arc::new(all), bytes: 0 }
+        Self {
+            all: Arc::new(all),
+            bytes: 0,
+        }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&String> {

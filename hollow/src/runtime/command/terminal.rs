@@ -41,18 +41,40 @@ pub(super) struct Attached {
 }
 
 /// Returns a terminal that reads what is typed from `typed` and shows its output on `screen`, and the program's side of it.
-pub(super) fn new(typed: Option<mpsc::Receiver<Bytes>>, screen: mpsc::Sender<Bytes>) -> (Terminal, Attached) {
+pub(super) fn new(
+    typed: Option<mpsc::Receiver<Bytes>>,
+    screen: mpsc::Sender<Bytes>,
+) -> (Terminal, Attached) {
     let (lines, input) = mpsc::channel(MAX_LINES);
     let (output, printed) = mpsc::channel(OUTPUT);
     let interrupts = Arc::new(Notify::new());
-    let attached = Attached { input, output, interrupts: Arc::clone(&interrupts) };
-    (Terminal { typed, screen, printed, lines, interrupts }, attached)
+    let attached = Attached {
+        input,
+        output,
+        interrupts: Arc::clone(&interrupts),
+    };
+    (
+        Terminal {
+            typed,
+            screen,
+            printed,
+            lines,
+            interrupts,
+        },
+        attached,
+    )
 }
 
 impl Terminal {
     /// Serves a program until it has ended and its output has been shown.
     pub(super) async fn run<T>(self, program: impl Future<Output = T>) -> T {
-        let Self { typed, screen, mut printed, lines, interrupts } = self;
+        let Self {
+            typed,
+            screen,
+            mut printed,
+            lines,
+            interrupts,
+        } = self;
         let show = async {
             while let Some(bytes) = printed.recv().await {
                 // If the user has left, the output is lost.
@@ -99,10 +121,20 @@ enum Escape {
 }
 
 impl Line {
-    fn key(&mut self, key: u8, echo: &mut Vec<u8>, lines: &mpsc::Sender<Bytes>, interrupts: &Notify) {
+    fn key(
+        &mut self,
+        key: u8,
+        echo: &mut Vec<u8>,
+        lines: &mpsc::Sender<Bytes>,
+        interrupts: &Notify,
+    ) {
         match self.escape {
             Escape::Begun => {
-                self.escape = if matches!(key, b'[' | b'O') { Escape::Inside } else { Escape::No };
+                self.escape = if matches!(key, b'[' | b'O') {
+                    Escape::Inside
+                } else {
+                    Escape::No
+                };
                 return;
             }
             Escape::Inside => {
@@ -121,7 +153,11 @@ impl Line {
             }
             INTERRUPT | QUIT => {
                 self.typed.clear();
-                echo.extend_from_slice(if key == INTERRUPT { b"^C\r\n" } else { b"^\\\r\n" });
+                echo.extend_from_slice(if key == INTERRUPT {
+                    b"^C\r\n"
+                } else {
+                    b"^\\\r\n"
+                });
                 interrupts.notify_one();
             }
             END => self.send(echo, lines),
@@ -143,7 +179,10 @@ impl Line {
 
     /// Sends the line to the program. A line for which there is no room is lost, as at other terminals.
     fn send(&mut self, echo: &mut Vec<u8>, lines: &mpsc::Sender<Bytes>) {
-        if lines.try_send(std::mem::take(&mut self.typed).into()).is_err() {
+        if lines
+            .try_send(std::mem::take(&mut self.typed).into())
+            .is_err()
+        {
             echo.extend_from_slice(BELL);
         }
     }

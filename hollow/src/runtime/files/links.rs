@@ -49,7 +49,9 @@ impl Files {
     fn lead(&self, path: &str, whole: bool) -> io::Result<String> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let Some(next) = self.behind_first_link(&path, whole) else { return Ok(path) };
+            let Some(next) = self.behind_first_link(&path, whole) else {
+                return Ok(path);
+            };
             path = next;
         }
         Err(io::Error::other("Too many levels of symbolic links"))
@@ -57,7 +59,10 @@ impl Files {
 
     /// Returns the path with its first link replaced by the target.
     fn behind_first_link(&self, path: &str, whole: bool) -> Option<String> {
-        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+        let ends = path
+            .match_indices('/')
+            .map(|(at, _)| at)
+            .filter(|at| *at > 0);
         for end in ends.chain(whole.then_some(path.len())) {
             let (above, rest) = path.split_at_checked(end)?;
             if let Some(target) = self.link_at(above) {
@@ -79,7 +84,11 @@ impl Files {
 
 /// Returns the absolute path, without `.` and `..`, of a link's target in this directory.
 fn joined(directory: &str, target: &str) -> String {
-    let start = if target.starts_with('/') { "" } else { directory };
+    let start = if target.starts_with('/') {
+        ""
+    } else {
+        directory
+    };
     let mut parts: Vec<&str> = Vec::new();
     for part in start.split('/').chain(target.split('/')) {
         match part {

@@ -5,7 +5,11 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 fn mount(container: &str, host: &Path) -> Mount {
-    Mount { container_path: container.into(), host_path: host.display().to_string(), ..Default::default() }
+    Mount {
+        container_path: container.into(),
+        host_path: host.display().to_string(),
+        ..Default::default()
+    }
 }
 
 #[test]
@@ -54,7 +58,9 @@ fn a_container_reads_its_mounts_and_nothing_else() {
 #[test]
 fn logs_are_appended_in_the_format_of_cri() {
     let dir = tempfile::tempdir().unwrap();
-    let path = log_path(&dir.path().display().to_string(), "0.log").unwrap().unwrap();
+    let path = log_path(&dir.path().display().to_string(), "0.log")
+        .unwrap()
+        .unwrap();
     let now: jiff::Timestamp = "2025-01-02T03:04:05.000000006Z".parse().unwrap();
     log(&path, &["hello".into()], now).unwrap();
     log(&path, &["again".into()], now).unwrap();
@@ -69,8 +75,12 @@ fn logs_are_appended_in_the_format_of_cri() {
 fn a_log_stays_in_its_directory() {
     assert_eq!(log_path("", "0.log"), Ok(None));
     assert_eq!(log_path("/var/log", ""), Ok(None));
-    for (directory, log) in [("/var/log", "../x"), ("/var/log", "/etc/x"), ("/var/../etc", "x"), ("log", "x")]
-    {
+    for (directory, log) in [
+        ("/var/log", "../x"),
+        ("/var/log", "/etc/x"),
+        ("/var/../etc", "x"),
+        ("log", "x"),
+    ] {
         assert!(log_path(directory, log).is_err(), "{directory} {log}");
     }
 }
@@ -101,14 +111,35 @@ fn links_lead_to_what_they_name_inside_of_the_container() {
         files.link(path, target, false).unwrap();
         assert_eq!(files.target(path).unwrap().as_deref(), Some(target));
     }
-    let read = |path: &str| files.read(path).map(|bytes| String::from_utf8(bytes).unwrap());
-    for path in ["/tmp/absolute", "/tmp/a/b/up", "/tmp/folder/file", "/tmp/chain"] {
+    let read = |path: &str| {
+        files
+            .read(path)
+            .map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    for path in [
+        "/tmp/absolute",
+        "/tmp/a/b/up",
+        "/tmp/folder/file",
+        "/tmp/chain",
+    ] {
         assert_eq!(read(path).unwrap(), "content", "{path}");
     }
     assert_eq!(read("/tmp/mounted").unwrap(), "value");
-    assert_eq!(read("/tmp/out").unwrap(), "pod\n", "of the container, not of the host");
-    assert_eq!(read("/tmp/dangling").unwrap_err().kind(), ErrorKind::NotFound);
-    assert!(read("/tmp/round").unwrap_err().to_string().contains("Too many levels"));
+    assert_eq!(
+        read("/tmp/out").unwrap(),
+        "pod\n",
+        "of the container, not of the host"
+    );
+    assert_eq!(
+        read("/tmp/dangling").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    assert!(
+        read("/tmp/round")
+            .unwrap_err()
+            .to_string()
+            .contains("Too many levels")
+    );
     assert_eq!(files.kind("/tmp/folder").unwrap(), Kind::Directory);
     assert!(files.list("/tmp/folder").unwrap().contains("file"));
     // What is written through a link goes to its target.
@@ -121,8 +152,14 @@ fn links_lead_to_what_they_name_inside_of_the_container() {
     assert_eq!(read("/tmp/a/file").unwrap(), "content");
     files.remove("/tmp/round").unwrap();
     assert!(files.kind("/tmp/round").is_err());
-    assert_eq!(files.link("/tmp/a", "x", true).unwrap_err().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(files.link("/tmp/absolute", "x", false).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        files.link("/tmp/a", "x", true).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
+    assert_eq!(
+        files.link("/tmp/absolute", "x", false).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
     files.link("/tmp/absolute", "none", true).unwrap();
     assert_eq!(read("/tmp/absolute").unwrap(), "made");
 }
@@ -131,11 +168,26 @@ fn links_lead_to_what_they_name_inside_of_the_container() {
 fn only_an_empty_directory_of_a_provisioned_volume_can_be_removed() {
     let directory = tempfile::tempdir().unwrap();
     let name = |number: u8| format!("pvc-00000000-0000-4000-8000-00000000000{number}_default_data");
-    for name in [name(1), name(2), name(3), name(5), "pvc-other".to_owned(), "config".to_owned()] {
+    for name in [
+        name(1),
+        name(2),
+        name(3),
+        name(5),
+        "pvc-other".to_owned(),
+        "config".to_owned(),
+    ] {
         fs::create_dir(directory.path().join(name)).unwrap();
     }
-    fs::write(directory.path().join(name(2)).join("file"), "of a real container").unwrap();
-    std::os::unix::fs::symlink(directory.path().join(name(5)), directory.path().join(name(4))).unwrap();
+    fs::write(
+        directory.path().join(name(2)).join("file"),
+        "of a real container",
+    )
+    .unwrap();
+    std::os::unix::fs::symlink(
+        directory.path().join(name(5)),
+        directory.path().join(name(4)),
+    )
+    .unwrap();
     let host = |path: &str| directory.path().join(path).display().to_string();
     let mount = |host_path: String, container_path: &str, readonly| Mount {
         host_path,
@@ -154,10 +206,24 @@ fn only_an_empty_directory_of_a_provisioned_volume_can_be_removed() {
         (false, "pvc-other".to_owned(), false),
         (false, "config".to_owned(), false),
     ] {
-        let mounts = vec![mount(host(""), "/volumes", readonly), mount(host(&name), &own, false)];
+        let mounts = vec![
+            mount(host(""), "/volumes", readonly),
+            mount(host(&name), &own, false),
+        ];
         let files = Files::new(mounts, "host".into(), String::new(), &Shared::default());
-        assert_eq!(files.remove(&format!("/volumes/{name}")).is_ok(), removed, "{name}");
-        assert_eq!(fs::symlink_metadata(directory.path().join(&name)).is_err(), removed, "{name}");
+        assert_eq!(
+            files.remove(&format!("/volumes/{name}")).is_ok(),
+            removed,
+            "{name}"
+        );
+        assert_eq!(
+            fs::symlink_metadata(directory.path().join(&name)).is_err(),
+            removed,
+            "{name}"
+        );
     }
-    assert!(directory.path().join(name(5)).exists(), "the target of a link");
+    assert!(
+        directory.path().join(name(5)).exists(),
+        "the target of a link"
+    );
 }

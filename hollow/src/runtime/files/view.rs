@@ -20,11 +20,13 @@ use super::{
 
 /// The directories that every container has.
 const DIRECTORIES: [&str; 13] = [
-    "/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/tmp", "/usr", "/usr/bin",
-    "/var",
+    "/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/tmp", "/usr",
+    "/usr/bin", "/var",
 ];
 /// The directories in which images have programs and data.
-const IMAGE_DIRECTORIES: [&str; 8] = ["/app", "/bin", "/etc", "/lib", "/opt", "/sbin", "/srv", "/usr"];
+const IMAGE_DIRECTORIES: [&str; 8] = [
+    "/app", "/bin", "/etc", "/lib", "/opt", "/sbin", "/srv", "/usr",
+];
 /// The length of the beginning of a provisioned volume's directory: `pvc-`, the uid of the claim and `_`.
 const VOLUME_PREFIX: usize = "pvc-".len() + 36 + 1;
 /// The permissions of a written file.
@@ -68,11 +70,23 @@ pub(crate) struct Stat {
 
 impl Files {
     /// Creates the files of a container; `shared` holds what was written to directories of the host.
-    pub(crate) fn new(mounts: Vec<Mount>, hostname: String, last_words: String, shared: &Shared) -> Self {
+    pub(crate) fn new(
+        mounts: Vec<Mount>,
+        hostname: String,
+        last_words: String,
+        shared: &Shared,
+    ) -> Self {
         let of = |mount: &Mount| (mount.container_path.clone(), shared.of(&mount.host_path));
         let mounted = mounts.iter().map(of).collect();
         let is_root_read_only = false;
-        Self { mounts, hostname, own: Arc::default(), mounted, last_words, is_root_read_only }
+        Self {
+            mounts,
+            hostname,
+            own: Arc::default(),
+            mounted,
+            last_words,
+            is_root_read_only,
+        }
     }
 
     /// Makes everything outside the mounts read-only.
@@ -85,19 +99,26 @@ impl Files {
     pub(crate) fn may_be_of_image(&self, path: &str) -> bool {
         let path = Path::new(path);
         covering(&self.mounts, path).is_none()
-            && IMAGE_DIRECTORIES.iter().any(|above| path.starts_with(above))
+            && IMAGE_DIRECTORIES
+                .iter()
+                .any(|above| path.starts_with(above))
     }
 
     /// Reports whether nothing can be written at a path.
     fn is_read_only(&self, path: &str) -> bool {
-        covering(&self.mounts, Path::new(path)).map_or(self.is_root_read_only, |mount| mount.readonly)
+        covering(&self.mounts, Path::new(path))
+            .map_or(self.is_root_read_only, |mount| mount.readonly)
     }
 
     /// Returns where what is written at a path is kept, and under which name.
     pub(super) fn place(&self, path: &str) -> (&Mutex<Written>, String) {
         let found = covering(&self.mounts, Path::new(path));
-        let found =
-            found.and_then(|mount| Some((&mount.container_path, self.mounted.get(&mount.container_path)?)));
+        let found = found.and_then(|mount| {
+            Some((
+                &mount.container_path,
+                self.mounted.get(&mount.container_path)?,
+            ))
+        });
         match found {
             Some((above, written)) => {
                 let inside = Path::new(path).strip_prefix(above).unwrap_or(Path::new(""));
@@ -117,7 +138,11 @@ impl Files {
         let mut all: Vec<String> = self.own.lock().nodes.keys().cloned().collect();
         for (above, written) in &self.mounted {
             all.extend(
-                written.lock().nodes.keys().map(|name| format!("{}{name}", above.trim_end_matches('/'))),
+                written
+                    .lock()
+                    .nodes
+                    .keys()
+                    .map(|name| format!("{}{name}", above.trim_end_matches('/'))),
             );
         }
         all
@@ -160,13 +185,19 @@ impl Files {
         }
         if covering(&self.mounts, Path::new(path)).is_some() {
             let metadata = fs::metadata(locate(&self.mounts, path)?)?;
-            return Ok(if metadata.is_dir() { Kind::Directory } else { Kind::File(metadata.len()) });
+            return Ok(if metadata.is_dir() {
+                Kind::Directory
+            } else {
+                Kind::File(metadata.len())
+            });
         }
         let is_above = |mount: &Mount| Path::new(&mount.container_path).starts_with(path);
         match path {
             "/dev/null" => Ok(Kind::File(0)),
             "/etc/hostname" => Ok(Kind::File(self.hostname.len() as u64 + 1)),
-            _ if DIRECTORIES.contains(&path) || self.mounts.iter().any(is_above) => Ok(Kind::Directory),
+            _ if DIRECTORIES.contains(&path) || self.mounts.iter().any(is_above) => {
+                Ok(Kind::Directory)
+            }
             _ => Err(ErrorKind::NotFound.into()),
         }
     }
@@ -185,9 +216,14 @@ impl Files {
             names.extend(name.map(|name| name.as_os_str().to_string_lossy().into_owned()));
         };
         self.all_written().iter().for_each(|other| add(other));
-        self.mounts.iter().for_each(|mount| add(&mount.container_path));
+        self.mounts
+            .iter()
+            .for_each(|mount| add(&mount.container_path));
         if covering(&self.mounts, Path::new(path)).is_none() {
-            DIRECTORIES.iter().chain(&["/dev/null", "/etc/hostname"]).for_each(|other| add(other));
+            DIRECTORIES
+                .iter()
+                .chain(&["/dev/null", "/etc/hostname"])
+                .for_each(|other| add(other));
         } else if let Ok(place) = locate(&self.mounts, path)
             && place.is_dir()
         {
@@ -221,7 +257,13 @@ impl Files {
             return Err(full());
         }
         content.extend_from_slice(bytes);
-        written.lock().put(&name, Node::File { content, mode: FILE })
+        written.lock().put(
+            &name,
+            Node::File {
+                content,
+                mode: FILE,
+            },
+        )
     }
 
     /// Sets the permissions of a written file.
@@ -237,16 +279,40 @@ impl Files {
         let path = self.follow(path)?;
         let path = path.as_str();
         match self.node(path) {
-            Some(Node::File { mode, .. }) => return Ok(Stat { mode: 0o100_000 | mode, user, group }),
-            Some(Node::Directory) => return Ok(Stat { mode: 0o040_755, user, group }),
+            Some(Node::File { mode, .. }) => {
+                return Ok(Stat {
+                    mode: 0o100_000 | mode,
+                    user,
+                    group,
+                });
+            }
+            Some(Node::Directory) => {
+                return Ok(Stat {
+                    mode: 0o040_755,
+                    user,
+                    group,
+                });
+            }
             Some(Node::Link(_)) | None => {}
         }
         if covering(&self.mounts, Path::new(path)).is_some() {
             let found = fs::metadata(locate(&self.mounts, path)?)?;
-            return Ok(Stat { mode: found.mode(), user: found.uid(), group: found.gid() });
+            return Ok(Stat {
+                mode: found.mode(),
+                user: found.uid(),
+                group: found.gid(),
+            });
         }
-        let mode = if self.kind(path)? == Kind::Directory { 0o040_755 } else { 0o100_644 };
-        Ok(Stat { mode, user: 0, group: 0 })
+        let mode = if self.kind(path)? == Kind::Directory {
+            0o040_755
+        } else {
+            0o100_644
+        };
+        Ok(Stat {
+            mode,
+            user: 0,
+            group: 0,
+        })
     }
 
     /// Reports whether a mounted path is on a file system in memory.
@@ -258,15 +324,24 @@ impl Files {
     fn say_last(&self, path: &str, bytes: &[u8], appends: bool) -> io::Result<()> {
         let place = locate(&self.mounts, path)?;
         if !fs::metadata(&place)?.is_file() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
         let mut content = Vec::new();
         if appends {
-            File::open(&place)?.take(MAX_LAST_WORDS).read_to_end(&mut content)?;
+            File::open(&place)?
+                .take(MAX_LAST_WORDS)
+                .read_to_end(&mut content)?;
         }
         content.extend_from_slice(bytes);
         content.truncate(usize::try_from(MAX_LAST_WORDS).unwrap_or(usize::MAX));
-        File::options().write(true).truncate(true).open(&place)?.write_all(&content)
+        File::options()
+            .write(true)
+            .truncate(true)
+            .open(&place)?
+            .write_all(&content)
     }
 
     /// Makes a directory; with `parents`, also those above it, and an existing one is no error.
@@ -314,7 +389,10 @@ impl Files {
         if !is_volume_name(name) {
             return Err(ErrorKind::PermissionDenied.into());
         }
-        let is_mount = self.mounts.iter().any(|mount| mount.container_path.trim_end_matches('/') == path);
+        let is_mount = self
+            .mounts
+            .iter()
+            .any(|mount| mount.container_path.trim_end_matches('/') == path);
         if is_mount {
             return Err(ErrorKind::ResourceBusy.into());
         }
@@ -335,7 +413,11 @@ impl Files {
             Some(Err(error)) => return Err(error),
             None => return Err(ErrorKind::IsADirectory.into()),
         }
-        if self.is_read_only(path) { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
+        if self.is_read_only(path) {
+            Err(ErrorKind::ReadOnlyFilesystem.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -350,6 +432,11 @@ pub(super) fn parent(path: &str) -> Option<&str> {
 
 /// Reports whether a directory has the name of a provisioned volume: `pvc-UID_NAMESPACE_CLAIM`.
 fn is_volume_name(name: &str) -> bool {
-    let uid = name.get(..VOLUME_PREFIX).and_then(|start| start.strip_prefix("pvc-")?.strip_suffix('_'));
-    uid.is_some_and(|uid| uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
+    let uid = name
+        .get(..VOLUME_PREFIX)
+        .and_then(|start| start.strip_prefix("pvc-")?.strip_suffix('_'));
+    uid.is_some_and(|uid| {
+        uid.bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    })
 }

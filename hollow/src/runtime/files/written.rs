@@ -77,7 +77,9 @@ impl Written {
 
     /// Appends to a file that was written before; returns `None` if there is no such file.
     pub(super) fn append(&mut self, path: &str, bytes: &[u8]) -> Option<io::Result<()>> {
-        let Some(Node::File { content, .. }) = self.nodes.get_mut(path) else { return None };
+        let Some(Node::File { content, .. }) = self.nodes.get_mut(path) else {
+            return None;
+        };
         if self.bytes + bytes.len() > MAX_WRITTEN {
             return Some(Err(full()));
         }

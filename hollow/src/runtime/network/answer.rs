@@ -29,36 +29,61 @@ pub(super) struct Answer {
 
 /// Reports whether a request is a gRPC call.
 pub(super) fn is_grpc<T>(request: &Request<T>) -> bool {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("application/grpc"))
 }
 
 /// Returns what a server that has run for `age` answers to a request for `path`.
 pub(super) fn http(behaviour: &Behaviour, age: Duration, path: &str) -> Answer {
-    let known = behaviour.http.get(path).filter(|answer| age >= answer.after);
-    let answer = known.cloned().unwrap_or_else(|| HttpAnswer { body: "ok".into(), ..HttpAnswer::default() });
+    let known = behaviour
+        .http
+        .get(path)
+        .filter(|answer| age >= answer.after);
+    let answer = known.cloned().unwrap_or_else(|| HttpAnswer {
+        body: "ok".into(),
+        ..HttpAnswer::default()
+    });
     let mut response = Response::new(Bytes::from(answer.body));
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Answer { response, trailers: None, delay: answer.delay }
+    *response.status_mut() =
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Answer {
+        response,
+        trailers: None,
+        delay: answer.delay,
+    }
 }
 
 /// Returns what a server answers to a gRPC call with this body.
 pub(super) fn grpc(behaviour: &Behaviour, path: &str, body: &[u8]) -> Answer {
     let (code, message) = match (path, service(body)) {
         (CHECK, Some(service)) => {
-            let health = behaviour.grpc.get(&service).copied().unwrap_or(Health::Serving);
+            let health = behaviour
+                .grpc
+                .get(&service)
+                .copied()
+                .unwrap_or(Health::Serving);
             (OK, vec![0, 0, 0, 0, 2, 0x08, number(health)])
         }
         (CHECK, None) => (INVALID_ARGUMENT, Vec::new()),
         _ => (UNIMPLEMENTED, Vec::new()),
     };
     let mut response = Response::new(Bytes::from(message));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/grpc"),
+    );
     let trailers = HeaderMap::from_iter([(
         http::HeaderName::from_static("grpc-status"),
         HeaderValue::from_static(code),
     )]);
-    Answer { response, trailers: Some(trailers), delay: Duration::ZERO }
+    Answer {
+        response,
+        trailers: Some(trailers),
+        delay: Duration::ZERO,
+    }
 }
 
 fn number(health: Health) -> u8 {

@@ -42,7 +42,10 @@ impl SimRuntime {
 /// Opens a connection to a simulated server that has run for `age`. It ends when the returned end is dropped.
 pub(super) fn open(behaviour: Arc<Behaviour>, age: Duration) -> DuplexStream {
     let (client, server) = tokio::io::duplex(PIPE_BYTES);
-    tokio::spawn(tokio::time::timeout(LONGEST, serve::serve(server, behaviour, age)));
+    tokio::spawn(tokio::time::timeout(
+        LONGEST,
+        serve::serve(server, behaviour, age),
+    ));
     client
 }
 
@@ -53,18 +56,29 @@ fn is_refused_here(error: &io::Error, host: &str) -> bool {
 }
 
 impl PodNetwork for SimNetwork {
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
         Box::pin(async move {
-            match self.0.with_state(|state, now| state.listener(host, port, now)) {
-                Found::Server(behaviour, age) => Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>),
+            match self
+                .0
+                .with_state(|state, now| state.listener(host, port, now))
+            {
+                Found::Server(behaviour, age) => {
+                    Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>)
+                }
                 Found::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
-                Found::Elsewhere(on_host) => match (TcpStream::connect((host, port)).await, on_host) {
-                    (Ok(stream), _) => Ok(Box::new(stream) as Box<dyn Connection>),
-                    (Err(error), Some((behaviour, age))) if is_refused_here(&error, host) => {
-                        Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>)
+                Found::Elsewhere(on_host) => {
+                    match (TcpStream::connect((host, port)).await, on_host) {
+                        (Ok(stream), _) => Ok(Box::new(stream) as Box<dyn Connection>),
+                        (Err(error), Some((behaviour, age))) if is_refused_here(&error, host) => {
+                            Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>)
+                        }
+                        (Err(error), _) => Err(error),
                     }
-                    (Err(error), _) => Err(error),
-                },
+                }
             }
         })
     }

@@ -48,7 +48,10 @@ pub(super) async fn serve(stream: DuplexStream, behaviour: Arc<Behaviour>, age: 
     let Some(config) = tls() else { return };
     match TlsAcceptor::from(config).accept(stream).await {
         Ok(stream) => answer_all(stream, behaviour, age).await,
-        Err(error) => debug!(error = &error as &dyn std::error::Error, "a simulated server's client left"),
+        Err(error) => debug!(
+            error = &error as &dyn std::error::Error,
+            "a simulated server's client left"
+        ),
     }
 }
 
@@ -57,8 +60,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| one(request, Arc::clone(&behaviour), age));
-    let served =
-        auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+    let served = auto::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
     if let Err(error) = served {
         debug!(error = &*error, "a simulated server's client left");
     }
@@ -72,9 +76,17 @@ async fn one(
     age: Duration,
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
-    let Answer { response, trailers, delay } = if answer::is_grpc(&request) {
+    let Answer {
+        response,
+        trailers,
+        delay,
+    } = if answer::is_grpc(&request) {
         let body = Limited::new(request.into_body(), MAX_BODY).collect().await;
-        answer::grpc(&behaviour, &path, &body.map(|body| body.to_bytes()).unwrap_or_default())
+        answer::grpc(
+            &behaviour,
+            &path,
+            &body.map(|body| body.to_bytes()).unwrap_or_default(),
+        )
     } else {
         answer::http(&behaviour, age, &path)
     };
@@ -95,7 +107,13 @@ fn config() -> Option<Arc<ServerConfig>> {
     let own = rcgen::generate_simple_self_signed(["pod.sim".to_owned()]).ok()?;
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).ok()?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().ok()?;
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .ok()?;
     let certificate = own.cert.der().clone();
-    builder.with_no_client_auth().with_single_cert(vec![certificate], key).ok().map(Arc::new)
+    builder
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .ok()
+        .map(Arc::new)
 }

@@ -73,6 +73,10 @@ async fn forward(mut client: UnixStream, network: &dyn PodNetwork) -> io::Result
         Ok(Err(error)) => return client.write_all(format!("{error}\n").as_bytes()).await,
         Err(_) => return client.write_all(b"i/o timeout\n").await,
     };
-    client.write_all(format!("{CONNECTED}\n").as_bytes()).await?;
-    timeout(LONGEST, copy_bidirectional(&mut client, &mut server)).await?.map(drop)
+    client
+        .write_all(format!("{CONNECTED}\n").as_bytes())
+        .await?;
+    timeout(LONGEST, copy_bidirectional(&mut client, &mut server))
+        .await?
+        .map(drop)
 }

@@ -27,24 +27,53 @@ struct Pod {
 async fn pod(ports: Value, annotations: &[(&str, &str)]) -> Pod {
     let runtime = SimRuntime::new(Options::default()).unwrap();
     let mut client = RuntimeServiceClient::new(runtime.channel());
-    let image = ImageSpec { image: "one".into(), ..ImageSpec::default() };
+    let image = ImageSpec {
+        image: "one".into(),
+        ..ImageSpec::default()
+    };
     ImageServiceClient::new(runtime.channel())
-        .pull_image(PullImageRequest { image: Some(image.clone()), ..PullImageRequest::default() })
+        .pull_image(PullImageRequest {
+            image: Some(image.clone()),
+            ..PullImageRequest::default()
+        })
         .await
         .unwrap();
     let annotations: BTreeMap<String, String> = annotations
         .iter()
         .map(|(name, value)| (format!("sim.outrigger.dev/a.{name}"), (*value).to_owned()))
         .collect();
-    let metadata =
-        PodSandboxMetadata { name: "p".into(), uid: "u".into(), namespace: "default".into(), attempt: 0 };
-    let sandbox = PodSandboxConfig { metadata: Some(metadata), annotations, ..PodSandboxConfig::default() };
-    let request = RunPodSandboxRequest { config: Some(sandbox.clone()), ..RunPodSandboxRequest::default() };
-    let pod_sandbox_id = client.run_pod_sandbox(request).await.unwrap().into_inner().pod_sandbox_id;
+    let metadata = PodSandboxMetadata {
+        name: "p".into(),
+        uid: "u".into(),
+        namespace: "default".into(),
+        attempt: 0,
+    };
+    let sandbox = PodSandboxConfig {
+        metadata: Some(metadata),
+        annotations,
+        ..PodSandboxConfig::default()
+    };
+    let request = RunPodSandboxRequest {
+        config: Some(sandbox.clone()),
+        ..RunPodSandboxRequest::default()
+    };
+    let pod_sandbox_id = client
+        .run_pod_sandbox(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .pod_sandbox_id;
     let config = ContainerConfig {
-        metadata: Some(ContainerMetadata { name: "a".into(), attempt: 0 }),
+        metadata: Some(ContainerMetadata {
+            name: "a".into(),
+            attempt: 0,
+        }),
         image: Some(image),
-        annotations: [("io.kubernetes.container.ports".to_owned(), ports.to_string())].into(),
+        annotations: [(
+            "io.kubernetes.container.ports".to_owned(),
+            ports.to_string(),
+        )]
+        .into(),
         ..ContainerConfig::default()
     };
     let request = CreateContainerRequest {
@@ -52,11 +81,32 @@ async fn pod(ports: Value, annotations: &[(&str, &str)]) -> Pod {
         config: Some(config),
         sandbox_config: Some(sandbox),
     };
-    let container_id = client.create_container(request).await.unwrap().into_inner().container_id;
-    client.start_container(StartContainerRequest { container_id }).await.unwrap();
-    let request = wire::cri::PodSandboxStatusRequest { pod_sandbox_id, verbose: false };
-    let status = client.pod_sandbox_status(request).await.unwrap().into_inner().status.unwrap();
-    Pod { network: runtime.pod_network(), runtime, ip: status.network.unwrap().ip }
+    let container_id = client
+        .create_container(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .container_id;
+    client
+        .start_container(StartContainerRequest { container_id })
+        .await
+        .unwrap();
+    let request = wire::cri::PodSandboxStatusRequest {
+        pod_sandbox_id,
+        verbose: false,
+    };
+    let status = client
+        .pod_sandbox_status(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .status
+        .unwrap();
+    Pod {
+        network: runtime.pod_network(),
+        runtime,
+        ip: status.network.unwrap().ip,
+    }
 }
 
 impl Pod {
@@ -64,11 +114,16 @@ impl Pod {
         let stream = self.network.connect(&self.ip, port).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let request =
-            http::Request::get(path).header("host", "p").body(Empty::<bytes::Bytes>::new()).unwrap();
+        let request = http::Request::get(path)
+            .header("host", "p")
+            .body(Empty::<bytes::Bytes>::new())
+            .unwrap();
         let answer = sender.send_request(request).await.unwrap();
         let status = answer.status().as_u16();
-        let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+        let body = http_body_util::BodyExt::collect(answer.into_body())
+            .await
+            .unwrap()
+            .to_bytes();
         Ok((status, String::from_utf8_lossy(&body).into_owned()))
     }
 
@@ -80,9 +135,20 @@ impl Pod {
 
 #[tokio::test]
 async fn a_container_answers_at_its_ports_while_it_runs() {
-    let pod = pod(json!([{"containerPort": 8080}, {"containerPort": 53, "protocol": "UDP"}]), &[]).await;
-    assert_eq!(pod.get(8080, "/healthz?a=b").await.unwrap(), (200, "ok".to_owned()));
-    assert_eq!(pod.get(8081, "/").await.unwrap().0, 200, "a port of a probe that is not declared");
+    let pod = pod(
+        json!([{"containerPort": 8080}, {"containerPort": 53, "protocol": "UDP"}]),
+        &[],
+    )
+    .await;
+    assert_eq!(
+        pod.get(8080, "/healthz?a=b").await.unwrap(),
+        (200, "ok".to_owned())
+    );
+    assert_eq!(
+        pod.get(8081, "/").await.unwrap().0,
+        200,
+        "a port of a probe that is not declared"
+    );
     let id = pod.runtime.container_ids_of("u").remove(0);
     assert!(pod.runtime.crash_container(&id, 1));
     assert!(pod.is_refused(8080).await, "a container that has ended");
@@ -106,8 +172,15 @@ async fn answers_are_as_annotated() {
     let answers = json!({
         "/healthz": {"status": 503, "body": "down"}, "/later": {"status": 500, "after": "1h"},
     });
-    let pod = pod(json!([{"containerPort": 80}]), &[("http", &answers.to_string())]).await;
-    assert_eq!(pod.get(80, "/healthz").await.unwrap(), (503, "down".to_owned()));
+    let pod = pod(
+        json!([{"containerPort": 80}]),
+        &[("http", &answers.to_string())],
+    )
+    .await;
+    assert_eq!(
+        pod.get(80, "/healthz").await.unwrap(),
+        (503, "down".to_owned())
+    );
     assert_eq!(pod.get(80, "/later").await.unwrap().0, 200);
     assert_eq!(pod.get(80, "/other").await.unwrap().0, 200);
 }
@@ -119,22 +192,42 @@ async fn an_agent_in_another_process_reaches_the_pods_of_a_runtime_at_a_socket()
     let socket = directory.path().join("cri.sock");
     let foreign = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let foreign = foreign.local_addr().unwrap();
-    let network: Arc<dyn PodNetwork> = Arc::new(RuntimeNetwork::of(&format!("unix://{}", socket.display())));
-    network.connect("127.0.0.1", foreign.port()).await.expect("a runtime without the socket has real pods");
+    let network: Arc<dyn PodNetwork> =
+        Arc::new(RuntimeNetwork::of(&format!("unix://{}", socket.display())));
+    network
+        .connect("127.0.0.1", foreign.port())
+        .await
+        .expect("a runtime without the socket has real pods");
     let answers = json!({"/healthz": {"status": 503, "body": "down"}});
     let annotations = [("ports", "80"), ("http", &*answers.to_string())];
     let pod = pod(json!([]), &annotations).await;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(pod.runtime.serve_unix(&socket, stop.clone()).unwrap());
-    let pod = Pod { network: Arc::clone(&network), ..pod };
+    let pod = Pod {
+        network: Arc::clone(&network),
+        ..pod
+    };
     assert_eq!(pod.get(80, "/").await.unwrap(), (200, "ok".to_owned()));
-    assert_eq!(pod.get(80, "/healthz").await.unwrap(), (503, "down".to_owned()));
+    assert_eq!(
+        pod.get(80, "/healthz").await.unwrap(),
+        (503, "down".to_owned())
+    );
     assert!(pod.is_refused(81).await);
-    network.connect("127.0.0.1", foreign.port()).await.expect("an address of no pod is reached");
-    let error = network.connect("no-such-host.invalid", 80).await.err().unwrap();
+    network
+        .connect("127.0.0.1", foreign.port())
+        .await
+        .expect("an address of no pod is reached");
+    let error = network
+        .connect("no-such-host.invalid", 80)
+        .await
+        .err()
+        .unwrap();
     assert_ne!(error.kind(), io::ErrorKind::ConnectionRefused);
     stop.cancel();
     serving.await.unwrap().unwrap();
     assert!(!socket.exists() && !agent::edged::pod_socket(&socket).exists());
-    assert!(network.connect("127.0.0.1", foreign.port()).await.is_err(), "the pods are not on this machine");
+    assert!(
+        network.connect("127.0.0.1", foreign.port()).await.is_err(),
+        "the pods are not on this machine"
+    );
 }

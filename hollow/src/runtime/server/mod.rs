@@ -14,7 +14,9 @@ use tonic::{
     transport::{Server, server::Router},
 };
 use tower::layer::util::{Identity, Stack};
-use wire::cri::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
+use wire::cri::{
+    image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer,
+};
 
 use super::{SimRuntime, calls::Calls, core::Core, state::Refusal};
 
@@ -36,10 +38,15 @@ pub(super) fn router(
     runtime: &SimRuntime,
     end_of_streams: CancellationToken,
 ) -> Router<Stack<Calls, Identity>> {
-    let service = Service { core: Arc::clone(&runtime.core), end_of_streams };
+    let service = Service {
+        core: Arc::clone(&runtime.core),
+        end_of_streams,
+    };
     Server::builder()
         .layer(runtime.core.calls.clone())
-        .add_service(RuntimeServiceServer::new(service.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(
+            RuntimeServiceServer::new(service.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
+        )
         .add_service(ImageServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
@@ -52,7 +59,11 @@ async fn pause(time: Duration) {
 
 /// Returns a new id like containerd's: 64 hexadecimal digits.
 fn new_id() -> String {
-    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+    format!(
+        "{}{}",
+        uuid::Uuid::new_v4().simple(),
+        uuid::Uuid::new_v4().simple()
+    )
 }
 
 /// The codes are containerd's, which uses "unknown" if an object is in the wrong state.

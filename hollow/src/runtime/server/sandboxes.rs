@@ -6,11 +6,18 @@ use wire::cri::{PodSandboxStats, PodSandboxStatusResponse, RunPodSandboxRequest}
 use super::{Refusal, Service, new_id, pause};
 
 impl Service {
-    pub(super) async fn run_sandbox(&self, request: RunPodSandboxRequest) -> Result<String, Status> {
-        let config = request.config.ok_or_else(|| Status::invalid_argument("config is missing"))?;
+    pub(super) async fn run_sandbox(
+        &self,
+        request: RunPodSandboxRequest,
+    ) -> Result<String, Status> {
+        let config = request
+            .config
+            .ok_or_else(|| Status::invalid_argument("config is missing"))?;
         pause(self.core.options.start_latency).await;
         let id = new_id();
-        self.core.change(|state, now| state.run_sandbox(id.clone(), config, request.runtime_handler, now))?;
+        self.core.change(|state, now| {
+            state.run_sandbox(id.clone(), config, request.runtime_handler, now)
+        })?;
         Ok(id)
     }
 
@@ -29,6 +36,8 @@ impl Service {
     }
 
     pub(super) fn sandbox_stats(&self, id: &str) -> Result<PodSandboxStats, Status> {
-        Ok(self.core.with_state(|state, now| Ok::<_, Refusal>(state.stats_of(state.sandbox(id)?, now)))?)
+        Ok(self
+            .core
+            .with_state(|state, now| Ok::<_, Refusal>(state.stats_of(state.sandbox(id)?, now)))?)
     }
 }

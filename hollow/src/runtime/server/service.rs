@@ -12,7 +12,11 @@ use super::{super::state::PodCidr, Reply, Service};
 type Events = Pin<Box<dyn Stream<Item = Result<cri::ContainerEventResponse, Status>> + Send>>;
 
 fn ready(kind: &str) -> cri::RuntimeCondition {
-    cri::RuntimeCondition { r#type: kind.into(), status: true, ..Default::default() }
+    cri::RuntimeCondition {
+        r#type: kind.into(),
+        status: true,
+        ..Default::default()
+    }
 }
 
 #[tonic::async_trait]
@@ -39,7 +43,8 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::StopPodSandboxRequest>,
     ) -> Reply<cri::StopPodSandboxResponse> {
-        self.core.change(|state, now| state.stop_sandbox(&request.get_ref().pod_sandbox_id, now));
+        self.core
+            .change(|state, now| state.stop_sandbox(&request.get_ref().pod_sandbox_id, now));
         Ok(Response::new(cri::StopPodSandboxResponse {}))
     }
 
@@ -47,7 +52,8 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::RemovePodSandboxRequest>,
     ) -> Reply<cri::RemovePodSandboxResponse> {
-        self.core.change(|state, now| state.remove_sandbox(&request.get_ref().pod_sandbox_id, now));
+        self.core
+            .change(|state, now| state.remove_sandbox(&request.get_ref().pod_sandbox_id, now));
         Ok(Response::new(cri::RemovePodSandboxResponse {}))
     }
 
@@ -55,7 +61,9 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::PodSandboxStatusRequest>,
     ) -> Reply<cri::PodSandboxStatusResponse> {
-        Ok(Response::new(self.sandbox_status(&request.get_ref().pod_sandbox_id)?))
+        Ok(Response::new(
+            self.sandbox_status(&request.get_ref().pod_sandbox_id)?,
+        ))
     }
 
     async fn list_pod_sandbox(
@@ -82,7 +90,9 @@ impl RuntimeService for Service {
         let warning = self.start(&request.get_ref().container_id).await?;
         let mut response = Response::new(cri::StartContainerResponse {});
         if let Some(warning) = warning {
-            response.metadata_mut().append_bin(cri::WARNING, MetadataValue::from_bytes(warning.as_bytes()));
+            response
+                .metadata_mut()
+                .append_bin(cri::WARNING, MetadataValue::from_bytes(warning.as_bytes()));
         }
         Ok(response)
     }
@@ -100,7 +110,8 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::RemoveContainerRequest>,
     ) -> Reply<cri::RemoveContainerResponse> {
-        self.core.change(|state, now| state.remove_container(&request.get_ref().container_id, now));
+        self.core
+            .change(|state, now| state.remove_container(&request.get_ref().container_id, now));
         Ok(Response::new(cri::RemoveContainerResponse {}))
     }
 
@@ -118,8 +129,13 @@ impl RuntimeService for Service {
         request: Request<cri::ContainerStatusRequest>,
     ) -> Reply<cri::ContainerStatusResponse> {
         let id = &request.get_ref().container_id;
-        let status = self.core.read(|state| state.container(id).map(|container| container.status()))?;
-        Ok(Response::new(cri::ContainerStatusResponse { status: Some(status), ..Default::default() }))
+        let status = self
+            .core
+            .read(|state| state.container(id).map(|container| container.status()))?;
+        Ok(Response::new(cri::ContainerStatusResponse {
+            status: Some(status),
+            ..Default::default()
+        }))
     }
 
     async fn update_container_resources(
@@ -127,8 +143,11 @@ impl RuntimeService for Service {
         request: Request<cri::UpdateContainerResourcesRequest>,
     ) -> Reply<cri::UpdateContainerResourcesResponse> {
         let request = request.into_inner();
-        let resources = request.linux.ok_or_else(|| Status::invalid_argument("linux is missing"))?;
-        self.core.change(|state, _| state.update_resources(&request.container_id, resources))?;
+        let resources = request
+            .linux
+            .ok_or_else(|| Status::invalid_argument("linux is missing"))?;
+        self.core
+            .change(|state, _| state.update_resources(&request.container_id, resources))?;
         Ok(Response::new(cri::UpdateContainerResourcesResponse {}))
     }
 
@@ -140,23 +159,32 @@ impl RuntimeService for Service {
         Ok(Response::new(cri::ReopenContainerLogResponse {}))
     }
 
-    async fn exec_sync(&self, request: Request<cri::ExecSyncRequest>) -> Reply<cri::ExecSyncResponse> {
+    async fn exec_sync(
+        &self,
+        request: Request<cri::ExecSyncRequest>,
+    ) -> Reply<cri::ExecSyncResponse> {
         Ok(Response::new(self.run_command(request.into_inner()).await?))
     }
 
     async fn exec(&self, request: Request<cri::ExecRequest>) -> Reply<cri::ExecResponse> {
-        Ok(Response::new(cri::ExecResponse { url: self.exec_url(request.into_inner())? }))
+        Ok(Response::new(cri::ExecResponse {
+            url: self.exec_url(request.into_inner())?,
+        }))
     }
 
     async fn attach(&self, request: Request<cri::AttachRequest>) -> Reply<cri::AttachResponse> {
-        Ok(Response::new(cri::AttachResponse { url: self.attach_url(request.into_inner())? }))
+        Ok(Response::new(cri::AttachResponse {
+            url: self.attach_url(request.into_inner())?,
+        }))
     }
 
     async fn port_forward(
         &self,
         request: Request<cri::PortForwardRequest>,
     ) -> Reply<cri::PortForwardResponse> {
-        Ok(Response::new(cri::PortForwardResponse { url: self.ports_url(request.into_inner())? }))
+        Ok(Response::new(cri::PortForwardResponse {
+            url: self.ports_url(request.into_inner())?,
+        }))
     }
 
     async fn container_stats(
@@ -164,9 +192,12 @@ impl RuntimeService for Service {
         request: Request<cri::ContainerStatsRequest>,
     ) -> Reply<cri::ContainerStatsResponse> {
         let id = &request.get_ref().container_id;
-        let stats =
-            self.core.with_state(|state, now| state.container(id).map(|container| container.stats(now)))?;
-        Ok(Response::new(cri::ContainerStatsResponse { stats: Some(stats) }))
+        let stats = self
+            .core
+            .with_state(|state, now| state.container(id).map(|container| container.stats(now)))?;
+        Ok(Response::new(cri::ContainerStatsResponse {
+            stats: Some(stats),
+        }))
     }
 
     async fn list_container_stats(
@@ -174,7 +205,9 @@ impl RuntimeService for Service {
         request: Request<cri::ListContainerStatsRequest>,
     ) -> Reply<cri::ListContainerStatsResponse> {
         let filter = request.into_inner().filter.unwrap_or_default();
-        let stats = self.core.with_state(|state, now| state.container_stats(&filter, now));
+        let stats = self
+            .core
+            .with_state(|state, now| state.container_stats(&filter, now));
         Ok(Response::new(cri::ListContainerStatsResponse { stats }))
     }
 
@@ -191,7 +224,9 @@ impl RuntimeService for Service {
         request: Request<cri::ListPodSandboxStatsRequest>,
     ) -> Reply<cri::ListPodSandboxStatsResponse> {
         let filter = request.into_inner().filter.unwrap_or_default();
-        let stats = self.core.with_state(|state, now| state.sandbox_stats(&filter, now));
+        let stats = self
+            .core
+            .with_state(|state, now| state.sandbox_stats(&filter, now));
         Ok(Response::new(cri::ListPodSandboxStatsResponse { stats }))
     }
 
@@ -199,13 +234,19 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::UpdateRuntimeConfigRequest>,
     ) -> Reply<cri::UpdateRuntimeConfigResponse> {
-        let network = request.into_inner().runtime_config.and_then(|config| config.network_config);
+        let network = request
+            .into_inner()
+            .runtime_config
+            .and_then(|config| config.network_config);
         let ranges = network.map(|network| network.pod_cidr).unwrap_or_default();
         // There is one range for each address family; simulated pods use the first IPv4 range.
-        let range = ranges.split(',').find(|range| !range.is_empty() && !range.contains(':'));
+        let range = ranges
+            .split(',')
+            .find(|range| !range.is_empty() && !range.contains(':'));
         if let Some(range) = range {
-            let range =
-                range.parse::<PodCidr>().map_err(|error| Status::invalid_argument(error.to_string()))?;
+            let range = range
+                .parse::<PodCidr>()
+                .map_err(|error| Status::invalid_argument(error.to_string()))?;
             self.core.change(|state, _| state.set_pod_cidr(range));
         }
         Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
@@ -214,15 +255,21 @@ impl RuntimeService for Service {
     async fn status(&self, _: Request<cri::StatusRequest>) -> Reply<cri::StatusResponse> {
         let conditions = vec![ready("RuntimeReady"), ready("NetworkReady")];
         let status = Some(cri::RuntimeStatus { conditions });
-        Ok(Response::new(cri::StatusResponse { status, ..Default::default() }))
+        Ok(Response::new(cri::StatusResponse {
+            status,
+            ..Default::default()
+        }))
     }
 
     type GetContainerEventsStream = Events;
 
     async fn get_container_events(&self, _: Request<cri::GetEventsRequest>) -> Reply<Events> {
-        let cut =
-            Status::resource_exhausted("the reader was too slow for its events: list again and read anew");
-        let events = ReceiverStream::new(self.core.subscribe()).map(Ok).chain(stream::iter([Err(cut)]));
+        let cut = Status::resource_exhausted(
+            "the reader was too slow for its events: list again and read anew",
+        );
+        let events = ReceiverStream::new(self.core.subscribe())
+            .map(Ok)
+            .chain(stream::iter([Err(cut)]));
         let end = self.end_of_streams.clone().cancelled_owned();
         Ok(Response::new(Box::pin(events.take_until(end))))
     }
@@ -232,8 +279,12 @@ impl RuntimeService for Service {
         _: Request<cri::RuntimeConfigRequest>,
     ) -> Reply<cri::RuntimeConfigResponse> {
         // A kubelet prefers this to its own configuration. There are no cgroups here: this choice needs no systemd.
-        let linux = cri::LinuxRuntimeConfiguration { cgroup_driver: cri::CgroupDriver::Cgroupfs.into() };
-        Ok(Response::new(cri::RuntimeConfigResponse { linux: Some(linux) }))
+        let linux = cri::LinuxRuntimeConfiguration {
+            cgroup_driver: cri::CgroupDriver::Cgroupfs.into(),
+        };
+        Ok(Response::new(cri::RuntimeConfigResponse {
+            linux: Some(linux),
+        }))
     }
 
     async fn update_pod_sandbox_resources(
@@ -241,7 +292,8 @@ impl RuntimeService for Service {
         request: Request<cri::UpdatePodSandboxResourcesRequest>,
     ) -> Reply<cri::UpdatePodSandboxResourcesResponse> {
         // There are no limits to change, but the sandbox must exist.
-        self.core.read(|state| state.sandbox(&request.get_ref().pod_sandbox_id).map(|_| ()))?;
+        self.core
+            .read(|state| state.sandbox(&request.get_ref().pod_sandbox_id).map(|_| ()))?;
         Ok(Response::new(cri::UpdatePodSandboxResourcesResponse {}))
     }
 }

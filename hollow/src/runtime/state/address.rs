@@ -25,7 +25,10 @@ pub struct NoPodCidr(String);
 impl Default for PodCidr {
     /// Returns 10.88.0.0/16, the default network of CNI's bridge, for a node that is alone.
     fn default() -> Self {
-        Self { network: 0x0a58_0000, prefix: 16 }
+        Self {
+            network: 0x0a58_0000,
+            prefix: 16,
+        }
     }
 }
 
@@ -33,19 +36,29 @@ impl PodCidr {
     /// The prefix length of [`Self::of_node`]: 1,021 pods, while a kubelet admits 110 by default.
     const NODE_PREFIX: u32 = 22;
     /// All nodes' addresses, 10.128.0.0/9, which overlaps neither service addresses nor the network of CNI's bridge.
-    const ALL_NODES: Self = Self { network: 0x0a80_0000, prefix: 9 };
+    const ALL_NODES: Self = Self {
+        network: 0x0a80_0000,
+        prefix: 9,
+    };
 
     /// Returns the addresses of a node to which the cloud gives none. Nodes whose names differ only in the number at the end, as in a
     /// fleet, share none as long as they are fewer than 8,192; two others share them with a probability of 1 in 8,192.
     pub fn of_node(name: &str) -> Self {
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let number = name.get(stem.len()..).and_then(|digits| digits.parse::<u64>().ok()).unwrap_or_default();
+        let number = name
+            .get(stem.len()..)
+            .and_then(|digits| digits.parse::<u64>().ok())
+            .unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         stem.hash(&mut hasher);
         let networks = 1_u64 << (Self::NODE_PREFIX - Self::ALL_NODES.prefix);
-        let which = u32::try_from(hasher.finish().wrapping_add(number) % networks).unwrap_or_default();
+        let which =
+            u32::try_from(hasher.finish().wrapping_add(number) % networks).unwrap_or_default();
         let network = Self::ALL_NODES.network | (which << (32 - Self::NODE_PREFIX));
-        Self { network, prefix: Self::NODE_PREFIX }
+        Self {
+            network,
+            prefix: Self::NODE_PREFIX,
+        }
     }
 
     fn hosts(self) -> u32 {
@@ -73,9 +86,15 @@ impl FromStr for PodCidr {
     fn from_str(text: &str) -> Result<Self, NoPodCidr> {
         let parse = || {
             let (address, prefix) = text.split_once('/')?;
-            let (address, prefix) = (address.parse::<Ipv4Addr>().ok()?, prefix.parse::<u32>().ok()?);
+            let (address, prefix) = (
+                address.parse::<Ipv4Addr>().ok()?,
+                prefix.parse::<u32>().ok()?,
+            );
             let all = Self { network: 0, prefix };
-            (8..=29).contains(&prefix).then(|| Self { network: address.to_bits() & !all.hosts(), prefix })
+            (8..=29).contains(&prefix).then(|| Self {
+                network: address.to_bits() & !all.hosts(),
+                prefix,
+            })
         };
         parse().ok_or_else(|| NoPodCidr(text.to_owned()))
     }
@@ -174,29 +193,46 @@ mod tests {
         assert_eq!(addresses.take(), Some(Ipv4Addr::new(10, 7, 3, 2)));
         let is_pods = |address: [u8; 4]| addresses.is_pods(address.into());
         assert!(addresses.is_pods(old) && is_pods([10, 7, 3, 200]));
-        assert!(!is_pods([10, 88, 0, 3]) && !is_pods([10, 7, 4, 2]), "another node's");
+        assert!(
+            !is_pods([10, 88, 0, 3]) && !is_pods([10, 7, 4, 2]),
+            "another node's"
+        );
         addresses.free(old);
         assert!(!addresses.is_pods(old));
     }
 
     #[test]
     fn nodes_of_a_fleet_share_no_address() {
-        let ranges: BTreeSet<String> =
-            (1..=8000).map(|number| PodCidr::of_node(&format!("edge-{number}")).to_string()).collect();
+        let ranges: BTreeSet<String> = (1..=8000)
+            .map(|number| PodCidr::of_node(&format!("edge-{number}")).to_string())
+            .collect();
         assert_eq!(ranges.len(), 8000);
-        assert!(
-            ranges
-                .iter()
-                .all(|range| PodCidr::ALL_NODES.contains(range.parse::<PodCidr>().unwrap().network.into()))
+        assert!(ranges.iter().all(|range| {
+            PodCidr::ALL_NODES.contains(range.parse::<PodCidr>().unwrap().network.into())
+        }));
+        assert_eq!(
+            PodCidr::of_node("edge"),
+            PodCidr::of_node("edge"),
+            "over restarts, too"
         );
-        assert_eq!(PodCidr::of_node("edge"), PodCidr::of_node("edge"), "over restarts, too");
     }
 
     #[test]
     fn what_is_no_range_is_refused() {
-        for text in ["", "10.1.0.0", "10.1.0.0/33", "10.1.0.0/30", "10.1.0.0/7", "fd00::/64", "10.1.0/24"] {
+        for text in [
+            "",
+            "10.1.0.0",
+            "10.1.0.0/33",
+            "10.1.0.0/30",
+            "10.1.0.0/7",
+            "fd00::/64",
+            "10.1.0/24",
+        ] {
             assert!(text.parse::<PodCidr>().is_err(), "{text}");
         }
-        assert_eq!("10.1.2.3/8".parse::<PodCidr>().unwrap().to_string(), "10.0.0.0/8");
+        assert_eq!(
+            "10.1.2.3/8".parse::<PodCidr>().unwrap().to_string(),
+            "10.0.0.0/8"
+        );
     }
 }

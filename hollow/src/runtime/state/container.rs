@@ -8,7 +8,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use wire::cri::{
-    ContainerConfig, ContainerEventType, CreateContainerRequest, LinuxContainerResources, PodSandboxConfig,
+    ContainerConfig, ContainerEventType, CreateContainerRequest, LinuxContainerResources,
+    PodSandboxConfig,
 };
 
 use super::{
@@ -60,7 +61,11 @@ pub(super) enum Phase {
     /// Running. Next: `Exited`, when `end` has come or its sandbox stops. Without `end` it runs until asked to stop.
     Running { started_at: Nanos, end: Option<End> },
     /// Exited, the last phase: a restart is a new container. `started_at` is 0 if it never ran.
-    Exited { started_at: Nanos, finished_at: Nanos, exit: Exit },
+    Exited {
+        started_at: Nanos,
+        finished_at: Nanos,
+        exit: Exit,
+    },
 }
 
 /// When and how a running container will end.
@@ -90,10 +95,14 @@ impl Phase {
 /// Returns how a container ends that is asked to stop: by itself if it is quick enough, otherwise by being killed.
 fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
     match behaviour.stop_time {
-        Some(time) if !grace.is_zero() && time <= grace => {
-            End { at: later(now, time), exit: Exit::code(behaviour.stop_code) }
-        }
-        _ => End { at: later(now, grace), exit: Exit::code(KILLED) },
+        Some(time) if !grace.is_zero() && time <= grace => End {
+            at: later(now, time),
+            exit: Exit::code(behaviour.stop_code),
+        },
+        _ => End {
+            at: later(now, grace),
+            exit: Exit::code(KILLED),
+        },
     }
 }
 
@@ -101,10 +110,15 @@ fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
 fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Behaviour, Invalid> {
     let metadata = config.metadata.clone().unwrap_or_default();
     let words = command::words(config);
-    let variables = config.envs.iter().map(|env| (env.key.clone(), env.value.clone())).collect();
+    let variables = config
+        .envs
+        .iter()
+        .map(|env| (env.key.clone(), env.value.clone()))
+        .collect();
     let image = config.image.clone().unwrap_or_default();
     let kind = config.annotations.get(CONTAINER_KIND).map(String::as_str);
-    let is_work = sandbox.labels.contains_key(JOB_NAME) || sandbox.annotations.contains_key(HELM_HOOK);
+    let is_work =
+        sandbox.labels.contains_key(JOB_NAME) || sandbox.annotations.contains_key(HELM_HOOK);
     let known = Known {
         words: &words,
         variables: &variables,
@@ -114,7 +128,12 @@ fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Beh
         has_input: config.stdin,
         has_terminal: config.tty,
     };
-    behaviour::parse(&sandbox.annotations, &metadata.name, metadata.attempt, known)
+    behaviour::parse(
+        &sandbox.annotations,
+        &metadata.name,
+        metadata.attempt,
+        known,
+    )
 }
 
 fn later(now: Nanos, wait: Duration) -> Nanos {
@@ -128,18 +147,34 @@ impl Container {
 
     /// Returns the container's name in its pod.
     pub(crate) fn name(&self) -> &str {
-        self.config.metadata.as_ref().map_or("", |metadata| &metadata.name)
+        self.config
+            .metadata
+            .as_ref()
+            .map_or("", |metadata| &metadata.name)
     }
 
     /// Returns what the container executes, as far as its client has given it: the rest is in the image.
     pub(crate) fn command_line(&self) -> String {
-        let words: Vec<&str> =
-            self.config.command.iter().chain(&self.config.args).map(String::as_str).collect();
-        if words.is_empty() { format!("the entrypoint of {}", self.image) } else { words.join(" ") }
+        let words: Vec<&str> = self
+            .config
+            .command
+            .iter()
+            .chain(&self.config.args)
+            .map(String::as_str)
+            .collect();
+        if words.is_empty() {
+            format!("the entrypoint of {}", self.image)
+        } else {
+            words.join(" ")
+        }
     }
 
     fn wrong_state(&self) -> Refusal {
-        Refusal::WrongState { kind: "container", id: self.id.clone(), state: self.phase.name() }
+        Refusal::WrongState {
+            kind: "container",
+            id: self.id.clone(),
+            state: self.phase.name(),
+        }
     }
 }
 
@@ -152,17 +187,34 @@ impl State {
     ) -> Result<(), Refusal> {
         let sandbox = self.ready_sandbox(&request.pod_sandbox_id)?;
         let config = request.config.unwrap_or_default();
-        let Some(metadata) = config.metadata.as_ref().filter(|metadata| !metadata.name.is_empty()) else {
+        let Some(metadata) = config
+            .metadata
+            .as_ref()
+            .filter(|metadata| !metadata.name.is_empty())
+        else {
             return Err(Refusal::Invalid("config.metadata needs a name".into()));
         };
-        let siblings = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
-        if let Some(owner) = siblings.into_iter().find(|c| c.config.metadata.as_ref() == Some(metadata)) {
+        let siblings = sandbox
+            .containers
+            .iter()
+            .filter_map(|id| self.containers.get(id));
+        if let Some(owner) = siblings
+            .into_iter()
+            .find(|c| c.config.metadata.as_ref() == Some(metadata))
+        {
             let name = format!("{}_{}", metadata.name, metadata.attempt);
-            return Err(Refusal::NameTaken { kind: "container", name, owner: owner.id.clone() });
+            return Err(Refusal::NameTaken {
+                kind: "container",
+                name,
+                owner: owner.id.clone(),
+            });
         }
         let behaviour = Arc::new(behaviour(&sandbox.config, &config)?);
         let wanted = config.image.as_ref().map_or("", |image| &image.image);
-        let image = self.find_image(wanted).cloned().ok_or_else(|| Refusal::NoImage(wanted.into()))?;
+        let image = self
+            .find_image(wanted)
+            .cloned()
+            .ok_or_else(|| Refusal::NoImage(wanted.into()))?;
         let log_path = files::log_path(&sandbox.config.log_directory, &config.log_path)
             .map_err(|fault| Refusal::Invalid(fault.into()))?;
         let sandbox_id = request.pod_sandbox_id;
@@ -181,7 +233,12 @@ impl State {
         };
         self.containers.insert(id.clone(), container);
         self.changes.containers.insert(id.clone());
-        self.event(ContainerEventType::ContainerCreatedEvent, &id, &sandbox_id, now);
+        self.event(
+            ContainerEventType::ContainerCreatedEvent,
+            &id,
+            &sandbox_id,
+            now,
+        );
         Ok(())
     }
 
@@ -198,10 +255,16 @@ impl State {
 
     pub(crate) fn start_container(&mut self, id: &str, now: Nanos) -> Result<(), Refusal> {
         let behaviour = self.startable(id)?;
-        let end = behaviour.exit.clone().map(|(after, exit)| End { at: later(now, after), exit });
+        let end = behaviour.exit.clone().map(|(after, exit)| End {
+            at: later(now, after),
+            exit,
+        });
         self.enter(
             id,
-            Phase::Running { started_at: now, end },
+            Phase::Running {
+                started_at: now,
+                end,
+            },
             ContainerEventType::ContainerStartedEvent,
             now,
         );
@@ -212,14 +275,25 @@ impl State {
     /// Records a failed start: as in containerd, the container has exited without having run.
     pub(crate) fn fail_start(&mut self, id: &str, message: &str, now: Nanos) {
         if self.startable(id).is_ok() {
-            let phase = Phase::Exited { started_at: 0, finished_at: now, exit: Exit::start_error(message) };
+            let phase = Phase::Exited {
+                started_at: 0,
+                finished_at: now,
+                exit: Exit::start_error(message),
+            };
             self.enter(id, phase, ContainerEventType::ContainerStoppedEvent, now);
         }
     }
 
     /// Asks a running container to end; of two requests, the earlier end counts. A container that does not run stays as it is.
-    pub(crate) fn stop_container(&mut self, id: &str, grace: Duration, now: Nanos) -> Result<(), Refusal> {
-        let Some(container) = self.containers.get(id) else { return Ok(()) };
+    pub(crate) fn stop_container(
+        &mut self,
+        id: &str,
+        grace: Duration,
+        now: Nanos,
+    ) -> Result<(), Refusal> {
+        let Some(container) = self.containers.get(id) else {
+            return Ok(());
+        };
         if matches!(container.phase, Phase::Running { .. }) {
             let behaviour = self.behaviour_of(container)?;
             self.end_at(id, end_when_asked(&behaviour, grace, now));
@@ -232,7 +306,13 @@ impl State {
     pub(crate) fn crash(&mut self, id: &str, code: i32, now: Nanos) -> bool {
         let running = self.is_running(id);
         if running {
-            self.end_at(id, End { at: now, exit: Exit::code(code) });
+            self.end_at(
+                id,
+                End {
+                    at: now,
+                    exit: Exit::code(code),
+                },
+            );
             self.advance(now);
         }
         running
@@ -244,12 +324,19 @@ impl State {
 
     pub(crate) fn remove_container(&mut self, id: &str, now: Nanos) {
         self.kill(id, now);
-        let Some(container) = self.containers.remove(id) else { return };
+        let Some(container) = self.containers.remove(id) else {
+            return;
+        };
         if let Some(sandbox) = self.sandboxes.get_mut(&container.sandbox_id) {
             sandbox.containers.remove(id);
         }
         self.changes.containers.insert(id.into());
-        self.event(ContainerEventType::ContainerDeletedEvent, id, &container.sandbox_id, now);
+        self.event(
+            ContainerEventType::ContainerDeletedEvent,
+            id,
+            &container.sandbox_id,
+            now,
+        );
     }
 
     pub(crate) fn update_resources(
@@ -266,12 +353,18 @@ impl State {
     }
 
     pub(crate) fn is_running(&self, id: &str) -> bool {
-        self.containers.get(id).is_some_and(|container| matches!(container.phase, Phase::Running { .. }))
+        self.containers
+            .get(id)
+            .is_some_and(|container| matches!(container.phase, Phase::Running { .. }))
     }
 
     /// Returns the ids of the running containers.
     pub(crate) fn running_ids(&self) -> Vec<String> {
-        self.containers.keys().filter(|id| self.is_running(id)).cloned().collect()
+        self.containers
+            .keys()
+            .filter(|id| self.is_running(id))
+            .cloned()
+            .collect()
     }
 
     /// Returns a running container and what it does.
@@ -291,13 +384,24 @@ impl State {
     /// Ends all containers whose end has come.
     pub(crate) fn advance(&mut self, now: Nanos) {
         while self.next_deadline().is_some_and(|at| at <= now) {
-            let Some((at, id)) = self.deadlines.pop_first() else { return };
-            let Some(Phase::Running { started_at, end: Some(end) }) =
-                self.containers.get(&id).map(|container| container.phase.clone())
+            let Some((at, id)) = self.deadlines.pop_first() else {
+                return;
+            };
+            let Some(Phase::Running {
+                started_at,
+                end: Some(end),
+            }) = self
+                .containers
+                .get(&id)
+                .map(|container| container.phase.clone())
             else {
                 continue;
             };
-            let phase = Phase::Exited { started_at, finished_at: at, exit: end.exit };
+            let phase = Phase::Exited {
+                started_at,
+                finished_at: at,
+                exit: end.exit,
+            };
             self.enter(&id, phase, ContainerEventType::ContainerStoppedEvent, now);
         }
     }
@@ -306,7 +410,10 @@ impl State {
         if let Some(known) = container.behaviour.get() {
             return Ok(Arc::clone(known));
         }
-        let read = Arc::new(behaviour(&self.sandbox(&container.sandbox_id)?.config, &container.config)?);
+        let read = Arc::new(behaviour(
+            &self.sandbox(&container.sandbox_id)?.config,
+            &container.config,
+        )?);
         Ok(Arc::clone(container.behaviour.get_or_init(|| read)))
     }
 
@@ -314,14 +421,19 @@ impl State {
     pub(crate) fn ran_for(&self, id: &str, time: Duration) -> bool {
         match self.containers.get(id).map(|container| &container.phase) {
             Some(Phase::Running { .. }) => true,
-            Some(Phase::Exited { started_at, finished_at, .. }) => *finished_at >= later(*started_at, time),
+            Some(Phase::Exited {
+                started_at,
+                finished_at,
+                ..
+            }) => *finished_at >= later(*started_at, time),
             Some(Phase::Created) | None => false,
         }
     }
 
     /// Moves a running container's end to an earlier time, never to a later one.
     fn end_at(&mut self, id: &str, new: End) {
-        let Some(Phase::Running { end, .. }) = self.containers.get_mut(id).map(|c| &mut c.phase) else {
+        let Some(Phase::Running { end, .. }) = self.containers.get_mut(id).map(|c| &mut c.phase)
+        else {
             return;
         };
         if let Some(old) = end {
@@ -336,7 +448,9 @@ impl State {
     }
 
     fn enter(&mut self, id: &str, phase: Phase, kind: ContainerEventType, now: Nanos) {
-        let Some(container) = self.containers.get_mut(id) else { return };
+        let Some(container) = self.containers.get_mut(id) else {
+            return;
+        };
         if let Some(end) = container.phase.end() {
             self.deadlines.remove(&(end.at, id.to_owned()));
         }

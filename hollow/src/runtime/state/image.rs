@@ -55,13 +55,19 @@ impl Reference {
         if name.is_empty() || name.len() > MAX_LENGTH || !name.chars().all(allowed) {
             return Err(invalid("it must be an image name"));
         }
-        let (path, digest) = name.split_once('@').map_or((name, None), |(path, digest)| (path, Some(digest)));
+        let (path, digest) = name
+            .split_once('@')
+            .map_or((name, None), |(path, digest)| (path, Some(digest)));
         let (host, path) = match path.split_once('/') {
             Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host, rest),
             _ => ("docker.io", path),
         };
-        let (repository, tag) = path.split_once(':').map_or((path, None), |(path, tag)| (path, Some(tag)));
-        if repository.split('/').any(str::is_empty) || tag.is_some_and(|tag| tag.contains([':', '/'])) {
+        let (repository, tag) = path
+            .split_once(':')
+            .map_or((path, None), |(path, tag)| (path, Some(tag)));
+        if repository.split('/').any(str::is_empty)
+            || tag.is_some_and(|tag| tag.contains([':', '/']))
+        {
             return Err(invalid("it must be [host/]path[:tag][@digest]"));
         }
         if repository.contains(|c: char| c.is_ascii_uppercase()) {
@@ -69,11 +75,23 @@ impl Reference {
         }
         let version = match digest {
             Some(digest) if is_digest(digest) => Version::Digest(digest.into()),
-            Some(_) => return Err(invalid("its digest must be sha256: and 64 hexadecimal digits")),
+            Some(_) => {
+                return Err(invalid(
+                    "its digest must be sha256: and 64 hexadecimal digits",
+                ));
+            }
             None => Version::Tag(tag.filter(|tag| !tag.is_empty()).unwrap_or("latest").into()),
         };
-        let library = if host == "docker.io" && !repository.contains('/') { "library/" } else { "" };
-        Ok(Self { host: host.into(), repository: format!("{library}{repository}"), version })
+        let library = if host == "docker.io" && !repository.contains('/') {
+            "library/"
+        } else {
+            ""
+        };
+        Ok(Self {
+            host: host.into(),
+            repository: format!("{library}{repository}"),
+            version,
+        })
     }
 
     /// Returns the id that `PullImage` returns.
@@ -105,7 +123,10 @@ impl Reference {
             Version::Digest(_) => "",
         };
         let name = self.repository.rsplit('/').next().unwrap_or_default();
-        tag == ABSENT_TAG || ABSENT_WORDS.iter().any(|word| tag.contains(word) || name.contains(word))
+        tag == ABSENT_TAG
+            || ABSENT_WORDS
+                .iter()
+                .any(|word| tag.contains(word) || name.contains(word))
     }
 
     /// Returns how its registry responds, by its host's name and the image's own name.
@@ -120,10 +141,16 @@ impl Reference {
             Some("absent") => Registry::Absent,
             Some("denied") => Registry::Denied,
             Some(host) => {
-                let delay = host.strip_prefix("slow-").and_then(|delay| duration(delay).ok());
-                Registry::Serves { after: delay.unwrap_or_default() }
+                let delay = host
+                    .strip_prefix("slow-")
+                    .and_then(|delay| duration(delay).ok());
+                Registry::Serves {
+                    after: delay.unwrap_or_default(),
+                }
             }
-            None => Registry::Serves { after: Duration::ZERO },
+            None => Registry::Serves {
+                after: Duration::ZERO,
+            },
         }
     }
 
@@ -137,7 +164,10 @@ impl Reference {
             repo_digests: vec![self.by_digest()],
             size: IMAGE_BYTES,
             uid: Some(Int64Value { value: IMAGE_USER }),
-            spec: Some(ImageSpec { image: self.to_string(), ..Default::default() }),
+            spec: Some(ImageSpec {
+                image: self.to_string(),
+                ..Default::default()
+            }),
             ..Default::default()
         }
     }
@@ -160,9 +190,14 @@ fn is_digest(text: &str) -> bool {
 
 /// Returns a hash in hexadecimal digits. The TLS suite's SHA-256 is used because this program contains it anyway.
 fn sha256(text: &str) -> String {
-    let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else { return String::new() };
+    let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
+        return String::new();
+    };
     let hash = suite.common.hash_provider.hash(text.as_bytes());
-    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -177,19 +212,37 @@ mod tests {
             ("nginx:1.27", "docker.io/library/nginx:1.27".into()),
             ("kubeedge/mapper:v1", "docker.io/kubeedge/mapper:v1".into()),
             ("localhost/a", "localhost/a:latest".into()),
-            ("registry.example:5000/a/b:c", "registry.example:5000/a/b:c".into()),
-            (&format!("quay.io/a:v1@sha256:{hex}"), format!("quay.io/a@sha256:{hex}")),
+            (
+                "registry.example:5000/a/b:c",
+                "registry.example:5000/a/b:c".into(),
+            ),
+            (
+                &format!("quay.io/a:v1@sha256:{hex}"),
+                format!("quay.io/a@sha256:{hex}"),
+            ),
         ] {
             assert_eq!(Reference::parse(name).unwrap().to_string(), complete);
         }
-        for name in ["", "Nginx", "a b", "a//b", "quay.io/", "a:b:c", "a@sha256:12", &"a".repeat(2000)] {
+        for name in [
+            "",
+            "Nginx",
+            "a b",
+            "a//b",
+            "quay.io/",
+            "a:b:c",
+            "a@sha256:12",
+            &"a".repeat(2000),
+        ] {
             assert!(Reference::parse(name).is_err(), "{name}");
         }
     }
 
     #[test]
     fn a_digest_is_the_names_sha256_or_the_given_one() {
-        assert_eq!(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            sha256("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
         let given = Reference::parse(&format!("a@sha256:{}", "1".repeat(64))).unwrap();
         assert_eq!(given.id(), format!("sha256:{}", "1".repeat(64)));
     }
@@ -199,17 +252,41 @@ mod tests {
         let registry = |name| Reference::parse(name).unwrap().registry();
         assert_eq!(registry("absent.sim/a"), Registry::Absent);
         assert_eq!(registry("denied.sim/a"), Registry::Denied);
-        for name in ["invalid.registry.k8s.io/invalid/alpine:3.1", "registry.invalid/a", "a.b.invalid/c/d:1"]
-        {
+        for name in [
+            "invalid.registry.k8s.io/invalid/alpine:3.1",
+            "registry.invalid/a",
+            "a.b.invalid/c/d:1",
+        ] {
             assert_eq!(registry(name), Registry::Unresolvable, "{name}");
         }
-        for name in ["foo:non-existent", "webserver:404", "quay.io/a/does-not-exist", "a:v1-nonexistent"] {
+        for name in [
+            "foo:non-existent",
+            "webserver:404",
+            "quay.io/a/does-not-exist",
+            "a:v1-nonexistent",
+        ] {
             assert_eq!(registry(name), Registry::Absent, "{name}");
         }
         for name in ["a:4040", "non-existent/a", "invalid/a"] {
-            assert_eq!(registry(name), Registry::Serves { after: Duration::ZERO }, "{name}");
+            assert_eq!(
+                registry(name),
+                Registry::Serves {
+                    after: Duration::ZERO
+                },
+                "{name}"
+            );
         }
-        assert_eq!(registry("slow-20ms.sim/a"), Registry::Serves { after: Duration::from_millis(20) });
-        assert_eq!(registry("quay.io/absent.sim/a"), Registry::Serves { after: Duration::ZERO });
+        assert_eq!(
+            registry("slow-20ms.sim/a"),
+            Registry::Serves {
+                after: Duration::from_millis(20)
+            }
+        );
+        assert_eq!(
+            registry("quay.io/absent.sim/a"),
+            Registry::Serves {
+                after: Duration::ZERO
+            }
+        );
     }
 }

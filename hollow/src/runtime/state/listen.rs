@@ -34,7 +34,9 @@ impl State {
         let mut sandboxes = self.sandboxes.values().filter(|sandbox| sandbox.ready);
         if is_pods {
             let sandbox = sandboxes.find(|sandbox| sandbox.ip == address);
-            return sandbox.and_then(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Refused);
+            return sandbox
+                .and_then(|sandbox| self.server(sandbox, port, now))
+                .unwrap_or(Found::Refused);
         }
         let on_host = |sandbox: &&Sandbox| sandbox.namespaces().network() == NamespaceMode::Node;
         let on_host: Vec<_> = sandboxes.filter(on_host).collect();
@@ -42,17 +44,25 @@ impl State {
         if let Some(sandbox) = declaring {
             return self.server(sandbox, port, now).unwrap_or(Found::Refused);
         }
-        Found::Elsewhere(on_host.iter().find_map(|sandbox| match self.server(sandbox, port, now) {
-            Some(Found::Server(behaviour, age)) => Some((behaviour, age)),
-            _ => None,
-        }))
+        Found::Elsewhere(
+            on_host
+                .iter()
+                .find_map(|sandbox| match self.server(sandbox, port, now) {
+                    Some(Found::Server(behaviour, age)) => Some((behaviour, age)),
+                    _ => None,
+                }),
+        )
     }
 
     /// Reports whether a container of the sandbox declares the port.
     fn declares(&self, sandbox: &Sandbox, port: u16) -> bool {
-        let mut containers = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
+        let mut containers = sandbox
+            .containers
+            .iter()
+            .filter_map(|id| self.containers.get(id));
         containers.any(|one| {
-            self.behaviour_of(one).is_ok_and(|behaviour| declared(one, &behaviour).contains(&port))
+            self.behaviour_of(one)
+                .is_ok_and(|behaviour| declared(one, &behaviour).contains(&port))
         })
     }
 
@@ -65,22 +75,36 @@ impl State {
     /// Finds who listens at a port of a sandbox: the container that declares the port, or else, as a list of ports is informational, the
     /// first running one without an annotation that lists its ports.
     fn server(&self, sandbox: &Sandbox, port: u16, now: Nanos) -> Option<Found> {
-        let containers = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
-        let all: Vec<_> = containers.filter_map(|one| Some((one, self.behaviour_of(one).ok()?))).collect();
-        let declaring = all.iter().filter(|(one, behaviour)| declared(one, behaviour).contains(&port));
+        let containers = sandbox
+            .containers
+            .iter()
+            .filter_map(|id| self.containers.get(id));
+        let all: Vec<_> = containers
+            .filter_map(|one| Some((one, self.behaviour_of(one).ok()?)))
+            .collect();
+        let declaring = all
+            .iter()
+            .filter(|(one, behaviour)| declared(one, behaviour).contains(&port));
         let declaring: Vec<_> = declaring.collect();
         if !declaring.is_empty() {
-            return declaring.into_iter().find_map(|(one, behaviour)| listening(one, behaviour, now));
+            return declaring
+                .into_iter()
+                .find_map(|(one, behaviour)| listening(one, behaviour, now));
         }
-        let mut others = all.iter().filter(|(_, behaviour)| behaviour.ports.is_none());
+        let mut others = all
+            .iter()
+            .filter(|(_, behaviour)| behaviour.ports.is_none());
         others.find_map(|(one, behaviour)| listening(one, behaviour, now))
     }
 }
 
 /// Returns the server of a container that runs, and has run for long enough.
 fn listening(container: &Container, behaviour: &Arc<Behaviour>, now: Nanos) -> Option<Found> {
-    let Phase::Running { started_at, .. } = &container.phase else { return None };
-    let age = Duration::from_nanos(u64::try_from(now.saturating_sub(*started_at)).unwrap_or_default());
+    let Phase::Running { started_at, .. } = &container.phase else {
+        return None;
+    };
+    let age =
+        Duration::from_nanos(u64::try_from(now.saturating_sub(*started_at)).unwrap_or_default());
     (age >= behaviour.listen_after).then(|| Found::Server(Arc::clone(behaviour), age))
 }
 
@@ -89,8 +113,17 @@ fn declared(container: &Container, behaviour: &Behaviour) -> Ports {
     if let Some(ports) = &behaviour.ports {
         return ports.clone();
     }
-    let text = container.config.annotations.get(PORTS).map_or("[]", String::as_str);
+    let text = container
+        .config
+        .annotations
+        .get(PORTS)
+        .map_or("[]", String::as_str);
     let ports: Vec<ContainerPort> = serde_json::from_str(text).unwrap_or_default();
-    let tcp = ports.iter().filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
-    tcp.filter_map(|port| u16::try_from(port.container_port).ok()).collect()
+    let tcp = ports.iter().filter(|port| {
+        port.protocol
+            .as_deref()
+            .is_none_or(|protocol| protocol == "TCP")
+    });
+    tcp.filter_map(|port| u16::try_from(port.container_port).ok())
+        .collect()
 }

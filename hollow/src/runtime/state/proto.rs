@@ -8,7 +8,11 @@ pub(super) fn serialize<M: Message, S: Serializer>(message: &M, s: S) -> Result<
     s.serialize_str(&BASE64_STANDARD.encode(message.encode_to_vec()))
 }
 
-pub(super) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(d: D) -> Result<M, D::Error> {
-    let bytes = BASE64_STANDARD.decode(String::deserialize(d)?).map_err(D::Error::custom)?;
+pub(super) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
+    d: D,
+) -> Result<M, D::Error> {
+    let bytes = BASE64_STANDARD
+        .decode(String::deserialize(d)?)
+        .map_err(D::Error::custom)?;
     M::decode(&*bytes).map_err(D::Error::custom)
 }

@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
-use wire::cri::{ContainerEventType, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata};
+use wire::cri::{
+    ContainerEventType, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
+};
 
 use super::{Nanos, Refusal, State, proto};
 
@@ -29,12 +31,21 @@ impl Sandbox {
     }
 
     pub(super) fn namespaces(&self) -> NamespaceOption {
-        let security = self.config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
-        security.and_then(|security| security.namespace_options.clone()).unwrap_or_default()
+        let security = self
+            .config
+            .linux
+            .as_ref()
+            .and_then(|linux| linux.security_context.as_ref());
+        security
+            .and_then(|security| security.namespace_options.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn uid(&self) -> &str {
-        self.config.metadata.as_ref().map_or("", |metadata| &metadata.uid)
+        self.config
+            .metadata
+            .as_ref()
+            .map_or("", |metadata| &metadata.uid)
     }
 }
 
@@ -49,16 +60,32 @@ impl State {
     ) -> Result<(), Refusal> {
         let metadata = config.metadata.clone().unwrap_or_default();
         if metadata.name.is_empty() || metadata.namespace.is_empty() || metadata.uid.is_empty() {
-            return Err(Refusal::Invalid("config.metadata needs name, namespace and uid".into()));
+            return Err(Refusal::Invalid(
+                "config.metadata needs name, namespace and uid".into(),
+            ));
         }
         if !runtime_handler.is_empty() {
-            return Err(Refusal::Invalid(format!("no runtime for {runtime_handler:?} is configured")));
+            return Err(Refusal::Invalid(format!(
+                "no runtime for {runtime_handler:?} is configured"
+            )));
         }
-        let owner = self.sandboxes.values().find(|other| other.config.metadata.as_ref() == Some(&metadata));
+        let owner = self
+            .sandboxes
+            .values()
+            .find(|other| other.config.metadata.as_ref() == Some(&metadata));
         if let Some(owner) = owner {
-            let PodSandboxMetadata { name, namespace, uid, attempt } = metadata;
+            let PodSandboxMetadata {
+                name,
+                namespace,
+                uid,
+                attempt,
+            } = metadata;
             let name = format!("{name}_{namespace}_{uid}_{attempt}");
-            return Err(Refusal::NameTaken { kind: "sandbox", name, owner: owner.id.clone() });
+            return Err(Refusal::NameTaken {
+                kind: "sandbox",
+                name,
+                owner: owner.id.clone(),
+            });
         }
         let mut sandbox = Sandbox {
             id: id.clone(),
@@ -81,14 +108,18 @@ impl State {
 
     /// Kills the containers of the sandbox and frees its address.
     pub(crate) fn stop_sandbox(&mut self, id: &str, now: Nanos) {
-        let Some(sandbox) = self.sandboxes.get(id) else { return };
+        let Some(sandbox) = self.sandboxes.get(id) else {
+            return;
+        };
         if !sandbox.ready {
             return;
         }
         for container in sandbox.containers.clone() {
             self.kill(&container, now);
         }
-        let Some(sandbox) = self.sandboxes.get_mut(id) else { return };
+        let Some(sandbox) = self.sandboxes.get_mut(id) else {
+            return;
+        };
         sandbox.ready = false;
         if let Some(ip) = sandbox.ip.take() {
             self.addresses.free(ip);
@@ -100,7 +131,9 @@ impl State {
     /// Stops the sandbox and removes it with its containers.
     pub(crate) fn remove_sandbox(&mut self, id: &str, now: Nanos) {
         self.stop_sandbox(id, now);
-        let Some(sandbox) = self.sandboxes.get(id) else { return };
+        let Some(sandbox) = self.sandboxes.get(id) else {
+            return;
+        };
         for container in sandbox.containers.clone() {
             self.remove_container(&container, now);
         }

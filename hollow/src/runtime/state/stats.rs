@@ -42,15 +42,25 @@ impl Sandbox {
             tx_bytes: value(received / 2),
             tx_errors: value(0),
         };
-        Some(cri::NetworkUsage { timestamp: now, default_interface: Some(eth0), interfaces: Vec::new() })
+        Some(cri::NetworkUsage {
+            timestamp: now,
+            default_interface: Some(eth0),
+            interfaces: Vec::new(),
+        })
     }
 }
 
 impl Container {
     /// Returns the container's memory limit; 0 means none.
     fn memory_limit(&self) -> u64 {
-        let resources = self.config.linux.as_ref().and_then(|linux| linux.resources.as_ref());
-        resources.and_then(|resources| resources.memory_limit_in_bytes.try_into().ok()).unwrap_or(0)
+        let resources = self
+            .config
+            .linux
+            .as_ref()
+            .and_then(|linux| linux.resources.as_ref());
+        resources
+            .and_then(|resources| resources.memory_limit_in_bytes.try_into().ok())
+            .unwrap_or(0)
     }
 
     /// Returns the container's usage; without values if it does not run.
@@ -85,7 +95,9 @@ impl Container {
             }),
             writable_layer: running.map(|_| cri::FilesystemUsage {
                 timestamp: now,
-                fs_id: Some(cri::FilesystemIdentifier { mountpoint: "/".into() }),
+                fs_id: Some(cri::FilesystemIdentifier {
+                    mountpoint: "/".into(),
+                }),
                 used_bytes: value(LAYER_BYTES),
                 inodes_used: value(LAYER_INODES),
             }),
@@ -111,7 +123,11 @@ impl State {
             label_selector: filter.label_selector.clone(),
             state: None,
         };
-        self.containers.values().filter(|c| c.matches(&filter)).map(|c| c.stats(now)).collect()
+        self.containers
+            .values()
+            .filter(|c| c.matches(&filter))
+            .map(|c| c.stats(now))
+            .collect()
     }
 
     pub(crate) fn sandbox_stats(
@@ -120,15 +136,26 @@ impl State {
         now: Nanos,
     ) -> Vec<cri::PodSandboxStats> {
         let matches = |sandbox: &&Sandbox| {
-            is_or_any(&filter.id, &sandbox.id) && has_labels(&sandbox.config.labels, &filter.label_selector)
+            is_or_any(&filter.id, &sandbox.id)
+                && has_labels(&sandbox.config.labels, &filter.label_selector)
         };
-        self.sandboxes.values().filter(matches).map(|sandbox| self.stats_of(sandbox, now)).collect()
+        self.sandboxes
+            .values()
+            .filter(matches)
+            .map(|sandbox| self.stats_of(sandbox, now))
+            .collect()
     }
 
     pub(crate) fn stats_of(&self, sandbox: &Sandbox, now: Nanos) -> cri::PodSandboxStats {
-        let containers: Vec<_> = sandbox.containers.iter().filter_map(|id| self.containers.get(id)).collect();
-        let running =
-            containers.iter().filter(|container| matches!(container.phase, Phase::Running { .. })).count();
+        let containers: Vec<_> = sandbox
+            .containers
+            .iter()
+            .filter_map(|id| self.containers.get(id))
+            .collect();
+        let running = containers
+            .iter()
+            .filter(|container| matches!(container.phase, Phase::Running { .. }))
+            .count();
         cri::PodSandboxStats {
             attributes: Some(cri::PodSandboxAttributes {
                 id: sandbox.id.clone(),
@@ -143,7 +170,10 @@ impl State {
                     // One more for the process that holds the sandbox.
                     process_count: value(1 + running as u64),
                 }),
-                containers: containers.into_iter().map(|container| container.stats(now)).collect(),
+                containers: containers
+                    .into_iter()
+                    .map(|container| container.stats(now))
+                    .collect(),
                 ..Default::default()
             }),
         }

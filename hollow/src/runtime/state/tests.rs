@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use wire::cri::{
-    ContainerConfig, ContainerEventType as Event, ContainerFilter, ContainerMetadata, ContainerState,
-    ContainerStateValue, ContainerStatus, CreateContainerRequest, ImageSpec, LinuxPodSandboxConfig,
-    LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxFilter,
-    PodSandboxMetadata,
+    ContainerConfig, ContainerEventType as Event, ContainerFilter, ContainerMetadata,
+    ContainerState, ContainerStateValue, ContainerStatus, CreateContainerRequest, ImageSpec,
+    LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption,
+    PodSandboxConfig, PodSandboxFilter, PodSandboxMetadata,
 };
 
 use super::*;
@@ -32,19 +32,33 @@ fn config(pod: &str, annotations: &[(&str, &str)]) -> PodSandboxConfig {
 
 fn request(sandbox: &str, name: &str, attempt: u32) -> CreateContainerRequest {
     let config = ContainerConfig {
-        metadata: Some(ContainerMetadata { name: name.into(), attempt }),
-        image: Some(ImageSpec { image: "nginx".into(), ..Default::default() }),
+        metadata: Some(ContainerMetadata {
+            name: name.into(),
+            attempt,
+        }),
+        image: Some(ImageSpec {
+            image: "nginx".into(),
+            ..Default::default()
+        }),
         ..Default::default()
     };
-    CreateContainerRequest { pod_sandbox_id: sandbox.into(), config: Some(config), ..Default::default() }
+    CreateContainerRequest {
+        pod_sandbox_id: sandbox.into(),
+        config: Some(config),
+        ..Default::default()
+    }
 }
 
 /// Returns a state with a sandbox `s` and a started container `c`, whose changes were taken.
 fn running(annotations: &[(&str, &str)]) -> State {
     let mut state = State::default();
     state.add_image(Reference::parse("nginx").unwrap());
-    state.run_sandbox("s".into(), config("pod", annotations), String::new(), 0).unwrap();
-    state.create_container("c".into(), request("s", "web", 0), 1).unwrap();
+    state
+        .run_sandbox("s".into(), config("pod", annotations), String::new(), 0)
+        .unwrap();
+    state
+        .create_container("c".into(), request("s", "web", 0), 1)
+        .unwrap();
     state.start_container("c", 2).unwrap();
     state.take_changes();
     state
@@ -57,24 +71,45 @@ fn status(state: &State, id: &str) -> ContainerStatus {
 /// Returns kinds and ids of the events since the last call.
 fn events(state: &mut State) -> Vec<(Event, String)> {
     let events = state.take_changes().events;
-    events.into_iter().map(|e| (e.container_event_type(), e.container_id)).collect()
+    events
+        .into_iter()
+        .map(|e| (e.container_event_type(), e.container_id))
+        .collect()
 }
 
 #[test]
 fn a_life_tells_its_events() {
     let mut state = State::default();
     state.add_image(Reference::parse("nginx").unwrap());
-    state.run_sandbox("s".into(), config("pod", &[]), String::new(), 0).unwrap();
-    state.create_container("c".into(), request("s", "web", 0), 1).unwrap();
-    assert_eq!(status(&state, "c").state(), ContainerState::ContainerCreated);
+    state
+        .run_sandbox("s".into(), config("pod", &[]), String::new(), 0)
+        .unwrap();
+    state
+        .create_container("c".into(), request("s", "web", 0), 1)
+        .unwrap();
+    assert_eq!(
+        status(&state, "c").state(),
+        ContainerState::ContainerCreated
+    );
     state.start_container("c", 2).unwrap();
-    assert_eq!(status(&state, "c").state(), ContainerState::ContainerRunning);
-    state.stop_container("c", Duration::from_secs(30), 3).unwrap();
+    assert_eq!(
+        status(&state, "c").state(),
+        ContainerState::ContainerRunning
+    );
+    state
+        .stop_container("c", Duration::from_secs(30), 3)
+        .unwrap();
     let ended = status(&state, "c");
     assert_eq!((ended.exit_code, ended.reason.as_str()), (0, "Completed"));
-    assert_eq!((ended.created_at, ended.started_at, ended.finished_at), (1, 2, 3));
+    assert_eq!(
+        (ended.created_at, ended.started_at, ended.finished_at),
+        (1, 2, 3)
+    );
     state.remove_sandbox("s", 4);
-    let all: Vec<_> = events(&mut state).into_iter().map(|(kind, id)| (kind.as_str_name(), id)).collect();
+    let all: Vec<_> = events(&mut state)
+        .into_iter()
+        .map(|(kind, id)| (kind.as_str_name(), id))
+        .collect();
     insta::assert_debug_snapshot!(all, @r#"
     [
         (
@@ -119,13 +154,43 @@ fn containers_end_as_they_are_asked_and_as_they_behave() {
     for (annotations, grace, end, code, reason) in [
         (&[][..], grace, 10, 0, "Completed"),
         (&[("web.stop-code", "143")], grace, 10, 143, "Error"),
-        (&[("web.stop-time", "3s")], grace, 10 + 3 * SECOND, 0, "Completed"),
-        (&[("web.stop-time", "31s")], grace, 10 + 30 * SECOND, 137, "Error"),
-        (&[("web.stop-time", "never")], grace, 10 + 30 * SECOND, 137, "Error"),
-        (&[("web.stop-time", "never")], Duration::MAX, Nanos::MAX, 137, "Error"),
+        (
+            &[("web.stop-time", "3s")],
+            grace,
+            10 + 3 * SECOND,
+            0,
+            "Completed",
+        ),
+        (
+            &[("web.stop-time", "31s")],
+            grace,
+            10 + 30 * SECOND,
+            137,
+            "Error",
+        ),
+        (
+            &[("web.stop-time", "never")],
+            grace,
+            10 + 30 * SECOND,
+            137,
+            "Error",
+        ),
+        (
+            &[("web.stop-time", "never")],
+            Duration::MAX,
+            Nanos::MAX,
+            137,
+            "Error",
+        ),
         (&[], Duration::ZERO, 10, 137, "Error"),
         // A container that would end by itself earlier does so.
-        (&[("web.stop-time", "never"), ("web.exit-after", "5s")], grace, 2 + 5 * SECOND, 0, "Completed"),
+        (
+            &[("web.stop-time", "never"), ("web.exit-after", "5s")],
+            grace,
+            2 + 5 * SECOND,
+            0,
+            "Completed",
+        ),
     ] {
         let mut state = running(annotations);
         state.stop_container("c", grace, 10).unwrap();
@@ -133,7 +198,10 @@ fn containers_end_as_they_are_asked_and_as_they_behave() {
         assert_eq!(state.is_running("c"), end > 10, "{annotations:?}");
         state.advance(end);
         let ended = status(&state, "c");
-        assert_eq!((ended.finished_at, ended.exit_code, ended.reason.as_str()), (end, code, reason));
+        assert_eq!(
+            (ended.finished_at, ended.exit_code, ended.reason.as_str()),
+            (end, code, reason)
+        );
         assert_eq!(state.next_deadline(), None);
     }
 }
@@ -141,10 +209,16 @@ fn containers_end_as_they_are_asked_and_as_they_behave() {
 #[test]
 fn a_second_stop_can_only_hurry() {
     let mut state = running(&[("web.stop-time", "never")]);
-    state.stop_container("c", Duration::from_secs(30), 10).unwrap();
-    state.stop_container("c", Duration::from_secs(60), 11).unwrap();
+    state
+        .stop_container("c", Duration::from_secs(30), 10)
+        .unwrap();
+    state
+        .stop_container("c", Duration::from_secs(60), 11)
+        .unwrap();
     assert_eq!(state.next_deadline(), Some(10 + 30 * SECOND));
-    state.stop_container("c", Duration::from_secs(1), 12).unwrap();
+    state
+        .stop_container("c", Duration::from_secs(1), 12)
+        .unwrap();
     assert_eq!(state.next_deadline(), Some(12 + SECOND));
     state.remove_container("c", 13);
     assert_eq!(state.next_deadline(), None);
@@ -152,13 +226,22 @@ fn a_second_stop_can_only_hurry() {
 
 #[test]
 fn exits_by_itself_at_its_time_even_when_seen_late() {
-    let annotations = [("web.exit-after", "2s"), ("web.exit-code", "7"), ("web.exit-attempts", "1")];
+    let annotations = [
+        ("web.exit-after", "2s"),
+        ("web.exit-code", "7"),
+        ("web.exit-attempts", "1"),
+    ];
     let mut state = running(&annotations);
     assert_eq!(state.next_deadline(), Some(2 + 2 * SECOND));
     state.advance(100 * SECOND);
     let ended = status(&state, "c");
-    assert_eq!((ended.finished_at, ended.exit_code, ended.reason.as_str()), (2 + 2 * SECOND, 7, "Error"));
-    state.create_container("d".into(), request("s", "web", 1), 101 * SECOND).unwrap();
+    assert_eq!(
+        (ended.finished_at, ended.exit_code, ended.reason.as_str()),
+        (2 + 2 * SECOND, 7, "Error")
+    );
+    state
+        .create_container("d".into(), request("s", "web", 1), 101 * SECOND)
+        .unwrap();
     state.start_container("d", 101 * SECOND).unwrap();
     assert_eq!(state.next_deadline(), None);
     assert_eq!(state.container_ids_of("uid-pod"), ["c", "d"]);
@@ -167,11 +250,19 @@ fn exits_by_itself_at_its_time_even_when_seen_late() {
 #[test]
 fn a_failed_start_is_an_exit_that_never_ran() {
     let mut state = running(&[]);
-    state.create_container("d".into(), request("s", "job", 0), 3).unwrap();
+    state
+        .create_container("d".into(), request("s", "job", 0), 3)
+        .unwrap();
     state.fail_start("d", "no such device", 4);
     let ended = status(&state, "d");
-    assert_eq!((ended.started_at, ended.finished_at, ended.exit_code), (0, 4, 128));
-    assert_eq!((ended.reason.as_str(), ended.message.as_str()), ("StartError", "no such device"));
+    assert_eq!(
+        (ended.started_at, ended.finished_at, ended.exit_code),
+        (0, 4, 128)
+    );
+    assert_eq!(
+        (ended.reason.as_str(), ended.message.as_str()),
+        ("StartError", "no such device")
+    );
     // A running container has not failed to start.
     state.fail_start("c", "late", 5);
     assert!(state.is_running("c"));
@@ -184,7 +275,10 @@ fn what_is_not_there_is_not_found_or_already_gone() {
     for id in ["", "x", "s/../c"] {
         assert!(matches!(state.container(id), Err(Refusal::NotFound { .. })));
         assert!(matches!(state.sandbox(id), Err(Refusal::NotFound { .. })));
-        assert!(matches!(state.start_container(id, 5), Err(Refusal::NotFound { .. })));
+        assert!(matches!(
+            state.start_container(id, 5),
+            Err(Refusal::NotFound { .. })
+        ));
         assert!(matches!(state.running(id), Err(Refusal::NotFound { .. })));
         assert_eq!(state.stop_container(id, Duration::ZERO, 5), Ok(()));
         state.remove_container(id, 5);
@@ -198,66 +292,161 @@ fn what_is_not_there_is_not_found_or_already_gone() {
 #[test]
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let mut state = running(&[("bad.exit-code", "x")]);
-    let run =
-        |state: &mut State, config, handler: &str| state.run_sandbox("t".into(), config, handler.into(), 5);
-    assert!(matches!(run(&mut state, config("pod", &[]), ""), Err(Refusal::NameTaken { .. })));
-    assert!(matches!(run(&mut state, config("", &[]), ""), Err(Refusal::Invalid(_))));
-    assert!(matches!(run(&mut state, config("other", &[]), "kata"), Err(Refusal::Invalid(_))));
+    let run = |state: &mut State, config, handler: &str| {
+        state.run_sandbox("t".into(), config, handler.into(), 5)
+    };
+    assert!(matches!(
+        run(&mut state, config("pod", &[]), ""),
+        Err(Refusal::NameTaken { .. })
+    ));
+    assert!(matches!(
+        run(&mut state, config("", &[]), ""),
+        Err(Refusal::Invalid(_))
+    ));
+    assert!(matches!(
+        run(&mut state, config("other", &[]), "kata"),
+        Err(Refusal::Invalid(_))
+    ));
     let create = |state: &mut State, request| state.create_container("d".into(), request, 5);
-    assert!(matches!(create(&mut state, request("s", "web", 0)), Err(Refusal::NameTaken { .. })));
-    assert!(matches!(create(&mut state, request("s", "bad", 0)), Err(Refusal::Annotation(_))));
-    assert!(matches!(create(&mut state, request("s", "", 0)), Err(Refusal::Invalid(_))));
-    assert!(matches!(create(&mut state, request("x", "web", 0)), Err(Refusal::NotFound { .. })));
-    assert!(matches!(state.start_container("c", 5), Err(Refusal::WrongState { .. })));
+    assert!(matches!(
+        create(&mut state, request("s", "web", 0)),
+        Err(Refusal::NameTaken { .. })
+    ));
+    assert!(matches!(
+        create(&mut state, request("s", "bad", 0)),
+        Err(Refusal::Annotation(_))
+    ));
+    assert!(matches!(
+        create(&mut state, request("s", "", 0)),
+        Err(Refusal::Invalid(_))
+    ));
+    assert!(matches!(
+        create(&mut state, request("x", "web", 0)),
+        Err(Refusal::NotFound { .. })
+    ));
+    assert!(matches!(
+        state.start_container("c", 5),
+        Err(Refusal::WrongState { .. })
+    ));
     state.remove_image("nginx");
     state.take_changes();
-    assert!(matches!(create(&mut state, request("s", "web", 1)), Err(Refusal::NoImage(_))));
+    assert!(matches!(
+        create(&mut state, request("s", "web", 1)),
+        Err(Refusal::NoImage(_))
+    ));
     assert!(state.take_changes().is_empty());
 }
 
 #[test]
 fn a_stopped_sandbox_starts_nothing_and_frees_its_address() {
     let mut state = running(&[]);
-    state.create_container("d".into(), request("s", "job", 0), 3).unwrap();
+    state
+        .create_container("d".into(), request("s", "job", 0), 3)
+        .unwrap();
     let ip = |state: &State, id| state.sandbox(id).unwrap().status().network.unwrap().ip;
     assert_eq!(ip(&state, "s"), "10.88.0.2");
     state.stop_sandbox("s", 4);
     assert_eq!(ip(&state, "s"), "");
     assert_eq!(status(&state, "c").exit_code, 137);
-    assert!(matches!(state.start_container("d", 5), Err(Refusal::WrongState { kind: "sandbox", .. })));
+    assert!(matches!(
+        state.start_container("d", 5),
+        Err(Refusal::WrongState {
+            kind: "sandbox",
+            ..
+        })
+    ));
     assert!(matches!(
         state.create_container("e".into(), request("s", "late", 0), 5),
-        Err(Refusal::WrongState { kind: "sandbox", .. })
+        Err(Refusal::WrongState {
+            kind: "sandbox",
+            ..
+        })
     ));
-    let node = NamespaceOption { network: NamespaceMode::Node.into(), ..Default::default() };
-    let security = LinuxSandboxSecurityContext { namespace_options: Some(node), ..Default::default() };
-    let linux = LinuxPodSandboxConfig { security_context: Some(security), ..Default::default() };
-    let on_host = PodSandboxConfig { linux: Some(linux), ..config("host", &[]) };
-    state.run_sandbox("h".into(), on_host, String::new(), 6).unwrap();
+    let node = NamespaceOption {
+        network: NamespaceMode::Node.into(),
+        ..Default::default()
+    };
+    let security = LinuxSandboxSecurityContext {
+        namespace_options: Some(node),
+        ..Default::default()
+    };
+    let linux = LinuxPodSandboxConfig {
+        security_context: Some(security),
+        ..Default::default()
+    };
+    let on_host = PodSandboxConfig {
+        linux: Some(linux),
+        ..config("host", &[])
+    };
+    state
+        .run_sandbox("h".into(), on_host, String::new(), 6)
+        .unwrap();
     assert_eq!(ip(&state, "h"), "");
 }
 
 #[test]
 fn lists_are_filtered_by_all_conditions() {
     let mut state = running(&[]);
-    state.run_sandbox("t".into(), config("other", &[]), String::new(), 3).unwrap();
+    state
+        .run_sandbox("t".into(), config("other", &[]), String::new(), 3)
+        .unwrap();
     state.stop_sandbox("t", 4);
     let sandboxes = |filter: PodSandboxFilter| -> Vec<String> {
-        state.list_sandboxes(&filter).into_iter().map(|sandbox| sandbox.id).collect()
+        state
+            .list_sandboxes(&filter)
+            .into_iter()
+            .map(|sandbox| sandbox.id)
+            .collect()
     };
     let app = |name: &str| BTreeMap::from([("app".to_owned(), name.to_owned())]);
     assert_eq!(sandboxes(PodSandboxFilter::default()), ["s", "t"]);
-    assert_eq!(sandboxes(PodSandboxFilter { label_selector: app("pod"), ..Default::default() }), ["s"]);
-    assert_eq!(sandboxes(PodSandboxFilter { state: Some(Default::default()), ..Default::default() }), ["s"]);
+    assert_eq!(
+        sandboxes(PodSandboxFilter {
+            label_selector: app("pod"),
+            ..Default::default()
+        }),
+        ["s"]
+    );
+    assert_eq!(
+        sandboxes(PodSandboxFilter {
+            state: Some(Default::default()),
+            ..Default::default()
+        }),
+        ["s"]
+    );
     assert!(
-        sandboxes(PodSandboxFilter { id: "t".into(), label_selector: app("pod"), ..Default::default() })
-            .is_empty()
+        sandboxes(PodSandboxFilter {
+            id: "t".into(),
+            label_selector: app("pod"),
+            ..Default::default()
+        })
+        .is_empty()
     );
     let containers = |filter: ContainerFilter| state.list_containers(&filter).len();
-    let exited = Some(ContainerStateValue { state: ContainerState::ContainerExited.into() });
-    assert_eq!(containers(ContainerFilter { pod_sandbox_id: "s".into(), ..Default::default() }), 1);
-    assert_eq!(containers(ContainerFilter { state: exited, ..Default::default() }), 0);
-    assert_eq!(containers(ContainerFilter { label_selector: app("pod"), ..Default::default() }), 0);
+    let exited = Some(ContainerStateValue {
+        state: ContainerState::ContainerExited.into(),
+    });
+    assert_eq!(
+        containers(ContainerFilter {
+            pod_sandbox_id: "s".into(),
+            ..Default::default()
+        }),
+        1
+    );
+    assert_eq!(
+        containers(ContainerFilter {
+            state: exited,
+            ..Default::default()
+        }),
+        0
+    );
+    assert_eq!(
+        containers(ContainerFilter {
+            label_selector: app("pod"),
+            ..Default::default()
+        }),
+        0
+    );
 }
 
 #[test]
@@ -286,12 +475,18 @@ fn churn_leaves_nothing_behind() {
     for n in 0..1000 {
         let id = format!("s{n}");
         let busy = config(&id, &[("web.exit-after", "1h")]);
-        state.run_sandbox(id.clone(), busy, String::new(), n).unwrap();
-        state.create_container(format!("c{n}"), request(&id, "web", 0), n).unwrap();
+        state
+            .run_sandbox(id.clone(), busy, String::new(), n)
+            .unwrap();
+        state
+            .create_container(format!("c{n}"), request(&id, "web", 0), n)
+            .unwrap();
         state.start_container(&format!("c{n}"), n).unwrap();
         state.remove_sandbox(&id, n);
         state.take_changes();
     }
-    assert!(state.sandboxes.is_empty() && state.containers.is_empty() && state.deadlines.is_empty());
+    assert!(
+        state.sandboxes.is_empty() && state.containers.is_empty() && state.deadlines.is_empty()
+    );
     assert_eq!(state.addresses.taken(), 0);
 }

@@ -31,13 +31,24 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn of(ask: &StreamRequest) -> Self {
         match ask {
-            StreamRequest::Exec(ask) => {
-                Self { stdin: ask.stdin, stdout: ask.stdout, stderr: ask.stderr, tty: ask.tty }
-            }
-            StreamRequest::Attach(ask) => {
-                Self { stdin: ask.stdin, stdout: ask.stdout, stderr: ask.stderr, tty: ask.tty }
-            }
-            StreamRequest::PortForward(_) => Self { stdin: false, stdout: false, stderr: false, tty: false },
+            StreamRequest::Exec(ask) => Self {
+                stdin: ask.stdin,
+                stdout: ask.stdout,
+                stderr: ask.stderr,
+                tty: ask.tty,
+            },
+            StreamRequest::Attach(ask) => Self {
+                stdin: ask.stdin,
+                stdout: ask.stdout,
+                stderr: ask.stderr,
+                tty: ask.tty,
+            },
+            StreamRequest::PortForward(_) => Self {
+                stdin: false,
+                stdout: false,
+                stderr: false,
+                tty: false,
+            },
         }
     }
 }
@@ -56,8 +67,16 @@ pub(super) fn channels(wanted: Wanted) -> (Client, Channels) {
     let (stdout, out) = mpsc::channel(QUEUE_LENGTH);
     let (stderr, err) = mpsc::channel(QUEUE_LENGTH);
     (
-        Client { stdin, stdout: out, stderr: err },
-        Channels { stdin: wanted.stdin.then_some(typed), stdout, stderr },
+        Client {
+            stdin,
+            stdout: out,
+            stderr: err,
+        },
+        Channels {
+            stdin: wanted.stdin.then_some(typed),
+            stdout,
+            stderr,
+        },
     )
 }
 
@@ -106,7 +125,9 @@ pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels
             };
             let running = match strong.read(|state| state.running(&ask.container_id)) {
                 Ok(running) => running,
-                Err(why) => return Ended::Failed(format!("error executing command in container: {why}")),
+                Err(why) => {
+                    return Ended::Failed(format!("error executing command in container: {why}"));
+                }
             };
             let inside = exec::inside(&strong, &ask.container_id, running);
             drop(strong);
@@ -124,10 +145,16 @@ pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels
             }
         }
         StreamRequest::Attach(ask) => {
-            if let Some(attached) = core.upgrade().map(|core| Attached::to(&core, &ask.container_id)) {
+            if let Some(attached) = core
+                .upgrade()
+                .map(|core| Attached::to(&core, &ask.container_id))
+            {
                 attached.serve(core, &ask.container_id, channels).await;
             }
-            Ended::Code { code: 0, words: Vec::new() }
+            Ended::Code {
+                code: 0,
+                words: Vec::new(),
+            }
         }
         StreamRequest::PortForward(_) => Ended::Failed("a port is no command".to_owned()),
     }
@@ -143,15 +170,30 @@ struct Attached {
 impl Attached {
     fn to(core: &Arc<Core>, id: &str) -> Self {
         own_command::start(core, id);
-        let config = core.read(|state| state.running(id)).map(|running| running.config).unwrap_or_default();
+        let config = core
+            .read(|state| state.running(id))
+            .map(|running| running.config)
+            .unwrap_or_default();
         let (is_terminal, ends_input) = (config.tty, config.stdin_once && !config.tty);
-        Self { attachment: core.attached.attach(id), is_terminal, ends_input }
+        Self {
+            attachment: core.attached.attach(id),
+            is_terminal,
+            ends_input,
+        }
     }
 
     /// Serves the attachment until the container ends.
     async fn serve(self, core: Weak<Core>, id: &str, channels: Channels) {
-        let Self { attachment: Attachment { mut output, input }, is_terminal, ends_input } = self;
-        let Channels { stdin, stdout, stderr } = channels;
+        let Self {
+            attachment: Attachment { mut output, input },
+            is_terminal,
+            ends_input,
+        } = self;
+        let Channels {
+            stdin,
+            stdout,
+            stderr,
+        } = channels;
         let feed = async {
             let Some(mut stdin) = stdin else { return };
             while let Some(bytes) = stdin.recv().await {

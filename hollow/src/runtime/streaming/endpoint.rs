@@ -36,24 +36,34 @@ impl Endpoint {
         let address = self.address(serve)?;
         let name = request.name();
         let token = self.tokens.add(request, Instant::now());
-        let token = token
-            .ok_or_else(|| Status::resource_exhausted("maximum number of in-flight requests exceeded"))?;
+        let token = token.ok_or_else(|| {
+            Status::resource_exhausted("maximum number of in-flight requests exceeded")
+        })?;
         Ok(format!("http://{address}/{name}/{token}"))
     }
 
-    fn address(&self, serve: impl FnOnce(TcpListener, CancellationToken)) -> Result<SocketAddr, Status> {
+    fn address(
+        &self,
+        serve: impl FnOnce(TcpListener, CancellationToken),
+    ) -> Result<SocketAddr, Status> {
         let mut server = self.server.lock();
         if let Some(server) = server.as_ref() {
             return Ok(server.address);
         }
-        let failed =
-            |error| Status::internal(format!("the streaming server cannot listen on 127.0.0.1: {error}"));
+        let failed = |error| {
+            Status::internal(format!(
+                "the streaming server cannot listen on 127.0.0.1: {error}"
+            ))
+        };
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let listener = TcpListener::from_std(listener).map_err(failed)?;
         let end = CancellationToken::new();
-        *server = Some(Server { address, _end: end.clone().drop_guard() });
+        *server = Some(Server {
+            address,
+            _end: end.clone().drop_guard(),
+        });
         serve(listener, end);
         Ok(address)
     }

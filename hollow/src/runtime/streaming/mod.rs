@@ -26,5 +26,7 @@ use super::core::Core;
 /// Returns a URL at which this request is served once. The server starts with the first one.
 pub(super) fn url(core: &Arc<Core>, request: StreamRequest) -> Result<String, Status> {
     let weak = Arc::downgrade(core);
-    core.streaming.url(request, |listener, end| drop(tokio::spawn(server::run(listener, weak, end))))
+    core.streaming.url(request, |listener, end| {
+        drop(tokio::spawn(server::run(listener, weak, end)))
+    })
 }

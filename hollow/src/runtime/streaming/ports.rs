@@ -36,11 +36,14 @@ const QUEUE_LENGTH: usize = 4;
 
 /// Connects to a port at which a container of the sandbox listens.
 fn connect(core: &Weak<Core>, sandbox: &str, port: u16) -> Result<DuplexStream, String> {
-    let found =
-        core.upgrade().map(|core| core.with_state(|state, now| state.listener_in(sandbox, port, now)));
+    let found = core
+        .upgrade()
+        .map(|core| core.with_state(|state, now| state.listener_in(sandbox, port, now)));
     match found {
         Some(Ok(Found::Server(behaviour, age))) => Ok(network::open(behaviour, age)),
-        Some(Err(why)) => Err(format!("error forwarding port {port} to pod {sandbox}, uid : {why}")),
+        Some(Err(why)) => Err(format!(
+            "error forwarding port {port} to pod {sandbox}, uid : {why}"
+        )),
         Some(Ok(Found::Refused | Found::Elsewhere(_))) | None => Err(format!(
             "error forwarding port {port} to pod {sandbox}, uid : failed to execute portforward in network namespace \
              \"/var/run/netns/{sandbox}\": failed to connect to localhost:{port} inside namespace {sandbox:?}, \
@@ -70,7 +73,10 @@ pub(super) async fn over_spdy(
         let (paired, pairs) = mpsc::channel(1);
         // Both make progress all the time: while one of them waited for the other, the places in the driver's queue that the streams of the
         // other have reserved would stay unused.
-        tokio::join!(accept_all(&mut incoming, paired), forward_all(&core, &ask.pod_sandbox_id, pairs));
+        tokio::join!(
+            accept_all(&mut incoming, paired),
+            forward_all(&core, &ask.pod_sandbox_id, pairs)
+        );
     };
     tokio::select! {
         _ = &mut driver => {}
@@ -123,15 +129,32 @@ async fn pair(request: Request, halves: &mut HashMap<String, Half>) -> Option<Pa
     let is_data = kind == "data";
     let stream = request.accept().await.ok()?;
     // An older client numbers only its streams: the data stream has the next number.
-    let id =
-        if id.is_empty() { stream.id().saturating_sub(if is_data { 2 } else { 0 }).to_string() } else { id };
+    let id = if id.is_empty() {
+        stream
+            .id()
+            .saturating_sub(if is_data { 2 } else { 0 })
+            .to_string()
+    } else {
+        id
+    };
     match halves.remove(&id) {
         Some(other) if other.is_data != is_data => {
-            let (data, error) = if is_data { (stream, other.stream) } else { (other.stream, stream) };
+            let (data, error) = if is_data {
+                (stream, other.stream)
+            } else {
+                (other.stream, stream)
+            };
             Some((port, data, error))
         }
         _ => {
-            halves.insert(id, Half { since: Instant::now(), is_data, stream });
+            halves.insert(
+                id,
+                Half {
+                    since: Instant::now(),
+                    is_data,
+                    stream,
+                },
+            );
             None
         }
     }
@@ -170,7 +193,10 @@ async fn join(data: Stream, server: DuplexStream) {
 }
 
 /// Runs both directions; when one has ended, the other has a moment to finish.
-async fn both(up: impl Future<Output = io::Result<u64>>, down: impl Future<Output = io::Result<u64>>) {
+async fn both(
+    up: impl Future<Output = io::Result<u64>>,
+    down: impl Future<Output = io::Result<u64>>,
+) {
     tokio::pin!(up, down);
     tokio::select! {
         _ = &mut up => drop(timeout(HALF_CLOSED, down).await),
@@ -184,8 +210,12 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
     core: Weak<Core>,
     ask: PortForwardRequest,
 ) {
-    let ports: Vec<u16> =
-        ask.port.iter().filter_map(|port| u16::try_from(*port).ok()).take(MAX_PORTS).collect();
+    let ports: Vec<u16> = ask
+        .port
+        .iter()
+        .filter_map(|port| u16::try_from(*port).ok())
+        .take(MAX_PORTS)
+        .collect();
     let (mut reader, mut writer) = websocket::ends(io);
     let (to_client, messages) = mpsc::channel(QUEUE_LENGTH);
     let mut inputs = Vec::new();
@@ -193,16 +223,26 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
     for (data, port) in (0..=u8::MAX).step_by(2).zip(&ports) {
         let (input, received) = mpsc::channel(QUEUE_LENGTH);
         inputs.push(input);
-        connections.push(channel(&core, &ask.pod_sandbox_id, (data, *port), received, to_client.clone()));
+        connections.push(channel(
+            &core,
+            &ask.pod_sandbox_id,
+            (data, *port),
+            received,
+            to_client.clone(),
+        ));
     }
     let pongs = to_client;
     let read = async move {
         while let Some(next) = reader.next().await {
             match next {
                 Message::Ping(payload) => drop(pongs.send(Message::Pong(payload)).await),
-                Message::Binary(mut payload) | Message::Text(mut payload) if !payload.is_empty() => {
+                Message::Binary(mut payload) | Message::Text(mut payload)
+                    if !payload.is_empty() =>
+                {
                     let channel = payload.get_u8();
-                    let input = inputs.get(usize::from(channel / 2)).filter(|_| channel % 2 == 0);
+                    let input = inputs
+                        .get(usize::from(channel / 2))
+                        .filter(|_| channel % 2 == 0);
                     if let Some(input) = input {
                         // A connection that has ended takes no input.
                         let _ = input.send(payload).await;
@@ -252,7 +292,12 @@ async fn channel(
         let mut buffer = vec![0; CHUNK];
         loop {
             let read = from_server.read(&mut buffer).await?;
-            if read == 0 || to_client.send(message(data, &buffer[..read])).await.is_err() {
+            if read == 0
+                || to_client
+                    .send(message(data, &buffer[..read]))
+                    .await
+                    .is_err()
+            {
                 return io::Result::Ok(0);
             }
         }

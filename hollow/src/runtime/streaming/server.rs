@@ -58,7 +58,12 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
         match accepted {
             None => return,
             Some((Ok((stream, _)), permit)) => {
-                tokio::spawn(connection(stream, core.clone(), end.clone(), Arc::new(permit)));
+                tokio::spawn(connection(
+                    stream,
+                    core.clone(),
+                    end.clone(),
+                    Arc::new(permit),
+                ));
             }
             Some((Err(error), _)) => {
                 debug!(%error, "a connection to a simulated runtime's streaming server failed");
@@ -131,13 +136,21 @@ fn find(core: &Core, request: &Request<Incoming>) -> Option<StreamRequest> {
 async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: StreamRequest) {
     let io = TokioIo::new(upgraded);
     match (protocol, ask) {
-        (Protocol::Spdy(_), StreamRequest::PortForward(ask)) => ports::over_spdy(io, core, ask).await,
+        (Protocol::Spdy(_), StreamRequest::PortForward(ask)) => {
+            ports::over_spdy(io, core, ask).await
+        }
         (Protocol::Spdy(_), ask) => spdy_streams::serve(io, core, ask).await,
         (Protocol::WebSocket(_), StreamRequest::PortForward(ask)) => {
             ports::over_websocket(io, core, ask).await
         }
         (Protocol::WebSocket(name), ask) => {
-            Box::pin(websocket::serve(io, core, ask, name == websocket::WITH_CLOSE)).await
+            Box::pin(websocket::serve(
+                io,
+                core,
+                ask,
+                name == websocket::WITH_CLOSE,
+            ))
+            .await
         }
     }
 }
@@ -148,28 +161,46 @@ fn negotiate(
     ask: &StreamRequest,
 ) -> Result<(Protocol, Response<Body>), Box<Response<Body>>> {
     let is_ports = matches!(ask, StreamRequest::PortForward(_));
-    let upgrade = headers.get(header::UPGRADE).map_or(&b""[..], HeaderValue::as_bytes);
+    let upgrade = headers
+        .get(header::UPGRADE)
+        .map_or(&b""[..], HeaderValue::as_bytes);
     if upgrade.eq_ignore_ascii_case(b"websocket") {
-        let known = if is_ports { &websocket::PROTOCOLS[1..] } else { &websocket::PROTOCOLS[..] };
+        let known = if is_ports {
+            &websocket::PROTOCOLS[1..]
+        } else {
+            &websocket::PROTOCOLS[..]
+        };
         return websocket_answer(headers, known);
     }
     if !upgrade.eq_ignore_ascii_case(b"SPDY/3.1") {
         let why = "unable to upgrade: missing upgrade headers in request";
         return Err(Box::new(text(StatusCode::BAD_REQUEST, why)));
     }
-    let known = if is_ports { PORTS_OVER_SPDY } else { COMMAND_OVER_SPDY };
+    let known = if is_ports {
+        PORTS_OVER_SPDY
+    } else {
+        COMMAND_OVER_SPDY
+    };
     let offered = offered(headers, "x-stream-protocol-version");
     if offered.is_empty() {
         let why = "unable to upgrade: header X-Stream-Protocol-Version does not exist or is empty";
         return Err(Box::new(text(StatusCode::BAD_REQUEST, why)));
     }
     if !offered.contains(&known) {
-        let mut refusal = text(StatusCode::FORBIDDEN, "unable to upgrade: unable to negotiate protocol");
-        refusal.headers_mut().insert("x-accepted-stream-protocol-versions", HeaderValue::from_static(known));
+        let mut refusal = text(
+            StatusCode::FORBIDDEN,
+            "unable to upgrade: unable to negotiate protocol",
+        );
+        refusal.headers_mut().insert(
+            "x-accepted-stream-protocol-versions",
+            HeaderValue::from_static(known),
+        );
         return Err(Box::new(refusal));
     }
     let mut response = switching("SPDY/3.1");
-    response.headers_mut().insert("x-stream-protocol-version", HeaderValue::from_static(known));
+    response
+        .headers_mut()
+        .insert("x-stream-protocol-version", HeaderValue::from_static(known));
     Ok((Protocol::Spdy(known), response))
 }
 
@@ -177,42 +208,69 @@ fn websocket_answer(
     headers: &HeaderMap,
     known: &[&'static str],
 ) -> Result<(Protocol, Response<Body>), Box<Response<Body>>> {
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok());
+    let key = headers
+        .get(header::SEC_WEBSOCKET_KEY)
+        .and_then(|key| key.to_str().ok());
     let accept = key.and_then(|key| HeaderValue::try_from(accept_key(key)).ok());
     let Some(accept) = accept else {
-        return Err(Box::new(text(StatusCode::BAD_REQUEST, "missing or bad Sec-WebSocket-Key")));
+        return Err(Box::new(text(
+            StatusCode::BAD_REQUEST,
+            "missing or bad Sec-WebSocket-Key",
+        )));
     };
     let offered = offered(headers, "sec-websocket-protocol");
-    let chosen = offered.iter().find_map(|offered| known.iter().find(|known| *known == offered));
+    let chosen = offered
+        .iter()
+        .find_map(|offered| known.iter().find(|known| *known == offered));
     let Some(chosen) = chosen.copied() else {
-        let why = format!("none of the subprotocols is known; known are {}", known.join(", "));
+        let why = format!(
+            "none of the subprotocols is known; known are {}",
+            known.join(", ")
+        );
         return Err(Box::new(text(StatusCode::FORBIDDEN, why)));
     };
     let mut response = switching("websocket");
-    response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(chosen));
+    response
+        .headers_mut()
+        .insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    response.headers_mut().insert(
+        header::SEC_WEBSOCKET_PROTOCOL,
+        HeaderValue::from_static(chosen),
+    );
     Ok((Protocol::WebSocket(chosen), response))
 }
 
 /// Returns the values of a header that may be repeated or be a list.
 fn offered<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty()).collect()
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+        .collect()
 }
 
 fn switching(to: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(to));
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    response
+        .headers_mut()
+        .insert(header::UPGRADE, HeaderValue::from_static(to));
     response
 }
 
 fn text(code: StatusCode, why: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::new(why.into()));
     *response.status_mut() = code;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }

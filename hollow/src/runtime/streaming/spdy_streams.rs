@@ -37,7 +37,11 @@ struct Streams {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Core>, ask: StreamRequest) {
+pub(super) async fn serve(
+    io: impl AsyncRead + AsyncWrite + Send,
+    core: Weak<Core>,
+    ask: StreamRequest,
+) {
     let (session, mut incoming, driver) = session::new(io, Role::Server);
     let driver = driver.run();
     tokio::pin!(driver);
@@ -63,11 +67,17 @@ pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Cor
 /// Accepts streams, each at once, until all that were asked for are open.
 async fn streams(incoming: &mut Incoming, wanted: Wanted) -> Option<Streams> {
     let mut streams = Streams::default();
-    let mut missing =
-        1 + [wanted.stdin, wanted.stdout, wanted.stderr, wanted.tty].iter().filter(|one| **one).count();
+    let mut missing = 1 + [wanted.stdin, wanted.stdout, wanted.stderr, wanted.tty]
+        .iter()
+        .filter(|one| **one)
+        .count();
     while missing > 0 {
         let request = incoming.next().await?;
-        let kind = request.headers.get("streamtype").unwrap_or_default().to_ascii_lowercase();
+        let kind = request
+            .headers
+            .get("streamtype")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let (place, is_wanted) = match kind.as_str() {
             "error" => (&mut streams.error, true),
             "stdin" => (&mut streams.stdin, wanted.stdin),
@@ -90,7 +100,13 @@ async fn streams(incoming: &mut Incoming, wanted: Wanted) -> Option<Streams> {
 }
 
 async fn run(core: Weak<Core>, ask: StreamRequest, wanted: Wanted, streams: Streams) {
-    let Streams { error, stdin, stdout, stderr, resize } = streams;
+    let Streams {
+        error,
+        stdin,
+        stdout,
+        stderr,
+        resize,
+    } = streams;
     let (client, channels) = command::channels(wanted);
     let typed = feed(stdin, client.stdin);
     let sizes = async {
@@ -125,7 +141,12 @@ async fn feed(stream: Option<Stream>, to: mpsc::Sender<Bytes>) {
     let Some(mut stream) = stream else { return };
     let mut buffer = vec![0; CHUNK];
     while let Ok(read) = stream.read(&mut buffer).await {
-        if read == 0 || to.send(Bytes::copy_from_slice(&buffer[..read])).await.is_err() {
+        if read == 0
+            || to
+                .send(Bytes::copy_from_slice(&buffer[..read]))
+                .await
+                .is_err()
+        {
             return;
         }
     }

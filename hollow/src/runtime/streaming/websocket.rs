@@ -50,7 +50,14 @@ pub(super) struct Writer<T>(WriteHalf<T>);
 pub(super) fn ends<T: AsyncRead + AsyncWrite>(io: T) -> (Reader<T>, Writer<T>) {
     let (reader, writer) = split(io);
     let decoder = Decoder::new(Role::Server, MAX_MESSAGE);
-    (Reader { io: reader, decoder, input: BytesMut::new() }, Writer(writer))
+    (
+        Reader {
+            io: reader,
+            decoder,
+            input: BytesMut::new(),
+        },
+        Writer(writer),
+    )
 }
 
 impl<T: AsyncRead> Reader<T> {
@@ -133,7 +140,9 @@ pub(super) async fn serve<T: AsyncRead + AsyncWrite + Send>(
             show(client.stdout, wanted.stdout.then_some(STDOUT), &to_client),
             show(client.stderr, wanted.stderr.then_some(STDERR), &to_client),
         );
-        let _ = to_client.send(message(ERROR, ended.0.status().to_string().as_bytes())).await;
+        let _ = to_client
+            .send(message(ERROR, ended.0.status().to_string().as_bytes()))
+            .await;
     };
     let both = async {
         tokio::select! {
@@ -186,7 +195,11 @@ async fn read<T: AsyncRead>(
 }
 
 /// Sends an output to its channel; an output that the client did not ask for is discarded.
-async fn show(mut output: mpsc::Receiver<Bytes>, channel: Option<u8>, to_client: &mpsc::Sender<Message>) {
+async fn show(
+    mut output: mpsc::Receiver<Bytes>,
+    channel: Option<u8>,
+    to_client: &mpsc::Sender<Message>,
+) {
     while let Some(bytes) = output.recv().await {
         if let Some(channel) = channel {
             let _ = to_client.send(message(channel, &bytes)).await;

@@ -28,13 +28,20 @@ pub(super) async fn warnings(
     namespace: &str,
     enforced: Standard,
 ) -> Result<Vec<String>, StatusError> {
-    let Some(kind) = api.registry().of(Builtin::Pod).cloned() else { return Ok(Vec::new()) };
-    let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
+    let Some(kind) = api.registry().of(Builtin::Pod).cloned() else {
+        return Ok(Vec::new());
+    };
+    let scope = Scope {
+        resource: kind.resource().clone(),
+        namespace: Some(namespace.to_owned()),
+    };
     let pods = api.store().list(&scope, &Page::default()).await?.items;
     let namespace = namespace.to_owned();
     blocking::run(move || {
         let deadline = Instant::now() + CHECK_TIMEOUT;
-        of_pods(&namespace, enforced, ordered(&pods), || Instant::now() >= deadline)
+        of_pods(&namespace, enforced, ordered(&pods), || {
+            Instant::now() >= deadline
+        })
     })
     .await
 }
@@ -53,7 +60,10 @@ fn ordered(pods: &[Object]) -> Vec<Value> {
 fn controller(pod: &Value) -> Option<&str> {
     let controls = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
     let owners = items(pod, "/metadata/ownerReferences");
-    owners.iter().find(controls).and_then(|owner| text(owner, "/uid"))
+    owners
+        .iter()
+        .find(controls)
+        .and_then(|owner| text(owner, "/uid"))
 }
 
 /// Returns the warnings about `pods`, until `is_over`; pods with the same violations share one.
@@ -72,7 +82,9 @@ pub(super) fn of_pods(
         let found = checks::evaluate(enforced, &Pod::of(pod));
         if !found.is_empty() {
             let name = text_or_empty(pod, "/metadata/name");
-            let (first, count) = violating.entry(found.reasons()).or_insert_with(|| (name.to_owned(), 0));
+            let (first, count) = violating
+                .entry(found.reasons())
+                .or_insert_with(|| (name.to_owned(), 0));
             if name < first.as_str() {
                 name.clone_into(first);
             }

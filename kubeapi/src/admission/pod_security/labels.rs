@@ -48,7 +48,10 @@ impl Version {
         let minor = text.strip_prefix("v1.")?;
         let is_canonical = minor == "0" || !minor.starts_with('0');
         let is_number = minor.bytes().all(|byte| byte.is_ascii_digit());
-        (is_canonical && is_number).then(|| minor.parse().ok()).flatten().map(Self::Minor)
+        (is_canonical && is_number)
+            .then(|| minor.parse().ok())
+            .flatten()
+            .map(Self::Minor)
     }
 }
 
@@ -60,7 +63,10 @@ pub(super) struct Standard {
 }
 
 impl Standard {
-    const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
+    const PRIVILEGED: Self = Self {
+        level: Level::Privileged,
+        version: Version::Latest,
+    };
 
     /// Reports whether pods that satisfy `before` may violate this standard.
     pub(super) fn is_stricter_than(self, before: Self) -> bool {
@@ -99,7 +105,10 @@ impl Policy {
     /// Parses the labels of `namespace`, and returns the faults: an invalid level is enforced as `restricted`, and neither audited nor
     /// warned about.
     pub(super) fn of(namespace: &Value) -> (Self, Vec<Cause>) {
-        let mut reader = LabelParser { labels: namespace.pointer("/metadata/labels"), faults: Vec::new() };
+        let mut reader = LabelParser {
+            labels: namespace.pointer("/metadata/labels"),
+            faults: Vec::new(),
+        };
         let (enforce, is_enforced) = reader.standard("enforce", Level::Restricted);
         let (audit, _) = reader.standard("audit", Level::Privileged);
         let (mut warn, _) = reader.standard("warn", Level::Privileged);
@@ -110,7 +119,14 @@ impl Policy {
                 warn.version = enforce.version;
             }
         }
-        (Self { enforce, audit, warn }, reader.faults)
+        (
+            Self {
+                enforce,
+                audit,
+                warn,
+            },
+            reader.faults,
+        )
     }
 }
 
@@ -133,7 +149,11 @@ impl<'a> LabelParser<'a> {
             is_said = level.is_some();
             standard.level = level.unwrap_or(otherwise);
             if level.is_none() {
-                self.fault(mode, said, "must be one of privileged, baseline, restricted");
+                self.fault(
+                    mode,
+                    said,
+                    "must be one of privileged, baseline, restricted",
+                );
             }
         }
         let mode = format!("{mode}-version");
@@ -149,6 +169,7 @@ impl<'a> LabelParser<'a> {
 
     fn fault(&mut self, name: &str, said: &str, why: &str) {
         let field = format!("metadata.labels[{PREFIX}{name}]");
-        self.faults.push(Cause::invalid(field, &Value::from(said), why));
+        self.faults
+            .push(Cause::invalid(field, &Value::from(said), why));
     }
 }

@@ -46,19 +46,36 @@ pub(super) async fn review(
                 return Ok(());
             }
             let (policy, faults) = policy_of(api, target).await?;
-            if let Some(refusal) =
-                judge(call, target, &NamespacePolicy { policy, faults, enforces: true }, Pod::of(new))
-            {
+            if let Some(refusal) = judge(
+                call,
+                target,
+                &NamespacePolicy {
+                    policy,
+                    faults,
+                    enforces: true,
+                },
+                Pod::of(new),
+            ) {
                 return Err(StatusError::forbidden(&target.kind, &target.name, &refusal));
             }
             Ok(())
         }
         (_, None) => {
-            let Some(template) = template(&target.kind).and_then(|pointer| new.pointer(pointer)) else {
+            let Some(template) = template(&target.kind).and_then(|pointer| new.pointer(pointer))
+            else {
                 return Ok(());
             };
             let (policy, faults) = policy_of(api, target).await?;
-            judge(call, target, &NamespacePolicy { policy, faults, enforces: false }, Pod::of(template));
+            judge(
+                call,
+                target,
+                &NamespacePolicy {
+                    policy,
+                    faults,
+                    enforces: false,
+                },
+                Pod::of(template),
+            );
             Ok(())
         }
         _ => Ok(()),
@@ -70,9 +87,12 @@ fn template(kind: &Kind) -> Option<&'static str> {
     use Builtin as B;
     match kind.builtin? {
         B::PodTemplate => Some("/template"),
-        B::ReplicationController | B::ReplicaSet | B::Deployment | B::DaemonSet | B::StatefulSet | B::Job => {
-            Some("/spec/template")
-        }
+        B::ReplicationController
+        | B::ReplicaSet
+        | B::Deployment
+        | B::DaemonSet
+        | B::StatefulSet
+        | B::Job => Some("/spec/template"),
         B::CronJob => Some("/spec/jobTemplate/spec/template"),
         _ => None,
     }
@@ -96,26 +116,41 @@ struct NamespacePolicy {
 
 /// Evaluates a pod: adds warnings, writes the audit log, or returns why it is refused.
 fn judge(call: &Call, target: &Target, rules: &NamespacePolicy, pod: Pod<'_>) -> Option<String> {
-    let NamespacePolicy { policy, faults, enforces } = rules;
+    let NamespacePolicy {
+        policy,
+        faults,
+        enforces,
+    } = rules;
     let (namespace, resource) = (target.namespace.as_str(), target.kind.plural.as_str());
     if !faults.is_empty() {
         let error = format!("Failed to parse policy: {}", faults.join(", "));
         tracing::warn!(target: "audit", namespace, resource, name = target.name, error, "cannot parse Pod Security labels");
     }
     let mut known = BTreeMap::<Standard, Violations>::new();
-    let mut violations =
-        |standard| known.entry(standard).or_insert_with(|| checks::evaluate(standard, &pod)).clone();
+    let mut violations = |standard| {
+        known
+            .entry(standard)
+            .or_insert_with(|| checks::evaluate(standard, &pod))
+            .clone()
+    };
     let mut refusal = None;
     if *enforces && policy.enforce.level != Level::Privileged {
         let enforced = policy.enforce.to_string();
         tracing::info!(target: "audit", namespace, resource, name = target.name, "enforce-policy" = enforced, "Pod Security judges a pod");
         let found = violations(policy.enforce);
         if !found.is_empty() {
-            refusal = Some(format!("violates PodSecurity {enforced:?}: {}", found.details()));
+            refusal = Some(format!(
+                "violates PodSecurity {enforced:?}: {}",
+                found.details()
+            ));
         }
     }
     let would_violate = |standard: Standard, found: &Violations| {
-        format!("would violate PodSecurity {:?}: {}", standard.to_string(), found.details())
+        format!(
+            "would violate PodSecurity {:?}: {}",
+            standard.to_string(),
+            found.details()
+        )
     };
     let audited = violations(policy.audit);
     if !audited.is_empty() {
@@ -144,13 +179,22 @@ async fn review_namespace(
     let is_known = before.as_ref().is_some_and(|(_, before)| *before == faults);
     if !faults.is_empty() && !is_known {
         let kind = &target.kind;
-        return Err(StatusError::invalid(&kind.group, &kind.kind, &target.name, faults));
+        return Err(StatusError::invalid(
+            &kind.group,
+            &kind.kind,
+            &target.name,
+            faults,
+        ));
     }
-    let Some((before, _)) = before else { return Ok(()) };
+    let Some((before, _)) = before else {
+        return Ok(());
+    };
     if policy.enforce.is_stricter_than(before.enforce) {
         let name = text_or_empty(new, "/metadata/name");
         let warnings = existing::warnings(api, name, policy.enforce).await?;
-        warnings.into_iter().for_each(|warning| call.warnings.add(warning));
+        warnings
+            .into_iter()
+            .for_each(|warning| call.warnings.add(warning));
     }
     Ok(())
 }

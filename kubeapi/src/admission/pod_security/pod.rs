@@ -16,7 +16,10 @@ impl<'a> Pod<'a> {
     /// The pod in an object with `metadata` and `spec`.
     pub(super) fn of(object: &'a Value) -> Self {
         let part = |name| object.get(name).unwrap_or(&NONE);
-        Self { metadata: part("metadata"), spec: part("spec") }
+        Self {
+            metadata: part("metadata"),
+            spec: part("spec"),
+        }
     }
 }
 

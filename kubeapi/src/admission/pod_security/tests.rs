@@ -44,7 +44,8 @@ fn with(pointer: &str, value: &Value) -> Value {
 
 #[test]
 fn a_plain_pod_is_told_all_that_restricted_asks_for() {
-    let pod = json!({"spec": {"containers": [{"name": "x"}], "initContainers": [{"name": "first"}]}});
+    let pod =
+        json!({"spec": {"containers": [{"name": "x"}], "initContainers": [{"name": "first"}]}});
     assert_eq!(details("privileged", &pod), "");
     assert_eq!(details("baseline", &pod), "");
     let both = r#"containers "first", "x""#;
@@ -69,13 +70,21 @@ fn what_a_container_sets_is_judged() {
             json!({"privileged": true}),
             r#"privileged (container "a" must not set securityContext.privileged=true)"#,
         ),
-        ("baseline", json!({"capabilities": {"add": ["CHOWN", "KILL"]}}), ""),
+        (
+            "baseline",
+            json!({"capabilities": {"add": ["CHOWN", "KILL"]}}),
+            "",
+        ),
         (
             "baseline",
             json!({"capabilities": {"add": ["SYS_ADMIN", "NET_RAW"]}}),
             r#"non-default capabilities (container "a" must not include "NET_RAW", "SYS_ADMIN" in securityContext.capabilities.add)"#,
         ),
-        ("restricted", json!({"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}}), ""),
+        (
+            "restricted",
+            json!({"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}}),
+            "",
+        ),
         (
             "restricted",
             json!({"capabilities": {"drop": ["KILL"], "add": ["CHOWN", "NET_RAW"]}}),
@@ -87,7 +96,11 @@ fn what_a_container_sets_is_judged() {
             json!({"capabilities": {"add": ["NET_RAW"]}}),
             r#"non-default capabilities (container "a" must not include "NET_RAW" in securityContext.capabilities.add)"#,
         ),
-        ("restricted:v1.7", json!({"allowPrivilegeEscalation": true}), ""),
+        (
+            "restricted:v1.7",
+            json!({"allowPrivilegeEscalation": true}),
+            "",
+        ),
         (
             "restricted:v1.8",
             json!({"allowPrivilegeEscalation": true}),
@@ -98,12 +111,20 @@ fn what_a_container_sets_is_judged() {
             json!({"runAsNonRoot": false}),
             r#"runAsNonRoot != true (container "a" must not set securityContext.runAsNonRoot=false)"#,
         ),
-        ("restricted", json!({"runAsUser": 0}), r#"runAsUser=0 (container "a" must not set runAsUser=0)"#),
+        (
+            "restricted",
+            json!({"runAsUser": 0}),
+            r#"runAsUser=0 (container "a" must not set runAsUser=0)"#,
+        ),
         ("restricted:v1.22", json!({"runAsUser": 0}), ""),
         ("baseline", json!({"runAsUser": 0}), ""),
     ];
     for (standard, context, expected) in rows {
-        assert_eq!(details(standard, &hardened(&context)), expected, "{standard} {context}");
+        assert_eq!(
+            details(standard, &hardened(&context)),
+            expected,
+            "{standard} {context}"
+        );
     }
 }
 
@@ -135,7 +156,11 @@ fn the_profiles_of_a_container_are_judged() {
             json!({"seLinuxOptions": {"type": "spc_t", "user": "u", "role": "r"}}),
             r#"seLinuxOptions (container "a" set forbidden securityContext.seLinuxOptions: type "spc_t"; user may not be set; role may not be set)"#,
         ),
-        ("baseline", json!({"seLinuxOptions": {"type": "container_engine_t", "level": "s0"}}), ""),
+        (
+            "baseline",
+            json!({"seLinuxOptions": {"type": "container_engine_t", "level": "s0"}}),
+            "",
+        ),
         (
             "baseline:v1.30",
             json!({"seLinuxOptions": {"type": "container_engine_t"}}),
@@ -148,22 +173,46 @@ fn the_profiles_of_a_container_are_judged() {
         ),
     ];
     for (standard, context, expected) in rows {
-        assert_eq!(details(standard, &hardened(&context)), expected, "{standard} {context}");
+        assert_eq!(
+            details(standard, &hardened(&context)),
+            expected,
+            "{standard} {context}"
+        );
     }
 }
 
 #[test]
 fn what_a_pod_sets_is_judged() {
     let sysctls = |names: &[&str]| {
-        Value::from(names.iter().map(|name| json!({"name": name, "value": "1"})).collect::<Vec<_>>())
+        Value::from(
+            names
+                .iter()
+                .map(|name| json!({"name": name, "value": "1"}))
+                .collect::<Vec<_>>(),
+        )
     };
     let volumes = json!([
         {"name": "v", "hostPath": {"path": "/"}}, {"name": "w", "nfs": {}}, {"name": "x", "emptyDir": {}}, {"name": "y"}]);
     let probe = json!({"httpGet": {"host": "example.org", "port": 80}});
     let rows = [
-        ("baseline", "/hostNetwork", json!(true), "host namespaces (hostNetwork=true)"),
-        ("baseline", "/hostPID", json!(true), "host namespaces (hostPID=true)"),
-        ("baseline", "/volumes", volumes.clone(), r#"hostPath volumes (volume "v")"#),
+        (
+            "baseline",
+            "/hostNetwork",
+            json!(true),
+            "host namespaces (hostNetwork=true)",
+        ),
+        (
+            "baseline",
+            "/hostPID",
+            json!(true),
+            "host namespaces (hostPID=true)",
+        ),
+        (
+            "baseline",
+            "/volumes",
+            volumes.clone(),
+            r#"hostPath volumes (volume "v")"#,
+        ),
         (
             "restricted",
             "/volumes",
@@ -192,7 +241,11 @@ fn what_a_pod_sets_is_judged() {
         (
             "baseline:v1.31",
             "/securityContext/sysctls",
-            sysctls(&["net.ipv4.tcp_rmem", "kernel.shm_rmid_forced", "kernel.msgmax"]),
+            sysctls(&[
+                "net.ipv4.tcp_rmem",
+                "kernel.shm_rmid_forced",
+                "kernel.msgmax",
+            ]),
             "forbidden sysctls (net.ipv4.tcp_rmem, kernel.msgmax)",
         ),
         (
@@ -201,7 +254,12 @@ fn what_a_pod_sets_is_judged() {
             json!(false),
             "runAsNonRoot != true (pod must not set securityContext.runAsNonRoot=false)",
         ),
-        ("restricted", "/securityContext/runAsUser", json!(0), "runAsUser=0 (pod must not set runAsUser=0)"),
+        (
+            "restricted",
+            "/securityContext/runAsUser",
+            json!(0),
+            "runAsUser=0 (pod must not set runAsUser=0)",
+        ),
         (
             "restricted",
             "/securityContext/seccompProfile",
@@ -216,7 +274,11 @@ fn what_a_pod_sets_is_judged() {
         ),
     ];
     for (standard, pointer, value, expected) in rows {
-        assert_eq!(details(standard, &with(pointer, &value)), expected, "{standard} {pointer} {value}");
+        assert_eq!(
+            details(standard, &with(pointer, &value)),
+            expected,
+            "{standard} {pointer} {value}"
+        );
     }
 }
 
@@ -265,9 +327,15 @@ fn annotations_of_old_are_judged() {
 fn labels_say_what_is_asked() {
     let at = |level, version| Standard { level, version };
     let rows = [
-        (json!({}), "privileged:latest privileged:latest privileged:latest"),
+        (
+            json!({}),
+            "privileged:latest privileged:latest privileged:latest",
+        ),
         // whoever enforces is told as well
-        (json!({"enforce": "restricted"}), "restricted:latest privileged:latest restricted:latest"),
+        (
+            json!({"enforce": "restricted"}),
+            "restricted:latest privileged:latest restricted:latest",
+        ),
         (
             json!({"enforce": "baseline", "enforce-version": "v1.30"}),
             "baseline:v1.30 privileged:latest baseline:v1.30",
@@ -286,21 +354,51 @@ fn labels_say_what_is_asked() {
         ),
     ];
     for (labels, expected) in rows {
-        let (Policy { enforce, audit, warn }, faults) = Policy::of(&labelled(&labels));
+        let (
+            Policy {
+                enforce,
+                audit,
+                warn,
+            },
+            faults,
+        ) = Policy::of(&labelled(&labels));
         assert_eq!(faults, [], "{labels}");
         assert_eq!(format!("{enforce} {audit} {warn}"), expected, "{labels}");
     }
     for version in ["v1.0", "v1.10"] {
-        assert!(standard(&format!("baseline:{version}")).version < Version::Latest, "{version}");
+        assert!(
+            standard(&format!("baseline:{version}")).version < Version::Latest,
+            "{version}"
+        );
     }
-    for said in [json!({"enforce": "strict"}), json!({"warn": ""}), json!({"audit-version": "1.30"})] {
+    for said in [
+        json!({"enforce": "strict"}),
+        json!({"warn": ""}),
+        json!({"audit-version": "1.30"}),
+    ] {
         assert_eq!(Policy::of(&labelled(&said)).1.len(), 1, "{said}");
     }
-    for version in ["v1.01", "v2.0", "v1.", "v1.+1", "v1.99999999999", "Latest", ""] {
-        assert_eq!(Policy::of(&labelled(&json!({"enforce-version": version}))).1.len(), 1, "{version}");
+    for version in [
+        "v1.01",
+        "v2.0",
+        "v1.",
+        "v1.+1",
+        "v1.99999999999",
+        "Latest",
+        "",
+    ] {
+        assert_eq!(
+            Policy::of(&labelled(&json!({"enforce-version": version})))
+                .1
+                .len(),
+            1,
+            "{version}"
+        );
     }
     // what cannot be read is enforced at its strictest
-    let (policy, _) = Policy::of(&labelled(&json!({"enforce": "x", "enforce-version": "y", "warn": "z"})));
+    let (policy, _) = Policy::of(&labelled(
+        &json!({"enforce": "x", "enforce-version": "y", "warn": "z"}),
+    ));
     assert_eq!(policy.enforce, at(Level::Restricted, Version::Latest));
     assert_eq!(policy.warn, at(Level::Privileged, Version::Latest));
 }
@@ -341,7 +439,10 @@ fn pods_that_are_there_are_told_of_once_for_each_finding() {
             "x (and 1 other pod): runAsUser=0",
         ]
     );
-    assert_eq!(existing::of_pods("ns", standard("baseline"), pods[4..].to_vec(), || false), [""; 0]);
+    assert_eq!(
+        existing::of_pods("ns", standard("baseline"), pods[4..].to_vec(), || false),
+        [""; 0]
+    );
     assert_eq!(
         existing::of_pods("ns", standard("baseline"), pods, || true),
         [
@@ -355,12 +456,16 @@ fn pods_that_are_there_are_told_of_once_for_each_finding() {
 #[test]
 fn only_other_images_and_further_containers_are_judged_anew() {
     let pod = hardened(&json!({}));
-    let changed = |pointer: &str, value: Value| update::is_significant(&pod, &with(pointer, &value));
+    let changed =
+        |pointer: &str, value: Value| update::is_significant(&pod, &with(pointer, &value));
     assert!(!changed("/activeDeadlineSeconds", json!(1)));
     assert!(!changed("/tolerations", json!([{"operator": "Exists"}])));
     assert!(changed("/containers/0/image", json!("other")));
     assert!(changed("/initContainers", json!([{"name": "more"}])));
-    let more = with("/ephemeralContainers", &json!([{"name": "debug", "image": "i"}]));
+    let more = with(
+        "/ephemeralContainers",
+        &json!([{"name": "debug", "image": "i"}]),
+    );
     assert!(update::is_significant(&pod, &more));
     assert!(!update::is_significant(&more, &more));
 }

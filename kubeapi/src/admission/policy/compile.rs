@@ -13,7 +13,12 @@ use crate::{
 };
 
 /// The reasons with which a policy may refuse.
-const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+const REASONS: [&str; 4] = [
+    "Forbidden",
+    "Invalid",
+    "RequestEntityTooLarge",
+    "Unauthorized",
+];
 
 /// The most variables of a policy; each can use those before it.
 const MAX_VARIABLES: usize = 256;
@@ -51,11 +56,18 @@ impl Programs {
         let has_params = spec.get("paramKind").is_some_and(Value::is_object);
         let mut declared = declared(has_params);
         let (conditions, mut causes) = conditions::compile(spec, "spec.", &declared);
-        let mut programs = Self { conditions, ..Self::default() };
+        let mut programs = Self {
+            conditions,
+            ..Self::default()
+        };
         let mut fields: Vec<(String, Decl)> = Vec::new();
         declared.push(("variables", Decl::native(fields.clone())));
-        for (index, variable) in limited(spec, "variables", MAX_VARIABLES, &mut causes).enumerate() {
-            let (name, source) = (text_or_empty(variable, "/name"), text_or_empty(variable, "/expression"));
+        for (index, variable) in limited(spec, "variables", MAX_VARIABLES, &mut causes).enumerate()
+        {
+            let (name, source) = (
+                text_or_empty(variable, "/name"),
+                text_or_empty(variable, "/expression"),
+            );
             let field = |part: &str| format!("spec.variables[{index}].{part}");
             if name.is_empty() {
                 causes.push(Cause::required(field("name"), "name is not specified"));
@@ -76,23 +88,37 @@ impl Programs {
                         last.1 = Decl::native(fields.clone());
                     }
                 }
-                Err(None) => causes.push(Cause::required(field("expression"), "expression is not specified")),
-                Err(Some(why)) => causes.push(Cause::invalid(field("expression"), &source.into(), &why)),
+                Err(None) => causes.push(Cause::required(
+                    field("expression"),
+                    "expression is not specified",
+                )),
+                Err(Some(why)) => {
+                    causes.push(Cause::invalid(field("expression"), &source.into(), &why))
+                }
             }
         }
-        for (index, validation) in limited(spec, "validations", MAX_VALIDATIONS, &mut causes).enumerate() {
-            programs.validations.extend(read_validation(validation, index, &declared, &mut causes));
+        for (index, validation) in
+            limited(spec, "validations", MAX_VALIDATIONS, &mut causes).enumerate()
+        {
+            programs
+                .validations
+                .extend(read_validation(validation, index, &declared, &mut causes));
         }
-        for (index, annotation) in limited(spec, "auditAnnotations", MAX_ANNOTATIONS, &mut causes).enumerate()
+        for (index, annotation) in
+            limited(spec, "auditAnnotations", MAX_ANNOTATIONS, &mut causes).enumerate()
         {
             let source = text_or_empty(annotation, "/valueExpression");
             let field = format!("spec.auditAnnotations[{index}].valueExpression");
             let why = "must evaluate to one of [string null_type]";
             match compiled(source, &declared, &[Decl::String, Decl::Null], why) {
                 Ok(program) => {
-                    programs.annotations.push((text_or_empty(annotation, "/key").to_owned(), program));
+                    programs
+                        .annotations
+                        .push((text_or_empty(annotation, "/key").to_owned(), program));
                 }
-                Err(None) => causes.push(Cause::required(field, "valueExpression is not specified")),
+                Err(None) => {
+                    causes.push(Cause::required(field, "valueExpression is not specified"))
+                }
                 Err(Some(why)) => causes.push(Cause::invalid(field, &source.into(), &why)),
             }
         }
@@ -110,7 +136,11 @@ fn limited<'a>(
     let all = items(spec, &format!("/{list}"));
     let is_too_long = all.len() > limit;
     if is_too_long {
-        causes.push(Cause::too_many(format!("spec.{list}"), all.len() as u64, limit as u64));
+        causes.push(Cause::too_many(
+            format!("spec.{list}"),
+            all.len() as u64,
+            limit as u64,
+        ));
     }
     all.iter().filter(move |_| !is_too_long)
 }
@@ -125,7 +155,11 @@ fn read_validation(
     let source = text_or_empty(validation, "/expression");
     let reason = text_or_empty(validation, "/reason");
     if !reason.is_empty() && !REASONS.contains(&reason) {
-        causes.push(Cause::unsupported(field("reason"), &reason.into(), &REASONS));
+        causes.push(Cause::unsupported(
+            field("reason"),
+            &reason.into(),
+            &REASONS,
+        ));
     }
     let message = text_or_empty(validation, "/message").trim();
     if message.contains('\n') {
@@ -136,15 +170,23 @@ fn read_validation(
         ));
     }
     let message_source = text(validation, "/messageExpression").unwrap_or_default();
-    let message_expression =
-        match compiled(message_source, declared, &[Decl::String], "must evaluate to string") {
-            Ok(program) => Some(program),
-            Err(None) => None,
-            Err(Some(why)) => {
-                causes.push(Cause::invalid(field("messageExpression"), &message_source.into(), &why));
-                None
-            }
-        };
+    let message_expression = match compiled(
+        message_source,
+        declared,
+        &[Decl::String],
+        "must evaluate to string",
+    ) {
+        Ok(program) => Some(program),
+        Err(None) => None,
+        Err(Some(why)) => {
+            causes.push(Cause::invalid(
+                field("messageExpression"),
+                &message_source.into(),
+                &why,
+            ));
+            None
+        }
+    };
     match compiled(source, declared, &[Decl::Bool], "must evaluate to bool") {
         Ok(program) => Some(Validation {
             expression: source.trim().to_owned(),
@@ -154,7 +196,10 @@ fn read_validation(
             reason: reason.to_owned(),
         }),
         Err(None) => {
-            causes.push(Cause::required(field("expression"), "expression is not specified"));
+            causes.push(Cause::required(
+                field("expression"),
+                "expression is not specified",
+            ));
             None
         }
         Err(Some(why)) => {

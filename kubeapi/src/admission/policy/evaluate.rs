@@ -24,7 +24,11 @@ pub(super) struct Denial {
 
 impl Denial {
     pub(super) fn fault(message: impl Into<String>) -> Self {
-        Self { message: message.into(), reason: String::new(), is_fault: true }
+        Self {
+            message: message.into(),
+            reason: String::new(),
+            is_fault: true,
+        }
     }
 }
 
@@ -60,7 +64,9 @@ pub(super) fn judge(programs: &Programs, input: &ExpressionInput) -> PolicyOutco
             judgement.denials.push(Denial::fault(why));
             break;
         }
-        judgement.denials.extend(denial(validation, &activation, &mut budget));
+        judgement
+            .denials
+            .extend(denial(validation, &activation, &mut budget));
     }
     let mut budget = Budget::new(MAX_OBJECT_COST);
     for (key, program) in &programs.annotations {
@@ -68,8 +74,9 @@ pub(super) fn judge(programs: &Programs, input: &ExpressionInput) -> PolicyOutco
             Ok(Val::String(text)) if text.trim().is_empty() => {}
             Ok(Val::String(text)) => {
                 let text = text.trim();
-                let end =
-                    (0..=text.len().min(LONGEST_ANNOTATION)).rev().find(|end| text.is_char_boundary(*end));
+                let end = (0..=text.len().min(LONGEST_ANNOTATION))
+                    .rev()
+                    .find(|end| text.is_char_boundary(*end));
                 let text = text.get(..end.unwrap_or_default()).unwrap_or_default();
                 judgement.annotations.push((key.clone(), text.to_owned()));
             }
@@ -81,7 +88,9 @@ pub(super) fn judge(programs: &Programs, input: &ExpressionInput) -> PolicyOutco
                 );
                 judgement.annotation_faults.push(Denial::fault(why));
             }
-            Err(error) => judgement.annotation_faults.push(Denial::fault(error.to_string())),
+            Err(error) => judgement
+                .annotation_faults
+                .push(Denial::fault(error.to_string())),
         }
     }
     judgement
@@ -95,12 +104,14 @@ fn denial<'a>(
     match validation.program.evaluate(activation, budget) {
         Ok(Val::Bool(true)) => None,
         Ok(_) => {
-            let made = validation.message_expression.as_ref().and_then(|expression| {
-                match expression.evaluate(activation, budget) {
-                    Ok(Val::String(text)) => Some(text.trim().to_owned()),
-                    _ => None,
-                }
-            });
+            let made =
+                validation
+                    .message_expression
+                    .as_ref()
+                    .and_then(|expression| match expression.evaluate(activation, budget) {
+                        Ok(Val::String(text)) => Some(text.trim().to_owned()),
+                        _ => None,
+                    });
             let fits = |message: &String| {
                 !message.is_empty() && message.len() <= LONGEST_MESSAGE && !message.contains('\n')
             };
@@ -108,10 +119,15 @@ fn denial<'a>(
                 .filter(fits)
                 .or_else(|| Some(validation.message.clone()).filter(|message| !message.is_empty()))
                 .unwrap_or_else(|| format!("failed expression: {}", validation.expression));
-            Some(Denial { message, reason: validation.reason.clone(), is_fault: false })
+            Some(Denial {
+                message,
+                reason: validation.reason.clone(),
+                is_fault: false,
+            })
         }
-        Err(error) => {
-            Some(Denial::fault(format!("expression '{}' resulted in error: {error}", validation.expression)))
-        }
+        Err(error) => Some(Denial::fault(format!(
+            "expression '{}' resulted in error: {error}",
+            validation.expression
+        ))),
     }
 }

@@ -31,13 +31,20 @@ struct PolicyDenial<'a> {
 
 impl PolicyDenial<'_> {
     fn message(&self) -> String {
-        let Self { policy, binding, denial } = self;
+        let Self {
+            policy,
+            binding,
+            denial,
+        } = self;
         match binding {
             Some(binding) => format!(
                 "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {}",
                 denial.message
             ),
-            None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {}", denial.message),
+            None => format!(
+                "ValidatingAdmissionPolicy '{policy}' denied request: {}",
+                denial.message
+            ),
         }
     }
 }
@@ -56,13 +63,22 @@ pub(super) async fn review(
         }
         let found = of_policy(api, call, policy, (asked, namespace)).await?;
         let fails = text(&policy.spec, "/failurePolicy") != Some("Ignore");
-        denied.extend(found.into_iter().filter(|denied| fails || !denied.denial.is_fault));
+        denied.extend(
+            found
+                .into_iter()
+                .filter(|denied| fails || !denied.denial.is_fault),
+        );
     }
     match denied.first() {
         None => Ok(()),
         Some(first) => {
             let reason = &first.denial.reason;
-            Err(StatusError::of_policy(&asked.kind, &asked.name, reason, &first.message()))
+            Err(StatusError::of_policy(
+                &asked.kind,
+                &asked.name,
+                reason,
+                &first.message(),
+            ))
         }
     }
 }
@@ -75,7 +91,11 @@ async fn of_policy<'a>(
 ) -> Result<Vec<PolicyDenial<'a>>, StatusError> {
     let name = policy.name.as_str();
     let misconfigured = |binding: Option<&'a str>, why: String| {
-        let what = if binding.is_some() { "binding" } else { "policy" };
+        let what = if binding.is_some() {
+            "binding"
+        } else {
+            "policy"
+        };
         PolicyDenial {
             policy: name,
             binding,
@@ -83,7 +103,10 @@ async fn of_policy<'a>(
         }
     };
     let registry = api.registry();
-    let place = (&registry, Some(&**namespace).filter(|namespace| namespace.is_object()));
+    let place = (
+        &registry,
+        Some(&**namespace).filter(|namespace| namespace.is_object()),
+    );
     let nothing = Value::Null;
     let constraints = policy.spec.get("matchConstraints").unwrap_or(&nothing);
     let version = match matches(constraints, "resourceRules", asked, place) {
@@ -113,12 +136,19 @@ async fn of_policy<'a>(
             }
         };
         let seen = asked.in_version(&version);
-        let input = ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
+        let input =
+            ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
         let programs = Arc::clone(&policy.programs);
         let judgements = blocking::run(move || {
-            let judged = params
-                .into_iter()
-                .map(|params| judge(&programs, &ExpressionInput { params, ..input.clone() }));
+            let judged = params.into_iter().map(|params| {
+                judge(
+                    &programs,
+                    &ExpressionInput {
+                        params,
+                        ..input.clone()
+                    },
+                )
+            });
             judged.collect::<Vec<_>>()
         })
         .await?;
@@ -130,7 +160,11 @@ async fn of_policy<'a>(
                 denied.extend(acted_on(call, (policy, binding, spec), &asked.kind, denial));
             }
             let faults = judgement.annotation_faults.into_iter();
-            denied.extend(faults.map(|denial| PolicyDenial { policy: name, binding: Some(binding), denial }));
+            denied.extend(faults.map(|denial| PolicyDenial {
+                policy: name,
+                binding: Some(binding),
+                denial,
+            }));
         }
     }
     Ok(denied)
@@ -149,7 +183,10 @@ fn acted_on<'a>(
         return None;
     }
     let mut denied = None;
-    for action in items(spec, "/validationActions").iter().filter_map(Value::as_str) {
+    for action in items(spec, "/validationActions")
+        .iter()
+        .filter_map(Value::as_str)
+    {
         match action {
             "Deny" => {
                 denied = Some(PolicyDenial { policy: name, binding: Some(binding), denial: denial.clone() })

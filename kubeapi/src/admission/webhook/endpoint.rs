@@ -29,13 +29,21 @@ pub(super) struct Endpoint {
 pub(super) async fn find(api: &Api, client: &Value, seconds: u64) -> Result<Endpoint, String> {
     let ca_bundle = match text_or_empty(client, "/caBundle") {
         "" => None,
-        bundle => Some(STANDARD.decode(bundle).map_err(|_| "caBundle is not base64".to_owned())?.into()),
+        bundle => Some(
+            STANDARD
+                .decode(bundle)
+                .map_err(|_| "caBundle is not base64".to_owned())?
+                .into(),
+        ),
     };
     let (mut url, addresses) = match (text(client, "/url"), client.get("service")) {
         (Some(url), _) => (Url::parse(url).map_err(|error| error.to_string())?, None),
         (None, Some(service)) => {
             let port = service.get("port").and_then(Value::as_u64).unwrap_or(443);
-            let (name, namespace) = (text_or_empty(service, "/name"), text_or_empty(service, "/namespace"));
+            let (name, namespace) = (
+                text_or_empty(service, "/name"),
+                text_or_empty(service, "/namespace"),
+            );
             let path = text_or_empty(service, "/path").trim_start_matches('/');
             let url = Url::parse(&format!("https://{name}.{namespace}.svc:{port}/{path}"))
                 .map_err(|error| error.to_string())?;
@@ -46,14 +54,25 @@ pub(super) async fn find(api: &Api, client: &Value, seconds: u64) -> Result<Endp
     if url.scheme() != "https" {
         return Err("'https' is the only allowed URL scheme".to_owned());
     }
-    url.query_pairs_mut().append_pair("timeout", &format!("{seconds}s"));
-    Ok(Endpoint { url, addresses, ca_bundle })
+    url.query_pairs_mut()
+        .append_pair("timeout", &format!("{seconds}s"));
+    Ok(Endpoint {
+        url,
+        addresses,
+        ca_bundle,
+    })
 }
 
 /// The ready addresses behind a port of a service.
-async fn addresses(api: &Api, (namespace, name): (&str, &str), port: u64) -> Result<Vec<SocketAddr>, String> {
+async fn addresses(
+    api: &Api,
+    (namespace, name): (&str, &str),
+    port: u64,
+) -> Result<Vec<SocketAddr>, String> {
     let key = Key::new(Resource::new("", "services"), namespace, name);
-    let service = Store::get(&**api.store(), &key).await.map_err(|error| error.to_string())?;
+    let service = Store::get(&**api.store(), &key)
+        .await
+        .map_err(|error| error.to_string())?;
     let service = service.ok_or_else(|| format!("service {name:?} not found"))?;
     let service = service.value().map_err(|error| error.to_string())?;
     let ports = items(&service, "/spec/ports");
@@ -66,24 +85,46 @@ async fn addresses(api: &Api, (namespace, name): (&str, &str), port: u64) -> Res
         resource: Resource::new("discovery.k8s.io", "endpointslices"),
         namespace: Some(namespace.to_owned()),
     };
-    let slices = api.store().list(&scope, &Page::default()).await.map_err(|error| error.to_string())?;
+    let slices = api
+        .store()
+        .list(&scope, &Page::default())
+        .await
+        .map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for slice in slices.items {
         let slice = slice.value().map_err(|error| error.to_string())?;
-        let label =
-            slice.pointer("/metadata/labels").and_then(|labels| labels.get("kubernetes.io/service-name"));
+        let label = slice
+            .pointer("/metadata/labels")
+            .and_then(|labels| labels.get("kubernetes.io/service-name"));
         if label.and_then(Value::as_str) != Some(name) {
             continue;
         }
-        let target = items(&slice, "/ports").iter().find(|one| text_or_empty(one, "/name") == port_name);
-        let target = target.and_then(|one| one.get("port")).and_then(Value::as_u64);
-        let Some(target) = target.and_then(|port| u16::try_from(port).ok()) else { continue };
-        let ready = items(&slice, "/endpoints")
+        let target = items(&slice, "/ports")
             .iter()
-            .filter(|endpoint| endpoint.pointer("/conditions/ready").and_then(Value::as_bool) != Some(false));
-        let hosts = ready.flat_map(|endpoint| items(endpoint, "/addresses")).filter_map(Value::as_str);
+            .find(|one| text_or_empty(one, "/name") == port_name);
+        let target = target
+            .and_then(|one| one.get("port"))
+            .and_then(Value::as_u64);
+        let Some(target) = target.and_then(|port| u16::try_from(port).ok()) else {
+            continue;
+        };
+        let ready = items(&slice, "/endpoints").iter().filter(|endpoint| {
+            endpoint
+                .pointer("/conditions/ready")
+                .and_then(Value::as_bool)
+                != Some(false)
+        });
+        let hosts = ready
+            .flat_map(|endpoint| items(endpoint, "/addresses"))
+            .filter_map(Value::as_str);
         // slices that were stored when the API took any address may lead to this very machine
-        found.extend(hosts.filter_map(|host| Some(SocketAddr::new(endpoint_address(host)?, target))));
+        found.extend(
+            hosts.filter_map(|host| Some(SocketAddr::new(endpoint_address(host)?, target))),
+        );
     }
-    if found.is_empty() { Err(format!("no endpoints available for service {name:?}")) } else { Ok(found) }
+    if found.is_empty() {
+        Err(format!("no endpoints available for service {name:?}"))
+    } else {
+        Ok(found)
+    }
 }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    attributes::Attributes, authorizer::authorizer, conditions, configuration::Webhook, matching::matches,
-    variables::ExpressionInput,
+    attributes::Attributes, authorizer::authorizer, conditions, configuration::Webhook,
+    matching::matches, variables::ExpressionInput,
 };
 use crate::{Api, blocking, call::Call, object::text_or_empty, patch, status::StatusError};
 
@@ -39,7 +39,10 @@ async fn concerned(
     (asked, namespace): (&Attributes, &Arc<Value>),
 ) -> Result<Option<Attributes>, StatusError> {
     let registry = api.registry();
-    let place = (&registry, Some(&**namespace).filter(|namespace| namespace.is_object()));
+    let place = (
+        &registry,
+        Some(&**namespace).filter(|namespace| namespace.is_object()),
+    );
     let version = match matches(&webhook.spec, "rules", asked, place) {
         Ok(Some(version)) if webhook.spec.get("rules").is_some() => version,
         Ok(_) => return Ok(None),
@@ -52,7 +55,8 @@ async fn concerned(
     let held = match &webhook.fault {
         Some(why) => Err(why.clone()),
         None => {
-            let input = ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
+            let input =
+                ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
             let conditions = Arc::clone(&webhook.conditions);
             blocking::run(move || conditions::hold(&conditions, &input)).await?
         }
@@ -73,18 +77,30 @@ impl Webhook {
         (seen, asked): (&Attributes, &Attributes),
         mutates: bool,
     ) -> Result<AdmissionResponse, WebhookError> {
-        if asked.dry_run && !matches!(text_or_empty(&self.spec, "/sideEffects"), "None" | "NoneOnDryRun") {
+        if asked.dry_run
+            && !matches!(
+                text_or_empty(&self.spec, "/sideEffects"),
+                "None" | "NoneOnDryRun"
+            )
+        {
             let why = format!("admission webhook {:?} does not support dry run", self.name);
             return Err(WebhookError::Denied(StatusError::bad_request(why)));
         }
         let late = || {
-            WebhookError::Denied(StatusError::timeout("request did not complete within requested timeout"))
+            WebhookError::Denied(StatusError::timeout(
+                "request did not complete within requested timeout",
+            ))
         };
         let left = call.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(late());
         }
-        let seconds = self.spec.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(TIMEOUT).clamp(1, 30);
+        let seconds = self
+            .spec
+            .get("timeoutSeconds")
+            .and_then(Value::as_u64)
+            .unwrap_or(TIMEOUT)
+            .clamp(1, 30);
         let nothing = Value::Null;
         let client = self.spec.get("clientConfig").unwrap_or(&nothing);
         let endpoint = endpoint::find(api, client, seconds)
@@ -92,19 +108,38 @@ impl Webhook {
             .map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
         let uid = Uuid::new_v4().to_string();
         let body = review::question(seen, &asked.kind, &uid);
-        let endpoint::Endpoint { url, addresses, ca_bundle } = endpoint;
+        let endpoint::Endpoint {
+            url,
+            addresses,
+            ca_bundle,
+        } = endpoint;
         let timeout = Duration::from_secs(seconds).min(left);
-        let answer =
-            api.webhooks().call(WebhookCall { url, addresses, ca_bundle, body, timeout }).await.map_err(
-                |why| match Instant::now() >= call.deadline {
-                    true => late(),
-                    false => WebhookError::Failed(format!("failed to call webhook: {why}")),
-                },
-            )?;
-        let answer = review::read(&answer, &uid, mutates)
-            .map_err(|why| WebhookError::Failed(format!("received invalid webhook response: {why}")))?;
-        answer.warnings.iter().for_each(|warning| call.warnings.add(warning.clone()));
-        if answer.allowed { Ok(answer) } else { Err(WebhookError::Denied(answer.refusal(&self.name))) }
+        let answer = api
+            .webhooks()
+            .call(WebhookCall {
+                url,
+                addresses,
+                ca_bundle,
+                body,
+                timeout,
+            })
+            .await
+            .map_err(|why| match Instant::now() >= call.deadline {
+                true => late(),
+                false => WebhookError::Failed(format!("failed to call webhook: {why}")),
+            })?;
+        let answer = review::read(&answer, &uid, mutates).map_err(|why| {
+            WebhookError::Failed(format!("received invalid webhook response: {why}"))
+        })?;
+        answer
+            .warnings
+            .iter()
+            .for_each(|warning| call.warnings.add(warning.clone()));
+        if answer.allowed {
+            Ok(answer)
+        } else {
+            Err(WebhookError::Denied(answer.refusal(&self.name)))
+        }
     }
 
     /// What comes of a refusal: nothing, where the webhook could not be asked and that does not matter.
@@ -119,9 +154,10 @@ impl Webhook {
                 );
                 Ok(())
             }
-            WebhookError::Failed(why) => {
-                Err(StatusError::internal(format!("failed calling webhook {:?}: {why}", self.name)))
-            }
+            WebhookError::Failed(why) => Err(StatusError::internal(format!(
+                "failed calling webhook {:?}: {why}",
+                self.name
+            ))),
         }
     }
 }
@@ -164,7 +200,9 @@ pub(super) async fn mutate(
         }
     }
     for (index, last) in seen_last {
-        let Some(webhook) = webhooks.get(index) else { continue };
+        let Some(webhook) = webhooks.get(index) else {
+            continue;
+        };
         if webhook.is_asked_again()
             && last != asked.object
             && let Some(object) = changed(api, call, webhook, (&asked, namespace)).await?
@@ -182,7 +220,9 @@ async fn changed(
     webhook: &Webhook,
     (asked, namespace): (&Attributes, &Arc<Value>),
 ) -> Result<Option<Arc<Value>>, StatusError> {
-    let Some(seen) = concerned(api, webhook, (asked, namespace)).await? else { return Ok(None) };
+    let Some(seen) = concerned(api, webhook, (asked, namespace)).await? else {
+        return Ok(None);
+    };
     let answer = match webhook.call_webhook(api, call, (&seen, asked), true).await {
         Ok(answer) => answer,
         Err(refused) => {
@@ -190,9 +230,12 @@ async fn changed(
             return Ok(None);
         }
     };
-    let Some(operations) = answer.patch else { return Ok(Some(Arc::clone(&asked.object))) };
-    let wrong =
-        |why: String| StatusError::internal(format!("failed calling webhook {:?}: {why}", webhook.name));
+    let Some(operations) = answer.patch else {
+        return Ok(Some(Arc::clone(&asked.object)));
+    };
+    let wrong = |why: String| {
+        StatusError::internal(format!("failed calling webhook {:?}: {why}", webhook.name))
+    };
     if asked.object.is_null() {
         let why = format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
@@ -201,7 +244,12 @@ async fn changed(
         return Err(StatusError::internal(why));
     }
     let object = patch::json(&seen.object, &operations).map_err(|error| wrong(error.reason()))?;
-    let patched = Attributes { object: Arc::new(object), ..seen };
-    let own = super::attributes::Version { kind: Arc::clone(&asked.kind) };
+    let patched = Attributes {
+        object: Arc::new(object),
+        ..seen
+    };
+    let own = super::attributes::Version {
+        kind: Arc::clone(&asked.kind),
+    };
     Ok(Some(patched.in_version(&own).object))
 }

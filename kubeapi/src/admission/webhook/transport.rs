@@ -84,7 +84,10 @@ async fn post(call: WebhookCall) -> Result<Bytes, String> {
                     return Err(format!("the server redirects to {to}, which is not HTTPS"));
                 }
                 url = to;
-                if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+                if !matches!(
+                    status,
+                    StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+                ) {
                     body = None;
                 }
             }
@@ -107,7 +110,11 @@ async fn ask(call: &WebhookCall, url: &Url, body: Option<Bytes>) -> Result<Answe
         None => url.path().to_owned(),
     };
     let mut request = Request::builder()
-        .method(if body.is_some() { Method::POST } else { Method::GET })
+        .method(if body.is_some() {
+            Method::POST
+        } else {
+            Method::GET
+        })
         .uri(path)
         .header(header::HOST, format!("{host}:{port}"))
         .header(header::ACCEPT, "application/json, */*")
@@ -115,32 +122,50 @@ async fn ask(call: &WebhookCall, url: &Url, body: Option<Bytes>) -> Result<Answe
     if body.is_some() {
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
-    let request = request.body(Full::new(body.unwrap_or_default())).map_err(|error| error.to_string())?;
-    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    let request = request
+        .body(Full::new(body.unwrap_or_default()))
+        .map_err(|error| error.to_string())?;
+    let answer = sender
+        .send_request(request)
+        .await
+        .map_err(|error| error.to_string())?;
     let status = answer.status();
     if let Some(to) = redirect(status, answer.headers(), url)? {
         return Ok(Answer::Redirect(status, to));
     }
-    let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES).collect().await;
+    let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES)
+        .collect()
+        .await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     if status.is_success() {
         return Ok(Answer::Body(body));
     }
-    let excerpt: String = String::from_utf8_lossy(&body).chars().take(MAX_EXCERPT_LENGTH).collect();
+    let excerpt: String = String::from_utf8_lossy(&body)
+        .chars()
+        .take(MAX_EXCERPT_LENGTH)
+        .collect();
     Err(format!("the server answered {status}: {}", excerpt.trim()))
 }
 
 /// Returns where an answer redirects to; `None` for any other, also one that does not say where.
 fn redirect(status: StatusCode, headers: &HeaderMap, from: &Url) -> Result<Option<Url>, String> {
     let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(location) = headers.get(header::LOCATION).filter(|_| follows) else { return Ok(None) };
+    let Some(location) = headers.get(header::LOCATION).filter(|_| follows) else {
+        return Ok(None);
+    };
     let location = String::from_utf8_lossy(location.as_bytes());
     let to = from.join(&location);
-    to.map(Some).map_err(|error| format!("failed to parse Location header: {error}"))
+    to.map(Some)
+        .map_err(|error| format!("failed to parse Location header: {error}"))
 }
 
 /// Opens a connection, to the endpoints of the webhook's service where `url` is on its host.
-async fn open(call: &WebhookCall, url: &Url, host: &str, port: u16) -> Result<TlsStream<TcpStream>, String> {
+async fn open(
+    call: &WebhookCall,
+    url: &Url,
+    host: &str,
+    port: u16,
+) -> Result<TlsStream<TcpStream>, String> {
     let is_own = url.host() == call.url.host() && port == call.url.port().unwrap_or(443);
     let stream = match call.addresses.as_ref().filter(|_| is_own) {
         Some(addresses) => connect(addresses).await?,
@@ -152,8 +177,8 @@ async fn open(call: &WebhookCall, url: &Url, host: &str, port: u16) -> Result<Tl
             connect(&found.collect::<Vec<_>>()).await?
         }
     };
-    let name =
-        ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| error.to_string())?;
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+        .map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(Arc::new(client(call.ca_bundle.as_deref())?));
     connector
         .connect(name, stream)
@@ -185,7 +210,10 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
             Err(error) => last = error,
         }
     }
-    let named = addresses.first().map(SocketAddr::to_string).unwrap_or_default();
+    let named = addresses
+        .first()
+        .map(SocketAddr::to_string)
+        .unwrap_or_default();
     Err(format!("dial tcp {named}: connect: {last}"))
 }
 
@@ -195,15 +223,18 @@ fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
     match ca_bundle {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate = certificate
-                    .map_err(|_| "unable to load root certificates: caBundle is no PEM".to_owned())?;
+                let certificate = certificate.map_err(|_| {
+                    "unable to load root certificates: caBundle is no PEM".to_owned()
+                })?;
                 roots
                     .add(certificate.clone())
                     .map_err(|error| format!("unable to load root certificates: {error}"))?;
                 bundle.push(certificate);
             }
             if roots.is_empty() {
-                return Err("unable to load root certificates: caBundle has no certificate".to_owned());
+                return Err(
+                    "unable to load root certificates: caBundle has no certificate".to_owned(),
+                );
             }
         }
         None => {
@@ -218,7 +249,10 @@ fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
         return Ok(config.with_root_certificates(roots).with_no_client_auth());
     }
     let verifier = Verifier::new(bundle, roots, provider).map_err(|error| error.to_string())?;
-    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+    Ok(config
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth())
 }
 
 #[cfg(test)]
@@ -248,16 +282,17 @@ mod tests {
             let key = KeyPair::generate().unwrap();
             let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
             let certificate = params.self_signed(&key).unwrap();
-            let config =
-                ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                    .with_safe_default_protocol_versions()
-                    .unwrap()
-                    .with_no_client_auth()
-                    .with_single_cert(
-                        vec![certificate.der().clone()],
-                        PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-                    )
-                    .unwrap();
+            let config = ServerConfig::builder_with_provider(Arc::new(
+                rustls::crypto::ring::default_provider(),
+            ))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            )
+            .unwrap();
             let acceptor = TlsAcceptor::from(Arc::new(config));
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -265,18 +300,26 @@ mod tests {
             let noted = Arc::clone(&seen);
             let stop = driven(async move {
                 loop {
-                    let Ok((stream, _)) = listener.accept().await else { continue };
+                    let Ok((stream, _)) = listener.accept().await else {
+                        continue;
+                    };
                     let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
                     tokio::spawn(async move {
                         let stream = TokioIo::new(acceptor.accept(stream).await.unwrap());
                         let answer = service_fn(move |request| answer(request, Arc::clone(&noted)));
                         // a client that has its answer leaves
-                        let _ =
-                            hyper::server::conn::http1::Builder::new().serve_connection(stream, answer).await;
+                        let _ = hyper::server::conn::http1::Builder::new()
+                            .serve_connection(stream, answer)
+                            .await;
                     });
                 }
             });
-            Self { address, ca: certificate.pem().into(), seen, _stop: stop }
+            Self {
+                address,
+                ca: certificate.pem().into(),
+                seen,
+                _stop: stop,
+            }
         }
 
         async fn call(&self, path: &str) -> Result<Bytes, String> {
@@ -298,9 +341,15 @@ mod tests {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let path = parts.uri.path().to_owned();
-        seen.lock().unwrap().push(format!("{} {path} {}", parts.method, String::from_utf8_lossy(&body)));
+        seen.lock().unwrap().push(format!(
+            "{} {path} {}",
+            parts.method,
+            String::from_utf8_lossy(&body)
+        ));
         let (status, location) = match path.as_str() {
-            "/301" | "/302" | "/303" | "/307" | "/308" => (path[1..].parse().unwrap(), Some("/end")),
+            "/301" | "/302" | "/303" | "/307" | "/308" => {
+                (path[1..].parse().unwrap(), Some("/end"))
+            }
             "/loop" => (307, Some("/loop")),
             "/plain" => (307, Some("http://127.0.0.1/end")),
             "/nowhere" => (302, None),
@@ -310,7 +359,9 @@ mod tests {
         if let Some(location) = location {
             answer = answer.header(header::LOCATION, location);
         }
-        Ok(answer.body(Full::new(Bytes::from_static(b"answered")).boxed()).unwrap())
+        Ok(answer
+            .body(Full::new(Bytes::from_static(b"answered")).boxed())
+            .unwrap())
     }
 
     #[tokio::test]
@@ -326,7 +377,11 @@ mod tests {
         ];
         for (path, expected) in rows {
             assert_eq!(server.call(path).await.unwrap(), "answered", "{path}");
-            assert_eq!(std::mem::take(&mut *server.seen.lock().unwrap()), expected, "{path}");
+            assert_eq!(
+                std::mem::take(&mut *server.seen.lock().unwrap()),
+                expected,
+                "{path}"
+            );
         }
     }
 
@@ -335,13 +390,28 @@ mod tests {
         let server = Server::start().await;
         let rows = [
             ("/loop", "stopped after 10 redirects"),
-            ("/plain", "the server redirects to http://127.0.0.1/end, which is not HTTPS"),
+            (
+                "/plain",
+                "the server redirects to http://127.0.0.1/end, which is not HTTPS",
+            ),
             ("/nowhere", "the server answered 302 Found: answered"),
         ];
         for (path, expected) in rows {
             let told = server.call(path).await.unwrap_err();
-            assert_eq!(told, format!("Post \"https://{}{path}\": {expected}", server.address));
+            assert_eq!(
+                told,
+                format!("Post \"https://{}{path}\": {expected}", server.address)
+            );
         }
-        assert_eq!(server.seen.lock().unwrap().iter().filter(|one| one.contains("/loop")).count(), 11);
+        assert_eq!(
+            server
+                .seen
+                .lock()
+                .unwrap()
+                .iter()
+                .filter(|one| one.contains("/loop"))
+                .count(),
+            11
+        );
     }
 }

@@ -34,7 +34,8 @@ impl Verifier {
         roots: RootCertStore,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, VerifierBuilderError> {
-        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        let chains =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
         Ok(Self { chains, bundle })
     }
 
@@ -46,12 +47,17 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), Error> {
         let unknown = || Error::from(CertificateError::UnknownIssuer);
-        if !self.bundle.iter().any(|held| held.as_ref() == shown.as_ref()) {
+        if !self
+            .bundle
+            .iter()
+            .any(|held| held.as_ref() == shown.as_ref())
+        {
             return Err(unknown());
         }
         // as webpki reads it: nothing critical that it does not know
         verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
-        let (_, read) = X509Certificate::from_der(shown).map_err(|_| CertificateError::BadEncoding)?;
+        let (_, read) =
+            X509Certificate::from_der(shown).map_err(|_| CertificateError::BadEncoding)?;
         let now = i64::try_from(now.as_secs()).map_err(|_| unknown())?;
         if now < read.validity().not_before.timestamp() {
             return Err(CertificateError::NotValidYet.into());
@@ -59,7 +65,9 @@ impl Verifier {
         if now > read.validity().not_after.timestamp() {
             return Err(CertificateError::Expired.into());
         }
-        let purposes = read.extended_key_usage().map_err(|_| CertificateError::BadEncoding)?;
+        let purposes = read
+            .extended_key_usage()
+            .map_err(|_| CertificateError::BadEncoding)?;
         if purposes.is_some_and(|purposes| !purposes.value.server_auth && !purposes.value.any) {
             return Err(CertificateError::InvalidPurpose.into());
         }
@@ -76,9 +84,13 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let by_chain = self.chains.verify_server_cert(shown, intermediates, name, ocsp, now);
+        let by_chain = self
+            .chains
+            .verify_server_cert(shown, intermediates, name, ocsp, now);
         match by_chain {
-            Err(_) if self.is_of_the_bundle(shown, name, now).is_ok() => Ok(ServerCertVerified::assertion()),
+            Err(_) if self.is_of_the_bundle(shown, name, now).is_ok() => {
+                Ok(ServerCertVerified::assertion())
+            }
             by_chain => by_chain,
         }
     }
@@ -89,7 +101,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, certificate, signed)
+        self.chains
+            .verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -98,7 +111,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, certificate, signed)
+        self.chains
+            .verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -111,7 +125,8 @@ mod tests {
     use std::time::Duration;
 
     use rcgen::{
-        BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+        BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa,
+        KeyPair,
     };
 
     use super::*;
@@ -123,10 +138,14 @@ mod tests {
 
     fn params(name: &str, is_ca: bool) -> CertificateParams {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.not_before, params.not_after) =
-            (rcgen::date_time_ymd(2024, 12, 31), rcgen::date_time_ymd(2025, 1, 2));
+        (params.not_before, params.not_after) = (
+            rcgen::date_time_ymd(2024, 12, 31),
+            rcgen::date_time_ymd(2025, 1, 2),
+        );
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, name);
         if is_ca {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         }
@@ -140,27 +159,47 @@ mod tests {
 
     fn verifier(bundle: &[CertificateDer<'static>]) -> Verifier {
         let mut roots = RootCertStore::empty();
-        bundle.iter().for_each(|held| roots.add(held.clone()).unwrap());
+        bundle
+            .iter()
+            .for_each(|held| roots.add(held.clone()).unwrap());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Verifier::new(bundle.to_vec(), roots, provider).unwrap()
     }
 
-    fn verify(verifier: &Verifier, shown: &CertificateDer<'_>, name: &str, now: u64) -> Result<(), Error> {
+    fn verify(
+        verifier: &Verifier,
+        shown: &CertificateDer<'_>,
+        name: &str,
+        now: u64,
+    ) -> Result<(), Error> {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now));
-        verifier.verify_server_cert(shown, &[], &name, &[], now).map(|_| ())
+        verifier
+            .verify_server_cert(shown, &[], &name, &[], now)
+            .map(|_| ())
     }
 
     #[test]
     fn a_ca_that_shows_itself_is_taken_where_the_bundle_holds_it() {
         let shown = own(params(NAME, true));
         let held = verifier(&[own(params("another", true)), shown.clone()]);
-        let (name, now) =
-            (ServerName::try_from(NAME).unwrap(), UnixTime::since_unix_epoch(Duration::from_secs(NOW)));
+        let (name, now) = (
+            ServerName::try_from(NAME).unwrap(),
+            UnixTime::since_unix_epoch(Duration::from_secs(NOW)),
+        );
         let by_webpki = held.chains.verify_server_cert(&shown, &[], &name, &[], now);
-        assert!(by_webpki.unwrap_err().to_string().contains("CaUsedAsEndEntity"));
+        assert!(
+            by_webpki
+                .unwrap_err()
+                .to_string()
+                .contains("CaUsedAsEndEntity")
+        );
         assert_eq!(verify(&held, &shown, NAME, NOW), Ok(()));
-        for (name, now) in [("other.ns.svc", NOW), (NAME, NOW + 2 * DAY), (NAME, NOW - 2 * DAY)] {
+        for (name, now) in [
+            ("other.ns.svc", NOW),
+            (NAME, NOW + 2 * DAY),
+            (NAME, NOW - 2 * DAY),
+        ] {
             assert!(verify(&held, &shown, name, now).is_err(), "{name} {now}");
         }
     }
@@ -176,19 +215,31 @@ mod tests {
         clients.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let clients = own(clients);
         assert!(
-            verify(&verifier(std::slice::from_ref(&clients)), &clients, NAME, NOW).is_err(),
+            verify(
+                &verifier(std::slice::from_ref(&clients)),
+                &clients,
+                NAME,
+                NOW
+            )
+            .is_err(),
             "for clients"
         );
         // a CA that a held one has signed is still nothing that a server may show
-        let root = CertifiedIssuer::self_signed(params("root", true), KeyPair::generate().unwrap()).unwrap();
-        let between = params(NAME, true).signed_by(&KeyPair::generate().unwrap(), &root).unwrap();
+        let root = CertifiedIssuer::self_signed(params("root", true), KeyPair::generate().unwrap())
+            .unwrap();
+        let between = params(NAME, true)
+            .signed_by(&KeyPair::generate().unwrap(), &root)
+            .unwrap();
         assert!(verify(&verifier(&[root.der().clone()]), between.der(), NAME, NOW).is_err());
     }
 
     #[test]
     fn what_was_taken_before_still_is() {
-        let root = CertifiedIssuer::self_signed(params("root", true), KeyPair::generate().unwrap()).unwrap();
-        let leaf = params(NAME, false).signed_by(&KeyPair::generate().unwrap(), &root).unwrap();
+        let root = CertifiedIssuer::self_signed(params("root", true), KeyPair::generate().unwrap())
+            .unwrap();
+        let leaf = params(NAME, false)
+            .signed_by(&KeyPair::generate().unwrap(), &root)
+            .unwrap();
         let alone = own(params(NAME, false));
         let held = verifier(&[root.der().clone(), alone.clone()]);
         for shown in [leaf.der(), &alone] {

@@ -14,18 +14,42 @@ use crate::names::{dns_label, dns_subdomain};
 const COST: u64 = 350_000;
 
 /// Calls a function of a [`Check`].
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
-    let (Val::Check(check), rest) = args.split_first()? else { return None };
-    let texts: Option<Vec<&str>> =
-        rest.iter().map(|arg| if let Val::String(text) = arg { Some(&**text) } else { None }).collect();
-    let Some(texts) = texts else { return Some(no_overload()) };
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
+    let (Val::Check(check), rest) = args.split_first()? else {
+        return None;
+    };
+    let texts: Option<Vec<&str>> = rest
+        .iter()
+        .map(|arg| {
+            if let Val::String(text) = arg {
+                Some(&**text)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let Some(texts) = texts else {
+        return Some(no_overload());
+    };
     Some(match &**check {
         Check::Asking(who, stage, question) => ask(name, (who, *stage, question), &texts, context),
         Check::Answered(answer) => match (name, texts.as_slice()) {
             ("allowed", []) => Ok(Val::Bool(matches!(answer, Ok(Some(_))))),
-            ("reason", []) => Ok(Val::text(answer.as_ref().ok().and_then(Clone::clone).unwrap_or_default())),
+            ("reason", []) => Ok(Val::text(
+                answer
+                    .as_ref()
+                    .ok()
+                    .and_then(Clone::clone)
+                    .unwrap_or_default(),
+            )),
             ("errored", []) => Ok(Val::Bool(answer.is_err())),
-            ("error", []) => Ok(Val::text(answer.as_ref().err().cloned().unwrap_or_default())),
+            ("error", []) => Ok(Val::text(
+                answer.as_ref().err().cloned().unwrap_or_default(),
+            )),
             _ => no_overload(),
         },
     })
@@ -53,7 +77,9 @@ fn ask<'a>(
         (Stage::Authorizer, "serviceAccount", [_, name]) if !dns_subdomain(name).is_empty() => {
             return EvalError::failed("Invalid service account name");
         }
-        (Stage::Authorizer, "serviceAccount", [namespace, _]) if !dns_label(namespace).is_empty() => {
+        (Stage::Authorizer, "serviceAccount", [namespace, _])
+            if !dns_label(namespace).is_empty() =>
+        {
             return EvalError::failed("Invalid service account namespace");
         }
         (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
@@ -84,9 +110,15 @@ fn ask<'a>(
         (Stage::Path | Stage::Resource, "check", [verb]) => {
             context.budget.spend(COST)?;
             question.verb = (*verb).to_owned();
-            return Ok(Val::Check(Arc::new(Check::Answered(who.authorize(&question)))));
+            return Ok(Val::Check(Arc::new(Check::Answered(
+                who.authorize(&question),
+            ))));
         }
         _ => return no_overload(),
     };
-    Ok(Val::Check(Arc::new(Check::Asking(Arc::clone(who), stage, Box::new(question)))))
+    Ok(Val::Check(Arc::new(Check::Asking(
+        Arc::clone(who),
+        stage,
+        Box::new(question),
+    ))))
 }

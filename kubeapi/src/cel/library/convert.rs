@@ -11,7 +11,11 @@ use crate::{
 };
 
 /// Calls a conversion function, which has the name of its result's type.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
     let [arg] = args else { return None };
     Some(match name {
         "type" => Ok(Val::Type(match arg {
@@ -32,7 +36,10 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         "uint" => uint(arg),
         "double" => double(arg),
         "string" => match text(arg) {
-            Some(text) => context.budget.spend_bytes(text.len()).map(|()| Val::text(text)),
+            Some(text) => context
+                .budget
+                .spend_bytes(text.len())
+                .map(|()| Val::text(text)),
             None if matches!(arg, Val::Bytes(_)) => {
                 EvalError::failed("invalid UTF-8 in bytes, cannot convert to string")
             }
@@ -40,9 +47,10 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         },
         "bytes" => match arg {
             Val::Bytes(_) => Ok(arg.clone()),
-            Val::String(text) => {
-                context.budget.spend_bytes(text.len()).map(|()| Val::Bytes(text.as_bytes().into()))
-            }
+            Val::String(text) => context
+                .budget
+                .spend_bytes(text.len())
+                .map(|()| Val::Bytes(text.as_bytes().into())),
             _ => no_overload(),
         },
         "timestamp" => match arg {
@@ -50,15 +58,18 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
             Val::String(text) => {
                 Moment::parse(text).map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
             }
-            Val::Int(seconds) => {
-                Moment::from_seconds(*seconds).map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
-            }
+            Val::Int(seconds) => Moment::from_seconds(*seconds)
+                .map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time))),
             _ => no_overload(),
         },
         "duration" => match arg {
             Val::Duration(_) => Ok(arg.clone()),
             Val::String(text) => go_duration::parse(text).map_or_else(
-                || EvalError::failed("type conversion error from 'string' to 'google.protobuf.Duration'"),
+                || {
+                    EvalError::failed(
+                        "type conversion error from 'string' to 'google.protobuf.Duration'",
+                    )
+                },
                 |span| Ok(Val::Duration(span)),
             ),
             Val::Int(nanos) => Ok(Val::Duration(jiff::SignedDuration::from_nanos(*nanos))),
@@ -68,7 +79,10 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
     })
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the range is held against before")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the range is held against before"
+)]
 fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
     const UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
     let overflow = || EvalError::failed("integer overflow");
@@ -104,12 +118,18 @@ fn uint<'a>(arg: &Val<'a>) -> Evaluated<'a> {
         Val::Int(number) => {
             u64::try_from(*number).map_or_else(|_| overflow(), |number| Ok(Val::Uint(number)))
         }
-        Val::Double(number) if *number >= 0.0 && *number < UPPER_BOUND => Ok(Val::Uint(*number as u64)),
+        Val::Double(number) if *number >= 0.0 && *number < UPPER_BOUND => {
+            Ok(Val::Uint(*number as u64))
+        }
         Val::Double(_) => overflow(),
-        Val::String(text) => text.parse().ok().filter(|_| !text.starts_with('+')).map_or_else(
-            || EvalError::failed("type conversion error from 'string' to 'uint'"),
-            |number| Ok(Val::Uint(number)),
-        ),
+        Val::String(text) => text
+            .parse()
+            .ok()
+            .filter(|_| !text.starts_with('+'))
+            .map_or_else(
+                || EvalError::failed("type conversion error from 'string' to 'uint'"),
+                |number| Ok(Val::Uint(number)),
+            ),
         _ => no_overload(),
     }
 }
@@ -151,7 +171,11 @@ fn double_text(number: f64) -> String {
         return "NaN".to_owned();
     }
     if number.is_infinite() {
-        return if number > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+        return if number > 0.0 {
+            "+Inf".to_owned()
+        } else {
+            "-Inf".to_owned()
+        };
     }
     let written = format!("{number:e}");
     let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));

@@ -14,10 +14,16 @@ const MAX_PRECISION: usize = 1000;
 const PRECISION: usize = 6;
 
 /// Returns `template` with its clauses replaced by the arguments.
-pub(super) fn format<'a>(template: &str, args: &List<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
+pub(super) fn format<'a>(
+    template: &str,
+    args: &List<'a>,
+    context: &mut Context<'_>,
+) -> Evaluated<'a> {
     let mut spent = Ok(());
     let written = walk(template, args.len(), |index, clause, precision| {
-        let Some(arg) = args.get(index) else { return Err(format!("index {index} out of range")) };
+        let Some(arg) = args.get(index) else {
+            return Err(format!("index {index} out of range"));
+        };
         let written = context.budget.spend_on(&arg).and_then(|()| {
             let written = clause_of(clause, precision, &arg).map_err(EvalError::Failed)?;
             context.budget.spend_bytes(written.len())?;
@@ -67,7 +73,9 @@ pub(in crate::cel) fn walk(
         let precision = precision(&mut chars).map_err(unread)?;
         let clause = chars.next().unwrap_or_default();
         if !"sdfebxXo".contains(clause) {
-            return Err(unread(format!("unrecognized formatting clause \"{clause}\"")));
+            return Err(unread(format!(
+                "unrecognized formatting clause \"{clause}\""
+            )));
         }
         let written = write(next, clause, precision);
         result.push_str(&written.map_err(|why| format!("error during formatting: {why}"))?);
@@ -76,7 +84,9 @@ pub(in crate::cel) fn walk(
     Ok(result)
 }
 
-fn precision(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<usize>, String> {
+fn precision(
+    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+) -> Result<Option<usize>, String> {
     if chars.next_if_eq(&'.').is_none() {
         return Ok(None);
     }
@@ -89,12 +99,16 @@ fn precision(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Opt
         return failed("could not find end of precision specifier".to_owned());
     }
     match digits.parse() {
-        Ok(precision) if precision > MAX_PRECISION => {
-            failed(format!("precision {precision} exceeds maximum allowed precision {MAX_PRECISION}"))
-        }
+        Ok(precision) if precision > MAX_PRECISION => failed(format!(
+            "precision {precision} exceeds maximum allowed precision {MAX_PRECISION}"
+        )),
         Ok(precision) => Ok(Some(precision)),
         Err(_) => {
-            let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
+            let why = if digits.is_empty() {
+                "invalid syntax"
+            } else {
+                "value out of range"
+            };
             failed(format!(
                 "error while converting precision to integer: strconv.Atoi: parsing {digits:?}: {why}"
             ))
@@ -105,7 +119,10 @@ fn precision(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Opt
 /// Reports whether a clause takes values of a type.
 pub(in crate::cel) fn takes(clause: char, decl: &Decl) -> bool {
     match clause {
-        's' => !matches!(decl, Decl::Object(_) | Decl::Optional(_) | Decl::Opaque(_) | Decl::Param(_)),
+        's' => !matches!(
+            decl,
+            Decl::Object(_) | Decl::Optional(_) | Decl::Opaque(_) | Decl::Param(_)
+        ),
         'd' | 'o' => matches!(decl, Decl::Int | Decl::Uint),
         'f' | 'e' => matches!(decl, Decl::Double | Decl::String),
         'b' => matches!(decl, Decl::Int | Decl::Uint | Decl::Bool),
@@ -157,7 +174,15 @@ fn clause_of(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<St
 fn hex(bytes: &[u8], upper: bool) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     let written = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
-    written.map(|digit| if upper { digit.to_ascii_uppercase() } else { digit }).collect()
+    written
+        .map(|digit| {
+            if upper {
+                digit.to_ascii_uppercase()
+            } else {
+                digit
+            }
+        })
+        .collect()
 }
 
 fn signed(number: i64, write: impl FnOnce(u64) -> String) -> String {
@@ -199,9 +224,18 @@ fn scientific(number: f64, width: usize) -> String {
     }
     let written = format!("{number:.PRECISION$e}");
     let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |exponent| ("⁻", exponent));
-    let raised = |digit: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit.to_digit(10).unwrap_or_default() as usize);
-    let exponent: String = format!("{exponent:0>2}").chars().filter_map(raised).collect();
+    let (sign, exponent) = exponent
+        .strip_prefix('-')
+        .map_or(("", exponent), |exponent| ("⁻", exponent));
+    let raised = |digit: char| {
+        "⁰¹²³⁴⁵⁶⁷⁸⁹"
+            .chars()
+            .nth(digit.to_digit(10).unwrap_or_default() as usize)
+    };
+    let exponent: String = format!("{exponent:0>2}")
+        .chars()
+        .filter_map(raised)
+        .collect();
     let written = format!("{digits}\u{202f}×\u{202f}10{sign}{exponent}");
     format!("{written:>width$}")
 }
@@ -238,14 +272,19 @@ fn element(arg: &Val<'_>) -> Result<String, String> {
         Val::Map(map) => {
             let entry = |(key, value): (Val<'_>, Val<'_>)| {
                 if Key::of(&key).is_none() || matches!(key, Val::Double(_)) {
-                    return Err(format!("no formatting function for map key of type {}", key.type_name()));
+                    return Err(format!(
+                        "no formatting function for map key of type {}",
+                        key.type_name()
+                    ));
                 }
                 Ok((element(&key)?, element(&value)?))
             };
             let entries: Result<Vec<_>, _> = map.entries().into_iter().map(entry).collect();
             let mut entries = entries?;
             entries.sort_by(|(one, _), (two, _)| one.cmp(two));
-            let written = entries.into_iter().map(|(key, value)| format!("{key}:{value}"));
+            let written = entries
+                .into_iter()
+                .map(|(key, value)| format!("{key}:{value}"));
             format!("{{{}}}", written.collect::<Vec<_>>().join(", "))
         }
         Val::String(text) => go_quoted(text),

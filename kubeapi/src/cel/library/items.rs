@@ -7,7 +7,10 @@ use crate::cel::{
 };
 
 /// Pays for the items and returns them.
-pub(super) fn items<'a>(list: &List<'a>, context: &mut Context<'_>) -> Result<Vec<Val<'a>>, EvalError> {
+pub(super) fn items<'a>(
+    list: &List<'a>,
+    context: &mut Context<'_>,
+) -> Result<Vec<Val<'a>>, EvalError> {
     context.budget.spend_on(&Val::List(list.clone()))?;
     Ok(list.iter().collect())
 }

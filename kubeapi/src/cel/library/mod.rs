@@ -45,5 +45,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         named_formats::call,
         authorizer::call,
     ];
-    parts.into_iter().find_map(|part| part(name, args, context)).unwrap_or_else(no_overload)
+    parts
+        .into_iter()
+        .find_map(|part| part(name, args, context))
+        .unwrap_or_else(no_overload)
 }

@@ -25,7 +25,12 @@ const NAMES: [&str; 13] = [
 
 /// `format.<name>()`, `format.named(name)`, and `validate`.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
-    let named = |name: &str| NAMES.iter().find(|known| **known == name).map(|known| Val::Format(known));
+    let named = |name: &str| {
+        NAMES
+            .iter()
+            .find(|known| **known == name)
+            .map(|known| Val::Format(known))
+    };
     Some(Ok(match (name.strip_prefix("format."), args) {
         (Some("named"), [Val::String(name)]) => Val::optional(named(name)),
         (Some(name), []) => return named(name).map(Ok),
@@ -48,7 +53,13 @@ fn faults(format: &str, text: &str) -> Vec<String> {
         }
         _ => text.to_owned(),
     };
-    let said = |what: &str| if fits(format, text) { Vec::new() } else { vec![what.to_owned()] };
+    let said = |what: &str| {
+        if fits(format, text) {
+            Vec::new()
+        } else {
+            vec![what.to_owned()]
+        }
+    };
     match format {
         "dns1123Label" => names::dns_label(text),
         "dns1123Subdomain" => names::dns_subdomain(text),

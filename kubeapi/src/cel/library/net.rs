@@ -13,7 +13,11 @@ use crate::{
 };
 
 /// Calls a function of addresses.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
     match args {
         [Val::String(text)] => of_text(name, text),
         [Val::Url(url)] if name == "getQuery" => Some(query(url, context)),
@@ -28,15 +32,21 @@ fn of_text<'a>(name: &str, text: &str) -> Option<Evaluated<'a>> {
     Some(match name {
         "isIP" => Ok(Val::Bool(address(text).is_ok())),
         "ip" => address(text).map(Val::Ip).map_err(EvalError::Failed),
-        "ip.isCanonical" => {
-            address(text).map(|address| Val::Bool(address.to_string() == text)).map_err(EvalError::Failed)
-        }
+        "ip.isCanonical" => address(text)
+            .map(|address| Val::Bool(address.to_string() == text))
+            .map_err(EvalError::Failed),
         "isCIDR" => Ok(Val::Bool(network(text).is_ok())),
-        "cidr" => network(text).map(|(address, bits)| Val::Cidr(address, bits)).map_err(EvalError::Failed),
+        "cidr" => network(text)
+            .map(|(address, bits)| Val::Cidr(address, bits))
+            .map_err(EvalError::Failed),
         "isURL" => Ok(Val::Bool(go_url::parse_request_uri(text).is_ok())),
-        "url" => go_url::parse_absolute(text).map(|url| Val::Url(Arc::new(url))).map_err(|why| {
-            EvalError::Failed(format!("URL parse error during conversion from string: {why}"))
-        }),
+        "url" => go_url::parse_absolute(text)
+            .map(|url| Val::Url(Arc::new(url)))
+            .map_err(|why| {
+                EvalError::Failed(format!(
+                    "URL parse error during conversion from string: {why}"
+                ))
+            }),
         _ => return None,
     })
 }
@@ -46,10 +56,16 @@ fn address(text: &str) -> Result<IpAddr, String> {
         && own.parse::<std::net::Ipv6Addr>().is_ok()
         && !zone.is_empty()
     {
-        return Err(format!("IP address {text:?} with zone value is not allowed"));
+        return Err(format!(
+            "IP address {text:?} with zone value is not allowed"
+        ));
     }
-    let unread =
-        |_| format!("IP Address {text:?} parse error during conversion from string: {}", go_ip::fault(text));
+    let unread = |_| {
+        format!(
+            "IP Address {text:?} parse error during conversion from string: {}",
+            go_ip::fault(text)
+        )
+    };
     let address: IpAddr = text.parse().map_err(unread)?;
     match address {
         IpAddr::V6(mapped) if mapped.to_ipv4_mapped().is_some() => {
@@ -71,11 +87,14 @@ fn network(text: &str) -> Result<(IpAddr, u8), String> {
     if let IpAddr::V6(mapped) = address
         && mapped.to_ipv4_mapped().is_some()
     {
-        return Err(format!("{PREFIX}: IPv4-mapped IPv6 address {text:?} is not allowed"));
+        return Err(format!(
+            "{PREFIX}: IPv4-mapped IPv6 address {text:?} is not allowed"
+        ));
     }
     let limit = if address.is_ipv4() { 32 } else { 128 };
     let bits = u8::try_from(number).ok().filter(|bits| *bits <= limit);
-    bits.map(|bits| (address, bits)).ok_or_else(|| wrong("prefix length out of range"))
+    bits.map(|bits| (address, bits))
+        .ok_or_else(|| wrong("prefix length out of range"))
 }
 
 fn of_url<'a>(name: &str, url: &Url) -> Option<Evaluated<'a>> {
@@ -94,9 +113,17 @@ fn query<'a>(url: &Url, context: &mut Context<'_>) -> Evaluated<'a> {
     context.budget.spend(4 * url.pairs() as u64)?;
     let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
     for (key, value) in url.query_pairs() {
-        query.entry(Key::String(Text::Computed(key.into()))).or_default().push(Val::text(value));
+        query
+            .entry(Key::String(Text::Computed(key.into())))
+            .or_default()
+            .push(Val::text(value));
     }
-    Ok(Val::map(query.into_iter().map(|(key, values)| (key, Val::list(values))).collect()))
+    Ok(Val::map(
+        query
+            .into_iter()
+            .map(|(key, values)| (key, Val::list(values)))
+            .collect(),
+    ))
 }
 
 fn of_address<'a>(name: &str, address: IpAddr) -> Option<Evaluated<'a>> {
@@ -126,19 +153,25 @@ fn of_address<'a>(name: &str, address: IpAddr) -> Option<Evaluated<'a>> {
     }))
 }
 
-fn of_network<'a>(name: &str, (own, bits): (IpAddr, u8), rest: &[Val<'a>]) -> Option<Evaluated<'a>> {
+fn of_network<'a>(
+    name: &str,
+    (own, bits): (IpAddr, u8),
+    rest: &[Val<'a>],
+) -> Option<Evaluated<'a>> {
     let contains = |address: IpAddr, least: u8| {
-        address.is_ipv4() == own.is_ipv4() && least >= bits && masked(address, bits) == masked(own, bits)
+        address.is_ipv4() == own.is_ipv4()
+            && least >= bits
+            && masked(address, bits) == masked(own, bits)
     };
     Some(match (name, rest) {
         ("containsIP", [Val::Ip(other)]) => Ok(Val::Bool(contains(*other, u8::MAX))),
-        ("containsIP", [Val::String(text)]) => {
-            address(text).map(|other| Val::Bool(contains(other, u8::MAX))).map_err(EvalError::Failed)
-        }
+        ("containsIP", [Val::String(text)]) => address(text)
+            .map(|other| Val::Bool(contains(other, u8::MAX)))
+            .map_err(EvalError::Failed),
         ("containsCIDR", [Val::Cidr(other, least)]) => Ok(Val::Bool(contains(*other, *least))),
-        ("containsCIDR", [Val::String(text)]) => {
-            network(text).map(|(other, least)| Val::Bool(contains(other, least))).map_err(EvalError::Failed)
-        }
+        ("containsCIDR", [Val::String(text)]) => network(text)
+            .map(|(other, least)| Val::Bool(contains(other, least)))
+            .map_err(EvalError::Failed),
         ("ip", []) => Ok(Val::Ip(own)),
         ("masked", []) => Ok(Val::Cidr(masked(own, bits), bits)),
         ("prefixLength", []) => Ok(Val::Int(bits.into())),
@@ -149,11 +182,15 @@ fn of_network<'a>(name: &str, (own, bits): (IpAddr, u8), rest: &[Val<'a>]) -> Op
 fn masked(address: IpAddr, bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+            let mask = u32::MAX
+                .checked_shl(32 - u32::from(bits.min(32)))
+                .unwrap_or(0);
             IpAddr::V4((u32::from(address) & mask).into())
         }
         IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+            let mask = u128::MAX
+                .checked_shl(128 - u32::from(bits.min(128)))
+                .unwrap_or(0);
             IpAddr::V6((u128::from(address) & mask).into())
         }
     }

@@ -15,7 +15,11 @@ use crate::cel::{
 };
 
 /// Evaluates an operator.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
         ("-_", [Val::Int(value)]) => whole(value.checked_neg()),
@@ -54,20 +58,33 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         ("@insert", [Val::Map(map), key, value]) => {
             inserted(map, vec![(key.clone(), value.clone())], context)
         }
-        ("@insert_all", [Val::Map(map), Val::Map(added)]) => inserted(map, added.entries(), context),
+        ("@insert_all", [Val::Map(map), Val::Map(added)]) => {
+            inserted(map, added.entries(), context)
+        }
         _ => return None,
     })
 }
 
 fn whole<'a>(value: Option<i64>) -> Evaluated<'a> {
-    value.map_or_else(|| EvalError::failed("integer overflow"), |value| Ok(Val::Int(value)))
+    value.map_or_else(
+        || EvalError::failed("integer overflow"),
+        |value| Ok(Val::Int(value)),
+    )
 }
 
 fn natural<'a>(value: Option<u64>) -> Evaluated<'a> {
-    value.map_or_else(|| EvalError::failed("unsigned integer overflow"), |value| Ok(Val::Uint(value)))
+    value.map_or_else(
+        || EvalError::failed("unsigned integer overflow"),
+        |value| Ok(Val::Uint(value)),
+    )
 }
 
-fn arithmetic<'a>(name: &str, one: &Val<'a>, two: &Val<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
+fn arithmetic<'a>(
+    name: &str,
+    one: &Val<'a>,
+    two: &Val<'a>,
+    context: &mut Context<'_>,
+) -> Evaluated<'a> {
     match (name, one, two) {
         ("_/_", Val::Int(_), Val::Int(0)) | ("_/_", Val::Uint(_), Val::Uint(0)) => {
             EvalError::failed("division by zero")
@@ -93,7 +110,9 @@ fn arithmetic<'a>(name: &str, one: &Val<'a>, two: &Val<'a>, context: &mut Contex
         ("_-_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one - two)),
         ("_*_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one * two)),
         ("_/_", Val::Double(one), Val::Double(two)) => Ok(Val::Double(one / two)),
-        ("_+_", Val::String(one), Val::String(two)) => Ok(Val::text(format!("{}{}", &**one, &**two))),
+        ("_+_", Val::String(one), Val::String(two)) => {
+            Ok(Val::text(format!("{}{}", &**one, &**two)))
+        }
         ("_+_", Val::Bytes(one), Val::Bytes(two)) => {
             Ok(Val::Bytes(one.iter().chain(two.iter()).copied().collect()))
         }
@@ -118,7 +137,10 @@ fn timestamp<'a>(time: Result<Moment, &'static str>) -> Evaluated<'a> {
 fn span<'a>(span: Option<SignedDuration>) -> Evaluated<'a> {
     // as long as can be counted in nanoseconds
     let span = span.filter(|span| i64::try_from(span.as_nanos()).is_ok());
-    span.map_or_else(|| EvalError::failed("duration overflow"), |span| Ok(Val::Duration(span)))
+    span.map_or_else(
+        || EvalError::failed("duration overflow"),
+        |span| Ok(Val::Duration(span)),
+    )
 }
 
 fn contains<'a>(wanted: &Val<'a>, container: &Val<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
@@ -171,11 +193,17 @@ fn optional_index<'a>(container: &Val<'a>, index: &Val<'a>) -> Val<'a> {
     }
 }
 
-fn inserted<'a>(map: &Map<'a>, added: Vec<(Val<'a>, Val<'a>)>, context: &mut Context<'_>) -> Evaluated<'a> {
+fn inserted<'a>(
+    map: &Map<'a>,
+    added: Vec<(Val<'a>, Val<'a>)>,
+    context: &mut Context<'_>,
+) -> Evaluated<'a> {
     context.budget.spend((map.len() + added.len()) as u64)?;
     let mut result = std::collections::BTreeMap::new();
     for (key, value) in map.entries().into_iter().chain(added) {
-        let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
+        let Some(key) = Key::of(&key) else {
+            return EvalError::failed("unsupported key type");
+        };
         if result.insert(key, value).is_some() {
             return EvalError::failed("insert failed: key already exists");
         }

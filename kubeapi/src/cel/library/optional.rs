@@ -7,29 +7,39 @@ use crate::cel::{
 };
 
 /// Calls a function of optional values.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
         ("optional.of", [value]) => Ok(Val::optional(Some(value.clone()))),
         ("first" | "last", [Val::List(list)]) => {
-            let index = if name == "first" { Some(0) } else { list.len().checked_sub(1) };
+            let index = if name == "first" {
+                Some(0)
+            } else {
+                list.len().checked_sub(1)
+            };
             Ok(Val::optional(index.and_then(|index| list.get(index))))
         }
         ("optional.unwrap" | "unwrapOpt", [Val::List(list)]) => unwrapped(list, context),
         ("optional.none", []) => Ok(Val::Optional(None)),
-        ("optional.ofNonZeroValue", [value]) => {
-            Ok(Val::optional(Some(value).filter(|value| !is_zero(value)).cloned()))
-        }
+        ("optional.ofNonZeroValue", [value]) => Ok(Val::optional(
+            Some(value).filter(|value| !is_zero(value)).cloned(),
+        )),
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(value)]) => match value {
             Some(value) => Ok(value.part().clone()),
             None => EvalError::failed("optional.none() dereference"),
         },
-        ("or", [first @ Val::Optional(value), second]) => {
-            Ok(if value.is_some() { first.clone() } else { second.clone() })
-        }
-        ("orValue", [Val::Optional(value), other]) => {
-            Ok(value.as_ref().map_or_else(|| other.clone(), |value| value.part().clone()))
-        }
+        ("or", [first @ Val::Optional(value), second]) => Ok(if value.is_some() {
+            first.clone()
+        } else {
+            second.clone()
+        }),
+        ("orValue", [Val::Optional(value), other]) => Ok(value
+            .as_ref()
+            .map_or_else(|| other.clone(), |value| value.part().clone())),
         _ => return None,
     })
 }
@@ -41,7 +51,10 @@ fn unwrapped<'a>(list: &List<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
         match item {
             Val::Optional(value) => values.extend(value.map(|value| value.part().clone())),
             other => {
-                return EvalError::failed(format!("value of type {} is not optional", other.type_name()));
+                return EvalError::failed(format!(
+                    "value of type {} is not optional",
+                    other.type_name()
+                ));
             }
         }
     }

@@ -12,7 +12,9 @@ use crate::{
 /// Calls a function of quantities.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
     let (own, rest) = match (name, args) {
-        ("isQuantity", [Val::String(text)]) => return Some(Ok(Val::Bool(Quantity::parse(text).is_some()))),
+        ("isQuantity", [Val::String(text)]) => {
+            return Some(Ok(Val::Bool(Quantity::parse(text).is_some())));
+        }
         ("quantity", [Val::String(text)]) => {
             let parsed = Quantity::parse(text).map(Val::Quantity);
             return Some(parsed.ok_or_else(|| EvalError::Failed(fault(text).to_owned())));

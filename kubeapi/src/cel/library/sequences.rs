@@ -11,9 +11,15 @@ use crate::cel::{
 };
 
 /// Calls a function that makes a list.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
     let made = match (name, args) {
-        ("slice", [Val::List(list), Val::Int(start), Val::Int(end)]) => slice(list, (*start, *end), context),
+        ("slice", [Val::List(list), Val::Int(start), Val::Int(end)]) => {
+            slice(list, (*start, *end), context)
+        }
         ("flatten", [Val::List(list)]) => flattened(list, 1, context),
         ("flatten", [Val::List(list), Val::Int(depth)]) => match usize::try_from(*depth) {
             Ok(depth) => flattened(list, depth, context),
@@ -21,11 +27,16 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         },
         ("sort", [Val::List(list)]) => sorted(list, list, context),
         (SORT_BY, [Val::List(list), Val::List(keys)]) => sorted(list, keys, context),
-        ("reverse", [Val::List(list)]) => items(list, context).map(|items| items.into_iter().rev().collect()),
+        ("reverse", [Val::List(list)]) => {
+            items(list, context).map(|items| items.into_iter().rev().collect())
+        }
         ("distinct", [Val::List(list)]) => distinct(list, context),
         ("lists.range", [Val::Int(count)]) => {
             let count = (*count).max(0);
-            context.budget.spend(count.unsigned_abs()).map(|()| (0..count).map(Val::Int).collect())
+            context
+                .budget
+                .spend(count.unsigned_abs())
+                .map(|()| (0..count).map(Val::Int).collect())
         }
         _ => return None,
     };
@@ -74,7 +85,8 @@ fn sorted<'a>(
     context: &mut Context<'_>,
 ) -> Result<Vec<Val<'a>>, EvalError> {
     if list.len() != keys.len() {
-        let why = "@sortByAssociatedKeys() expected a list of the same size as the associated keys list";
+        let why =
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list";
         return EvalError::failed(format!(
             "{why}, but got {} and {} elements respectively",
             list.len(),
@@ -82,12 +94,20 @@ fn sorted<'a>(
         ));
     }
     pay_for_pairs(keys, context)?;
-    let mut pairs: Vec<_> = items(keys, context)?.into_iter().zip(items(list, context)?).collect();
-    let Some((first, _)) = pairs.first() else { return Ok(Vec::new()) };
+    let mut pairs: Vec<_> = items(keys, context)?
+        .into_iter()
+        .zip(items(list, context)?)
+        .collect();
+    let Some((first, _)) = pairs.first() else {
+        return Ok(Vec::new());
+    };
     if first.compare(first).is_none() {
         return EvalError::failed("list elements must be comparable");
     }
-    if pairs.iter().any(|(key, _)| key.type_name() != first.type_name()) {
+    if pairs
+        .iter()
+        .any(|(key, _)| key.type_name() != first.type_name())
+    {
         return EvalError::failed("list elements must have the same type");
     }
     pairs.sort_by(|(one, _), (two, _)| one.compare(two).unwrap_or(std::cmp::Ordering::Equal));
@@ -115,5 +135,7 @@ fn distinct<'a>(list: &List<'a>, context: &mut Context<'_>) -> Result<Vec<Val<'a
 /// Pays for comparing each item with each other one, as cel-go counts it.
 fn pay_for_pairs(list: &List<'_>, context: &mut Context<'_>) -> Result<(), EvalError> {
     let count = list.len() as u64;
-    context.budget.spend(count.saturating_mul(count).saturating_mul(2))
+    context
+        .budget
+        .spend(count.saturating_mul(count).saturating_mul(2))
 }

@@ -7,11 +7,17 @@ use crate::cel::{
 };
 
 /// Calls a function of strings.
-pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[Val<'a>],
+    context: &mut Context<'_>,
+) -> Option<Evaluated<'a>> {
     let (text, rest) = match (name, args) {
         ("size", [Val::Bytes(bytes)]) => return Some(Ok(Val::size(bytes.len()))),
         ("join", [Val::List(list)]) => return Some(join(list, "", context)),
-        ("join", [Val::List(list), Val::String(separator)]) => return Some(join(list, separator, context)),
+        ("join", [Val::List(list), Val::String(separator)]) => {
+            return Some(join(list, separator, context));
+        }
         (_, [Val::String(text), rest @ ..]) => (text, rest),
         _ => return None,
     };
@@ -30,7 +36,9 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
             .map_err(illegal)
             .map(|pattern| Val::text(pattern.find(text).map_or("", |found| found.as_str()))),
         ("findAll", [Val::String(pattern)]) => find_all(text, pattern, -1, context),
-        ("findAll", [Val::String(pattern), Val::Int(limit)]) => find_all(text, pattern, *limit, context),
+        ("findAll", [Val::String(pattern), Val::Int(limit)]) => {
+            find_all(text, pattern, *limit, context)
+        }
         ("charAt", [Val::Int(at)]) => char_at(text, *at),
         ("indexOf", [Val::String(part)]) => index_of(text, part, 0),
         ("indexOf", [Val::String(part), Val::Int(from)]) => index_of(text, part, *from),
@@ -44,7 +52,9 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
             replace(text, old, new, *limit, context)
         }
         ("split", [Val::String(separator)]) => split(text, separator, -1, context),
-        ("split", [Val::String(separator), Val::Int(limit)]) => split(text, separator, *limit, context),
+        ("split", [Val::String(separator), Val::Int(limit)]) => {
+            split(text, separator, *limit, context)
+        }
         ("substring", [Val::Int(from)]) => substring(text, *from, None),
         ("substring", [Val::Int(from), Val::Int(to)]) => substring(text, *from, Some(*to)),
         ("format", [Val::List(list)]) => format::format(text, list, context),
@@ -69,12 +79,17 @@ fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Eval
 }
 
 fn find_all<'a>(text: &str, pattern: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
-    let pattern = context.patterns.get(pattern, text.len(), context.budget).map_err(illegal)?;
+    let pattern = context
+        .patterns
+        .get(pattern, text.len(), context.budget)
+        .map_err(illegal)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut all = Vec::new();
     for found in pattern.find_iter(text).take(limit) {
         // the search for the next may go to the end of the text
-        context.budget.spend(1 + (text.len() - found.end()) as u64 / 256)?;
+        context
+            .budget
+            .spend(1 + (text.len() - found.end()) as u64 / 256)?;
         all.push(Val::text(found.as_str()));
     }
     Ok(Val::list(all))
@@ -92,7 +107,9 @@ fn out_of_range<T>(index: i64) -> Result<T, EvalError> {
 }
 
 fn char_at<'a>(text: &str, at: i64) -> Evaluated<'a> {
-    let Ok(position) = usize::try_from(at) else { return out_of_range(at) };
+    let Ok(position) = usize::try_from(at) else {
+        return out_of_range(at);
+    };
     match text.chars().nth(position) {
         Some(char) => Ok(Val::text(char.to_string())),
         None if position == text.chars().count() => Ok(Val::text("")),
@@ -102,7 +119,9 @@ fn char_at<'a>(text: &str, at: i64) -> Evaluated<'a> {
 
 /// Returns the byte offset of the n-th character.
 fn byte_of(text: &str, index: usize) -> usize {
-    text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
+    text.char_indices()
+        .nth(index)
+        .map_or(text.len(), |(at, _)| at)
 }
 
 fn characters(text: &str, bytes: usize) -> usize {
@@ -114,10 +133,14 @@ fn index_of<'a>(text: &str, part: &str, from: i64) -> Evaluated<'a> {
     if part.is_empty() {
         return Ok(Val::Int(from));
     }
-    let Ok(start) = usize::try_from(from) else { return out_of_range(from) };
+    let Ok(start) = usize::try_from(from) else {
+        return out_of_range(from);
+    };
     let start = byte_of(text, start);
     let found = text.get(start..).and_then(|rest| rest.find(part));
-    Ok(found.map_or(Val::Int(-1), |found| Val::size(characters(text, start + found))))
+    Ok(found.map_or(Val::Int(-1), |found| {
+        Val::size(characters(text, start + found))
+    }))
 }
 
 /// The last occurrence that begins at `to` or before; none if `to` is beyond the end.
@@ -125,7 +148,9 @@ fn last_index_before<'a>(text: &str, part: &str, to: i64) -> Evaluated<'a> {
     if part.is_empty() {
         return Ok(Val::Int(to));
     }
-    let Ok(end) = usize::try_from(to) else { return out_of_range(to) };
+    let Ok(end) = usize::try_from(to) else {
+        return out_of_range(to);
+    };
     match part {
         _ if end >= text.chars().count() => Ok(Val::Int(-1)),
         part => Ok(last_index_of(text, part, end)),
@@ -137,21 +162,38 @@ fn last_index_of<'a>(text: &str, part: &str, to: usize) -> Val<'a> {
     let last = text.char_indices().nth(to).map_or(text.len(), |(at, _)| at);
     let end = (last + part.len()).min(text.len());
     // one that begins there ends with the part's last byte, which may be within a character of the text
-    let end = (0..=end).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let end = (0..=end)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or_default();
     let found = text.get(..end).and_then(|before| before.rfind(part));
     found.map_or(Val::Int(-1), |found| Val::size(characters(text, found)))
 }
 
-fn replace<'a>(text: &str, old: &str, new: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
+fn replace<'a>(
+    text: &str,
+    old: &str,
+    new: &str,
+    limit: i64,
+    context: &mut Context<'_>,
+) -> Evaluated<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let found = text.matches(old).take(limit).count();
-    context.budget.spend_bytes(text.len().saturating_add(found.saturating_mul(new.len())))?;
+    context
+        .budget
+        .spend_bytes(text.len().saturating_add(found.saturating_mul(new.len())))?;
     Ok(Val::text(text.replacen(old, new, limit)))
 }
 
 fn split<'a>(text: &str, separator: &str, limit: i64, context: &mut Context<'_>) -> Evaluated<'a> {
-    let most = if separator.is_empty() { text.len() } else { 1 + text.matches(separator).count() };
-    context.budget.spend(most.min(usize::try_from(limit).unwrap_or(usize::MAX)) as u64)?;
+    let most = if separator.is_empty() {
+        text.len()
+    } else {
+        1 + text.matches(separator).count()
+    };
+    context
+        .budget
+        .spend(most.min(usize::try_from(limit).unwrap_or(usize::MAX)) as u64)?;
     let parts: Vec<_> = match (usize::try_from(limit).unwrap_or(usize::MAX), separator) {
         (0, _) => Vec::new(),
         (limit, "") => {
@@ -172,8 +214,15 @@ fn substring<'a>(text: &Text<'a>, from: i64, to: Option<i64>) -> Evaluated<'a> {
     if let Some(to) = to.filter(|to| from > *to) {
         return EvalError::failed(format!("invalid substring range. start: {from}, end: {to}"));
     }
-    let (Ok(start), Ok(end)) = (usize::try_from(from), to.map_or(Ok(length), usize::try_from)) else {
-        return out_of_range(if from < 0 { from } else { to.unwrap_or_default() });
+    let (Ok(start), Ok(end)) = (
+        usize::try_from(from),
+        to.map_or(Ok(length), usize::try_from),
+    ) else {
+        return out_of_range(if from < 0 {
+            from
+        } else {
+            to.unwrap_or_default()
+        });
     };
     if start > length {
         return out_of_range(from);

@@ -18,7 +18,9 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
             "getHours" => Ok(Val::Int(span.as_hours())),
             "getMinutes" => Ok(Val::Int(span.as_mins())),
             "getSeconds" => Ok(Val::Int(span.as_secs())),
-            "getMilliseconds" => Ok(Val::Int(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))),
+            "getMilliseconds" => Ok(Val::Int(
+                i64::try_from(span.as_millis()).unwrap_or(i64::MAX),
+            )),
             _ => no_overload(),
         },
         [Val::Timestamp(moment)] => part(name, moment.utc()),

@@ -22,7 +22,9 @@ fn evaluated(source: &str, object: &Value, decl: &Decl, total: u64) -> Result<St
     let mut activation = Activation::default();
     activation.set("self", Val::read(object, decl));
     let start = Instant::now();
-    let found = program.evaluate(&activation, &mut Budget::new(total)).map(|value| format!("{value:?}"));
+    let found = program
+        .evaluate(&activation, &mut Budget::new(total))
+        .map(|value| format!("{value:?}"));
     assert!(start.elapsed() < SOON, "{source}: {:?}", start.elapsed());
     found
 }
@@ -68,20 +70,42 @@ fn a_value_whose_parts_are_shared_is_paid_for_before_it_is_walked() {
     }
     // made in other ways
     let maps = format!("[1]{}", ".map(a, {'l': a, 'r': a})".repeat(40));
-    let optionals = format!("[1]{}", ".map(a, [optional.of(a), optional.of(a)])".repeat(30));
+    let optionals = format!(
+        "[1]{}",
+        ".map(a, [optional.of(a), optional.of(a)])".repeat(30)
+    );
     let transformed = format!("[1]{}", ".transformList(i, a, [a, a])".repeat(40));
-    let bound = (0..40).fold("x".to_owned(), |inner, _| format!("[[x, x]].map(x, {inner})[0]"));
+    let bound = (0..40).fold("x".to_owned(), |inner, _| {
+        format!("[[x, x]].map(x, {inner})[0]")
+    });
     let bound = format!("[[1]].map(x, {bound})[0]");
     let given = format!("[[1]]{}", ".map(a, a + a).map(a, [a, a])".repeat(16));
     for made in [maps, optionals, transformed, bound, given] {
-        assert_refused(&format!("[{made}].map(x, x == x)[0]"), &json!({}), &Decl::Dyn);
-        assert_refused(&format!("[{made}].map(x, '%s'.format([x]) == '')[0]"), &json!({}), &Decl::Dyn);
+        assert_refused(
+            &format!("[{made}].map(x, x == x)[0]"),
+            &json!({}),
+            &Decl::Dyn,
+        );
+        assert_refused(
+            &format!("[{made}].map(x, '%s'.format([x]) == '')[0]"),
+            &json!({}),
+            &Decl::Dyn,
+        );
     }
     // what does not walk is cheap
-    for free in
-        ["x.size() == 1", "[x, x].size() == 2", "x[0].size() == 2", "type(x) == list", "dyn(x) != [1, 2]"]
-    {
-        let found = evaluated(&format!("[{}].map(x, {free})[0]", bomb()), &json!({}), &Decl::Dyn, 2000);
+    for free in [
+        "x.size() == 1",
+        "[x, x].size() == 2",
+        "x[0].size() == 2",
+        "type(x) == list",
+        "dyn(x) != [1, 2]",
+    ] {
+        let found = evaluated(
+            &format!("[{}].map(x, {free})[0]", bomb()),
+            &json!({}),
+            &Decl::Dyn,
+            2000,
+        );
         assert_eq!(found, Ok("Bool(true)".to_owned()), "{free}");
     }
 }
@@ -125,11 +149,21 @@ fn what_is_long_is_paid_for_as_often_as_it_is_read() {
     }
     // a search for the next place may go to the end of the text each time
     let object = json!({"text": "a".repeat(20_000)});
-    let found = evaluated("self.text.findAll('[^b]*b|[^b]').size() > 0", &object, &decl, 20_000);
+    let found = evaluated(
+        "self.text.findAll('[^b]*b|[^b]').size() > 0",
+        &object,
+        &decl,
+        20_000,
+    );
     assert_eq!(found, Err(EvalError::Cost));
     // whether there is something is known without reading it
     let object = json!({"numbers": (0..1000).collect::<Vec<_>>(), "blob": "QUJD".repeat(25_000)});
-    let found = evaluated("self.numbers.all(x, has(self.blob))", &object, &decl, MAX_OBJECT_COST);
+    let found = evaluated(
+        "self.numbers.all(x, has(self.blob))",
+        &object,
+        &decl,
+        MAX_OBJECT_COST,
+    );
     assert_eq!(found, Ok("Bool(true)".to_owned()));
 }
 
@@ -138,25 +172,38 @@ fn an_object_is_walked_as_far_as_it_has_fields_however_many_it_could_have() {
     let fields = (0..5000).map(|index| (format!("f-{index}"), Decl::Int));
     let decl = Decl::list(Decl::object(fields));
     let object = json!([{"f-1": 1, "f-2": 2, "unknown": 3}, {"f-2": 2, "f-1": 1}]);
-    let source =
-        "self[0] == self[1] && dyn(self[0]).all(k, v, k in ['f__dash__1', 'f__dash__2'] && v in [1, 2])";
-    assert_eq!(evaluated(source, &object, &decl, MAX_OBJECT_COST), Ok("Bool(true)".to_owned()));
+    let source = "self[0] == self[1] && dyn(self[0]).all(k, v, k in ['f__dash__1', 'f__dash__2'] && v in [1, 2])";
+    assert_eq!(
+        evaluated(source, &object, &decl, MAX_OBJECT_COST),
+        Ok("Bool(true)".to_owned())
+    );
     let object = Value::from(vec![json!({}); 100_000]);
-    assert_eq!(evaluated("self == self", &object, &decl, MAX_OBJECT_COST), Ok("Bool(true)".to_owned()));
+    assert_eq!(
+        evaluated("self == self", &object, &decl, MAX_OBJECT_COST),
+        Ok("Bool(true)".to_owned())
+    );
 }
 
 /// Runs `work` on a thread with the stack that those have which evaluate.
 fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
-    thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+    thread::Builder::new()
+        .stack_size(2 << 20)
+        .spawn(work)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 /// The value of the last of these variables, each of which sees those before.
 fn composed(sources: &[String]) -> Result<String, EvalError> {
-    let names: Vec<_> = (0..sources.len()).map(|index| format!("v{index}")).collect();
+    let names: Vec<_> = (0..sources.len())
+        .map(|index| format!("v{index}"))
+        .collect();
     let mut fields = Vec::new();
     let mut programs = Vec::new();
     for (name, source) in names.iter().zip(sources) {
-        let program = Program::compile(source, &[("variables", Decl::native(fields.clone()))]).unwrap();
+        let program =
+            Program::compile(source, &[("variables", Decl::native(fields.clone()))]).unwrap();
         fields.push((name.clone(), program.decl().clone()));
         programs.push(program);
     }
@@ -167,7 +214,9 @@ fn composed(sources: &[String]) -> Result<String, EvalError> {
     let mut budget = Budget::new(MAX_OBJECT_COST);
     let mut found = Ok(String::new());
     for program in &programs {
-        found = program.evaluate(&activation, &mut budget).map(|value| value.type_name().to_owned());
+        found = program
+            .evaluate(&activation, &mut budget)
+            .map(|value| value.type_name().to_owned());
     }
     // and once more with nothing known, from the last one
     let mut activation = Activation::default();
@@ -183,19 +232,30 @@ fn variables_that_nest_in_each_other_come_to_an_end() {
     on_a_small_stack(|| {
         let chain = |first: &str, next: &dyn Fn(usize) -> String, length: usize| {
             let rest = (1..length).map(|index| next(index - 1));
-            [first.to_owned()].into_iter().chain(rest).collect::<Vec<_>>()
+            [first.to_owned()]
+                .into_iter()
+                .chain(rest)
+                .collect::<Vec<_>>()
         };
         // deep evaluations: every variable goes down to the one before
-        let deep = |before: usize| format!("{}variables.v{before}{}", "!(".repeat(90), ")".repeat(90));
+        let deep =
+            |before: usize| format!("{}variables.v{before}{}", "!(".repeat(90), ")".repeat(90));
         assert_eq!(composed(&chain("true", &deep, 100)), Err(EvalError::Deep));
         // deep values: every variable has more levels than the one before
-        let wrapped = |before: usize| format!("dyn({}variables.v{before}{})", "[".repeat(20), "]".repeat(20));
+        let wrapped = |before: usize| {
+            format!(
+                "dyn({}variables.v{before}{})",
+                "[".repeat(20),
+                "]".repeat(20)
+            )
+        };
         let found = composed(&chain("dyn(1)", &wrapped, 20));
         assert!(
             matches!(&found, Err(EvalError::Failed(why)) if why.contains("nests too deeply")),
             "{found:?}"
         );
-        let optional = |before: usize| format!("dyn(optional.of(optional.of(variables.v{before})))");
+        let optional =
+            |before: usize| format!("dyn(optional.of(optional.of(variables.v{before})))");
         let found = composed(&chain("dyn(1)", &optional, 80));
         assert!(
             matches!(&found, Err(EvalError::Failed(why)) if why.contains("nests too deeply")),
@@ -215,8 +275,12 @@ fn variables_that_nest_in_each_other_come_to_an_end() {
 #[test]
 fn a_type_whose_parts_are_shared_is_refused_where_it_is_written() {
     on_a_small_stack(|| {
-        let twice = (0..60).fold("x".to_owned(), |inner, _| format!("[{{x: x}}].map(x, {inner})[0]"));
-        let lists = (0..5).fold("[1]".to_owned(), |inner, _| format!("[{inner}].map(a, [a, a])"));
+        let twice = (0..60).fold("x".to_owned(), |inner, _| {
+            format!("[{{x: x}}].map(x, {inner})[0]")
+        });
+        let lists = (0..5).fold("[1]".to_owned(), |inner, _| {
+            format!("[{inner}].map(a, [a, a])")
+        });
         let mut decl = Decl::Int;
         for _ in 0..200 {
             decl = Decl::list(decl);
@@ -238,8 +302,16 @@ fn a_type_whose_parts_are_shared_is_refused_where_it_is_written() {
                 vec![("variables", Decl::native([("a", Decl::Int)]))],
                 Some("'variables' is no value"),
             ),
-            ("variables.a == 1".to_owned(), vec![("variables", Decl::native([("a", Decl::Int)]))], None),
-            ("variables.a == 1".to_owned(), vec![], Some("undeclared reference to 'variables'")),
+            (
+                "variables.a == 1".to_owned(),
+                vec![("variables", Decl::native([("a", Decl::Int)]))],
+                None,
+            ),
+            (
+                "variables.a == 1".to_owned(),
+                vec![],
+                Some("undeclared reference to 'variables'"),
+            ),
         ] {
             let start = Instant::now();
             let found = Program::compile(&source, &variables).err();
@@ -247,7 +319,9 @@ fn a_type_whose_parts_are_shared_is_refused_where_it_is_written() {
             match expected {
                 Some(expected) => {
                     assert!(
-                        found.as_ref().is_some_and(|why| why.to_string().contains(expected)),
+                        found
+                            .as_ref()
+                            .is_some_and(|why| why.to_string().contains(expected)),
                         "{source}: {found:?}"
                     )
                 }
@@ -270,11 +344,15 @@ fn an_expression_as_deep_as_it_may_be_is_evaluated_on_a_small_stack() {
             nested("[1].map(a, ", "1", ")", 40),
             nested("{'a': ", "1", "}", 90),
             nested("[", "1", "]", 90),
-            nested("[[b]].map(a, ", "a", ")[0]", 30).replacen("[b]", "[1]", 1).replace("[b]", "[a]"),
+            nested("[[b]].map(a, ", "a", ")[0]", 30)
+                .replacen("[b]", "[1]", 1)
+                .replace("[b]", "[a]"),
             nested("true ? (", "1", ") : 2", 90),
             "[dyn(true)].all(a, a".to_owned() + &" == a".repeat(240) + ")",
         ] {
-            let Ok(program) = Program::compile(&source, &[]) else { continue };
+            let Ok(program) = Program::compile(&source, &[]) else {
+                continue;
+            };
             evaluated += 1;
             let _ = program.evaluate(&Activation::default(), &mut Budget::new(MAX_OBJECT_COST));
         }
@@ -293,15 +371,21 @@ impl crate::cel::Authorize for AllowAll {
 
 #[test]
 fn a_long_question_about_access_is_paid_for_with_every_step() {
-    let source =
-        "[authorizer.group(self.text)].all(g, self.list.all(x, g.resource('a') == g.resource('b') || true))";
-    let variables = [("self", Decl::Dyn), ("authorizer", Decl::Opaque("authorizer"))];
+    let source = "[authorizer.group(self.text)].all(g, self.list.all(x, g.resource('a') == g.resource('b') || true))";
+    let variables = [
+        ("self", Decl::Dyn),
+        ("authorizer", Decl::Opaque("authorizer")),
+    ];
     let program = Program::compile(source, &variables).unwrap();
     let object = json!({"text": "a".repeat(100_000), "list": (0..1000).collect::<Vec<_>>()});
     let mut activation = Activation::default();
     activation.set("self", Val::read(&object, &Decl::Dyn));
-    activation.set("authorizer", Val::Check(Arc::new(crate::cel::Check::authorizer(Arc::new(AllowAll)))));
-    let found =
-        program.evaluate(&activation, &mut Budget::new(MAX_OBJECT_COST)).map(|value| format!("{value:?}"));
+    activation.set(
+        "authorizer",
+        Val::Check(Arc::new(crate::cel::Check::authorizer(Arc::new(AllowAll)))),
+    );
+    let found = program
+        .evaluate(&activation, &mut Budget::new(MAX_OBJECT_COST))
+        .map(|value| format!("{value:?}"));
     assert_eq!(found, Err(EvalError::Cost));
 }

@@ -27,8 +27,14 @@ fn workloads() {
     let claims = json!([{"metadata": {"name": "data"}, "spec": {}}]);
     let all = [
         spec("deployments", json!({})),
-        spec("deployments", json!({"replicas": 0, "strategy": {"type": "Recreate"}})),
-        spec("deployments", json!({"strategy": {"rollingUpdate": {"maxSurge": 2}}})),
+        spec(
+            "deployments",
+            json!({"replicas": 0, "strategy": {"type": "Recreate"}}),
+        ),
+        spec(
+            "deployments",
+            json!({"strategy": {"rollingUpdate": {"maxSurge": 2}}}),
+        ),
         spec("replicasets", json!({})),
         spec("daemonsets", json!({})),
         spec("statefulsets", json!({"volumeClaimTemplates": claims})),
@@ -52,28 +58,51 @@ fn jobs() {
 
 #[test]
 fn a_job_selects_its_own_pods() {
-    let job = begun("jobs", json!({"metadata": {"name": "a", "uid": "u"}, "spec": {}}));
+    let job = begun(
+        "jobs",
+        json!({"metadata": {"name": "a", "uid": "u"}, "spec": {}}),
+    );
     let labels = json!({"batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "a",
         "controller-uid": "u", "job-name": "a"});
     assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
     assert_eq!(job["metadata"]["labels"], labels);
-    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    assert_eq!(
+        job["spec"]["selector"],
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
+    );
     let manual = json!({"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}});
-    let manual = begun("jobs", json!({"metadata": {"name": "a", "uid": "u"}, "spec": manual}));
-    assert_eq!(manual["spec"]["selector"], json!({"matchLabels": {"a": "b"}}));
+    let manual = begun(
+        "jobs",
+        json!({"metadata": {"name": "a", "uid": "u"}, "spec": manual}),
+    );
+    assert_eq!(
+        manual["spec"]["selector"],
+        json!({"matchLabels": {"a": "b"}})
+    );
 }
 
 #[test]
 fn what_is_only_stored_has_few() {
-    let subjects =
-        json!([{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]);
+    let subjects = json!([{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]);
     let all = [
-        filled("rolebindings", json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects})),
-        filled("persistentvolumes", json!({"spec": {"hostPath": {"path": "/x"}}})),
+        filled(
+            "rolebindings",
+            json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects}),
+        ),
+        filled(
+            "persistentvolumes",
+            json!({"spec": {"hostPath": {"path": "/x"}}}),
+        ),
         filled("persistentvolumeclaims", json!({"spec": {}})),
         filled("storageclasses", json!({"provisioner": "p"})),
-        filled("networkpolicies", json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}})),
-        filled("horizontalpodautoscalers", json!({"spec": {"maxReplicas": 3}})),
+        filled(
+            "networkpolicies",
+            json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}}),
+        ),
+        filled(
+            "horizontalpodautoscalers",
+            json!({"spec": {"maxReplicas": 3}}),
+        ),
         filled("priorityclasses", json!({"value": 1})),
         filled("namespaces", json!({"metadata": {"name": "n"}})),
     ];

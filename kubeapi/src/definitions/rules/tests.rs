@@ -30,7 +30,11 @@ fn told(pointer: &str, value: Value) -> String {
         Value::Object(map) => drop(map.insert(name.to_owned(), value)),
         other => panic!("{other}"),
     }
-    check(&definition, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    check(&definition, None)
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -53,7 +57,11 @@ fn definitions_are_held_against_their_rules() {
             json!("Widget"),
             r#"spec.names.listKind: Invalid value: "Widget": kind and listKind may not be the same"#,
         ),
-        ("/spec/names/singular", json!(""), "spec.names.singular: Required value"),
+        (
+            "/spec/names/singular",
+            json!(""),
+            "spec.names.singular: Required value",
+        ),
         (
             "/spec/preserveUnknownFields",
             json!(true),
@@ -70,15 +78,26 @@ fn versions_columns_and_scale_are_checked() {
     let of = |change: fn(&mut Value)| {
         let mut definition = good();
         change(&mut definition["spec"]["versions"][0]);
-        check(&definition, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        check(&definition, None)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     type Change = fn(&mut Value);
     let rows: [(Change, &str); 8] = [
-        (|version| version["storage"] = json!(false), "spec.versions: Invalid value: ["),
-        (|version| version["schema"] = json!({}), "spec.versions[0].schema.openAPIV3Schema: Required value"),
+        (
+            |version| version["storage"] = json!(false),
+            "spec.versions: Invalid value: [",
+        ),
+        (
+            |version| version["schema"] = json!({}),
+            "spec.versions[0].schema.openAPIV3Schema: Required value",
+        ),
         (
             |version| {
-                version["additionalPrinterColumns"] = json!([{"name": "A", "type": "text", "jsonPath": ".a"}])
+                version["additionalPrinterColumns"] =
+                    json!([{"name": "A", "type": "text", "jsonPath": ".a"}])
             },
             r#"spec.additionalPrinterColumns[0].type: Invalid value: "text": must be one of boolean,date,integer,number,string"#,
         ),
@@ -90,10 +109,7 @@ fn versions_columns_and_scale_are_checked() {
             r#"spec.additionalPrinterColumns[0].JSONPath: Invalid value: "a[": must be a simple json path starting with ."#,
         ),
         (
-            |version| {
-                version["subresources"] =
-                    json!({"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ".status.n"}})
-            },
+            |version| version["subresources"] = json!({"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ".status.n"}}),
             r#"spec.subresources.scale.specReplicasPath: Invalid value: ".status.n": should be a json path under .spec"#,
         ),
         (
@@ -114,7 +130,11 @@ fn versions_columns_and_scale_are_checked() {
         ),
     ];
     for (change, expected) in rows {
-        assert!(of(change).starts_with(expected), "{}\n{expected}", of(change));
+        assert!(
+            of(change).starts_with(expected),
+            "{}\n{expected}",
+            of(change)
+        );
     }
 }
 
@@ -128,32 +148,42 @@ fn schemas_are_structural() {
         let field: Value = serde_json::from_str(field).unwrap();
         let causes = faults_of_schema(&json!({"type": "object", "properties": {"a": field}}));
         let expected = format!("s.properties[a].{expected}");
-        assert!(causes.lines().any(|cause| cause.starts_with(&expected)), "{causes}\n{expected}");
+        assert!(
+            causes.lines().any(|cause| cause.starts_with(&expected)),
+            "{causes}\n{expected}"
+        );
     }
 }
 
 /// Returns the faults of a schema at `s`.
 fn faults_of_schema(schema: &Value) -> String {
     let causes = keywords::check(schema, "s", &Ratchets::of(None));
-    causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    causes
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
 fn what_is_established_has_fixed_names() {
     let mut old = good();
-    old["status"] =
-        json!({"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": "True"}]});
+    old["status"] = json!({"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": "True"}]});
     let mut new = good();
     new["spec"]["scope"] = json!("Cluster");
     new["spec"]["versions"][0]["name"] = json!("v2");
     let causes: Vec<_> = update(&old, &new).iter().map(ToString::to_string).collect();
-    assert_eq!(causes, [r#"spec.scope: Invalid value: "Cluster": field is immutable"#,]);
+    assert_eq!(
+        causes,
+        [r#"spec.scope: Invalid value: "Cluster": field is immutable"#,]
+    );
 }
 
 #[test]
 fn what_is_not_enforced_is_said() {
     let mut definition = good();
-    let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let spec =
+        &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     spec["properties"]["name"] = json!({"type": "string", "pattern": "^\\p{L}$"});
     definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
         "clientConfig": {"url": "https://a.example/"}, "conversionReviewVersions": ["v1"],
@@ -164,7 +194,8 @@ fn what_is_not_enforced_is_said() {
 
 #[test]
 fn rules_that_cannot_be_evaluated_are_refused() {
-    const RULES: &str = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]";
+    const RULES: &str =
+        "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]";
     let cases = [
         (
             json!({"rule": "self.nothing > 0"}),
@@ -172,7 +203,10 @@ fn rules_that_cannot_be_evaluated_are_refused() {
                 "{RULES}.rule: Invalid value: {{\"Rule\":\"self.nothing > 0\",\"Message\":\"\",\"MessageExpression\":\"\",\"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}}: compilation failed: ERROR: <input>:1:5: undefined field 'nothing'\n | self.nothing > 0\n | ....^"
             ),
         ),
-        (json!({"rule": ""}), format!("{RULES}.rule: Required value: rule is not specified")),
+        (
+            json!({"rule": ""}),
+            format!("{RULES}.rule: Required value: rule is not specified"),
+        ),
         (
             json!({"rule": "true", "message": " "}),
             format!("{RULES}.message: Invalid value: \" \": must be non-empty if specified"),
@@ -198,18 +232,31 @@ fn rules_that_cannot_be_evaluated_are_refused() {
         let mut definition = good();
         definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
             json!([rule]);
-        assert_eq!(check(&definition, None).iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(
+            check(&definition, None)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
+            [expected]
+        );
     }
 }
 
 #[test]
 fn root_metadata_schema_may_have_only_the_names() {
-    let of =
-        |metadata: Value| faults_of_schema(&json!({"type": "object", "properties": {"metadata": metadata}}));
+    let of = |metadata: Value| {
+        faults_of_schema(&json!({"type": "object", "properties": {"metadata": metadata}}))
+    };
     assert_eq!(of(json!({"type": "object"})), "");
-    assert_eq!(of(json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}})), "");
+    assert_eq!(
+        of(json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}})),
+        ""
+    );
     let why = "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified";
-    assert_eq!(of(json!({"type": "object", "properties": {"labels": {"type": "object"}}})), why);
+    assert_eq!(
+        of(json!({"type": "object", "properties": {"labels": {"type": "object"}}})),
+        why
+    );
     assert_eq!(
         of(json!({"type": "string"})),
         "s.properties[metadata].type: Invalid value: \"string\": must be object"
@@ -226,7 +273,9 @@ fn root_metadata_schema_may_have_only_the_names() {
     );
     // what is narrowed is declared
     assert_eq!(
-        faults_of_schema(&json!({"type": "object", "anyOf": [{"properties": {"b": {"minLength": 1}}}]})),
+        faults_of_schema(
+            &json!({"type": "object", "anyOf": [{"properties": {"b": {"minLength": 1}}}]})
+        ),
         "s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]"
     );
     assert_eq!(
@@ -242,10 +291,14 @@ const CHANGES: &str = include_str!("changes.txt");
 fn put(value: &mut Value, change: &Value) {
     match (value, change) {
         (Value::Object(map), Value::Object(change)) => {
-            change.iter().for_each(|(name, change)| put(map.entry(name).or_insert(Value::Null), change));
+            change
+                .iter()
+                .for_each(|(name, change)| put(map.entry(name).or_insert(Value::Null), change));
         }
         (Value::Array(list), Value::Array(change)) => {
-            list.iter_mut().zip(change).for_each(|(value, change)| put(value, change));
+            list.iter_mut()
+                .zip(change)
+                .for_each(|(value, change)| put(value, change));
         }
         (value, change) => *value = change.clone(),
     }
@@ -256,8 +309,14 @@ fn every_part_of_a_definition_is_checked() {
     for line in CHANGES.lines() {
         let (change, expected) = line.split_once(" ⇒ ").unwrap();
         let mut definition = good();
-        put(&mut definition["spec"], &serde_json::from_str(change).unwrap());
-        let causes: Vec<_> = check(&definition, None).iter().map(ToString::to_string).collect();
+        put(
+            &mut definition["spec"],
+            &serde_json::from_str(change).unwrap(),
+        );
+        let causes: Vec<_> = check(&definition, None)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let found = causes.join(" ¶ ");
         match expected.split_once('…') {
             Some((expected, _)) => assert!(found.starts_with(expected), "{found}\n{expected}"),
@@ -266,10 +325,22 @@ fn every_part_of_a_definition_is_checked() {
     }
     let mut definition = good();
     let version = definition["spec"]["versions"][0].clone();
-    definition["spec"]["versions"].as_array_mut().unwrap().push(version);
-    let causes: Vec<_> = check(&definition, None).iter().map(ToString::to_string).collect();
-    assert!(causes[0].ends_with(": must contain unique version names"), "{causes:?}");
-    assert!(causes[1].ends_with(": must have exactly one version marked as storage version"), "{causes:?}");
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(version);
+    let causes: Vec<_> = check(&definition, None)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        causes[0].ends_with(": must contain unique version names"),
+        "{causes:?}"
+    );
+    assert!(
+        causes[1].ends_with(": must have exactly one version marked as storage version"),
+        "{causes:?}"
+    );
 }
 
 #[test]
@@ -279,8 +350,14 @@ fn faults_of_one_version_are_reported_at_its_path() {
     beta["name"] = json!("v1beta1");
     beta["storage"] = json!(false);
     beta["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] = json!({});
-    definition["spec"]["versions"].as_array_mut().unwrap().push(beta);
-    let found: Vec<_> = check(&definition, None).iter().map(ToString::to_string).collect();
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(beta);
+    let found: Vec<_> = check(&definition, None)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let expected = "spec.versions[1].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: must not be empty for specified object fields";
     assert_eq!(found, [expected]);
 }
@@ -292,7 +369,8 @@ fn groups_of_kubernetes_need_an_approval() {
         definition["metadata"]["name"] = json!("widgets.example.k8s.io");
         definition["spec"]["group"] = json!("example.k8s.io");
         if let Some(annotation) = annotation {
-            definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": annotation});
+            definition["metadata"]["annotations"] =
+                json!({"api-approved.kubernetes.io": annotation});
         }
         let causes = check(&definition, None);
         causes.first().map(ToString::to_string).unwrap_or_default()
@@ -329,11 +407,16 @@ fn existing_faults_do_not_block_an_update() {
 #[test]
 fn unknown_formats_cause_warnings() {
     let mut definition = good();
-    let spec = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let spec =
+        &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     spec["properties"]["a"] = json!({"type": "string", "format": "date-time"});
     spec["properties"]["b"] = json!({"type": "string", "format": "fancy"});
-    spec["properties"]["c"] = json!({"type": "array", "items": {"type": "integer", "format": "int8"}});
-    let expected = ["unrecognized format \"fancy\"", "unrecognized format \"int8\""];
+    spec["properties"]["c"] =
+        json!({"type": "array", "items": {"type": "integer", "format": "int8"}});
+    let expected = [
+        "unrecognized format \"fancy\"",
+        "unrecognized format \"int8\"",
+    ];
     assert_eq!(format_warnings(&definition, None), expected);
     assert_eq!(format_warnings(&definition, Some(&good())), expected);
     assert!(format_warnings(&definition, Some(&definition)).is_empty());

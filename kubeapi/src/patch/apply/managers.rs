@@ -42,13 +42,22 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(target: &Target<'_>, options: &ApplyOptions<'_>, operation: Operation) -> Self {
+    pub(super) fn new(
+        target: &Target<'_>,
+        options: &ApplyOptions<'_>,
+        operation: Operation,
+    ) -> Self {
         let api_version = match target.group {
             "" => target.version.to_owned(),
             group => format!("{group}/{}", target.version),
         };
         let (name, subresource) = (options.manager.to_owned(), options.subresource.to_owned());
-        Self { name, operation, api_version, subresource }
+        Self {
+            name,
+            operation,
+            api_version,
+            subresource,
+        }
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -86,41 +95,70 @@ pub(super) struct Managers(Vec<Entry>);
 impl Managers {
     /// Reads the managers of `object`. An invalid entry is left out.
     pub(super) fn read(object: &Value) -> Self {
-        Self(items(object, "/metadata/managedFields").iter().filter_map(read_entry).collect())
+        Self(
+            items(object, "/metadata/managedFields")
+                .iter()
+                .filter_map(read_entry)
+                .collect(),
+        )
     }
 
     /// Returns the fields of `manager`.
     pub(super) fn fields(&self, manager: &Manager) -> Option<&Set> {
-        self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| &entry.fields)
+        self.0
+            .iter()
+            .find(|entry| entry.manager.is(manager))
+            .map(|entry| &entry.fields)
     }
 
     pub(super) fn others<'a>(&'a self, manager: &'a Manager) -> impl Iterator<Item = &'a Entry> {
         self.0.iter().filter(|entry| !entry.manager.is(manager))
     }
 
-    pub(super) fn others_mut<'a>(&'a mut self, manager: &'a Manager) -> impl Iterator<Item = &'a mut Entry> {
+    pub(super) fn others_mut<'a>(
+        &'a mut self,
+        manager: &'a Manager,
+    ) -> impl Iterator<Item = &'a mut Entry> {
         self.0.iter_mut().filter(|entry| !entry.manager.is(manager))
     }
 
     /// Sets the fields of `manager`, which wrote at `now`.
     pub(super) fn set(&mut self, manager: Manager, fields: Set, now: &str) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
-            Some(entry) => *entry = Entry { manager, time: Some(now.to_owned()), fields },
-            None => self.0.push(Entry { manager, time: Some(now.to_owned()), fields }),
+            Some(entry) => {
+                *entry = Entry {
+                    manager,
+                    time: Some(now.to_owned()),
+                    fields,
+                }
+            }
+            None => self.0.push(Entry {
+                manager,
+                time: Some(now.to_owned()),
+                fields,
+            }),
         }
     }
 
     /// Returns every field that has an owner.
     pub(super) fn owned(&self) -> Set {
         let mut owned = Set::default();
-        self.0.iter().for_each(|entry| owned.join(entry.fields.clone()));
+        self.0
+            .iter()
+            .for_each(|entry| owned.join(entry.fields.clone()));
         owned
     }
 
     /// Writes the managers into `object`: those that apply first, then by age.
     pub(super) fn write(mut self, object: &mut Value) {
         self.0.retain(|entry| !entry.fields.is_empty());
-        let age = |entry: &Entry| (entry.manager.operation, entry.time.clone(), entry.manager.name.clone());
+        let age = |entry: &Entry| {
+            (
+                entry.manager.operation,
+                entry.time.clone(),
+                entry.manager.name.clone(),
+            )
+        };
         self.0.sort_by_key(age);
         self.join_ancient();
         let metadata = metadata(object);
@@ -134,7 +172,12 @@ impl Managers {
     /// Merges the oldest managers of ordinary writes. The entries must be in order.
     fn join_ancient(&mut self) {
         let is_updater = |entry: &Entry| entry.manager.operation == Operation::Update;
-        let surplus = self.0.iter().filter(|entry| is_updater(entry)).count().saturating_sub(MAX_UPDATERS);
+        let surplus = self
+            .0
+            .iter()
+            .filter(|entry| is_updater(entry))
+            .count()
+            .saturating_sub(MAX_UPDATERS);
         if surplus == 0 {
             return;
         }
@@ -142,8 +185,15 @@ impl Managers {
         // One more than the surplus is merged, since the merged ones leave one entry.
         let mut joined: Vec<Entry> = Vec::new();
         for entry in self.0.drain(first..=first + surplus) {
-            let manager = Manager { name: ANCIENT.to_owned(), subresource: String::new(), ..entry.manager };
-            match joined.iter_mut().find(|ancient| ancient.manager.is(&manager)) {
+            let manager = Manager {
+                name: ANCIENT.to_owned(),
+                subresource: String::new(),
+                ..entry.manager
+            };
+            match joined
+                .iter_mut()
+                .find(|ancient| ancient.manager.is(&manager))
+            {
                 Some(ancient) => {
                     ancient.fields.join(entry.fields);
                     ancient.time = entry.time;
@@ -168,11 +218,24 @@ fn read_entry(entry: &Value) -> Option<Entry> {
         subresource: text_or_empty(entry, "/subresource").to_owned(),
     };
     let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
-    let fields = entry.get("fieldsV1")?.as_object().filter(|fields| !fields.is_empty())?;
-    Some(Entry { manager, time, fields: Set::read(fields) })
+    let fields = entry
+        .get("fieldsV1")?
+        .as_object()
+        .filter(|fields| !fields.is_empty())?;
+    Some(Entry {
+        manager,
+        time,
+        fields: Set::read(fields),
+    })
 }
 
-fn write_entry(Entry { manager, time, fields }: &Entry) -> Value {
+fn write_entry(
+    Entry {
+        manager,
+        time,
+        fields,
+    }: &Entry,
+) -> Value {
     let mut entry = Map::new();
     entry.insert("manager".into(), json!(manager.name));
     entry.insert("operation".into(), json!(manager.operation.as_str()));

@@ -27,7 +27,11 @@ impl Step {
     pub(super) fn item<'a>(keys: &[KeyField<'a>], item: &Value) -> Result<Self, &'a str> {
         let mut found = BTreeMap::new();
         for (key, default) in keys {
-            let value = item.get(key).filter(|value| !value.is_null()).or(default.as_ref()).ok_or(*key)?;
+            let value = item
+                .get(key)
+                .filter(|value| !value.is_null())
+                .or(default.as_ref())
+                .ok_or(*key)?;
             found.insert(*key, value);
         }
         Ok(Self(format!("k:{}", json!(found)).into()))
@@ -55,7 +59,10 @@ impl fmt::Display for Step {
             Some(("f", name)) => write!(f, ".{name}"),
             Some(("k", keys)) => {
                 let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-                let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let keys: Vec<_> = keys
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
                 write!(f, "[{}]", keys.join(","))
             }
             Some(("v", value)) => write!(f, "[={value}]"),
@@ -76,7 +83,10 @@ pub(super) struct Set {
 impl Set {
     /// Returns a set with only its own path.
     pub(super) fn leaf() -> Self {
-        Self { member: true, inner: BTreeMap::new() }
+        Self {
+            member: true,
+            inner: BTreeMap::new(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -116,7 +126,10 @@ impl Set {
 
     /// Returns the intersection of both.
     pub(super) fn common(&self, other: &Self) -> Self {
-        let mut common = Self { member: self.member && other.member, inner: BTreeMap::new() };
+        let mut common = Self {
+            member: self.member && other.member,
+            inner: BTreeMap::new(),
+        };
         for (step, set) in &self.inner {
             if let Some(other) = other.inner.get(step) {
                 common.put(step.clone(), set.common(other));
@@ -167,7 +180,10 @@ impl Set {
 
     /// Parses `fieldsV1`; leaves out what is invalid.
     pub(super) fn read(fields: &Map<String, Value>) -> Self {
-        let mut set = Self { member: fields.is_empty() || fields.contains_key("."), inner: BTreeMap::new() };
+        let mut set = Self {
+            member: fields.is_empty() || fields.contains_key("."),
+            inner: BTreeMap::new(),
+        };
         for (name, value) in fields {
             if let (Some(step), Value::Object(inner)) = (Step::parse(name), value) {
                 set.put(step, Self::read(inner));

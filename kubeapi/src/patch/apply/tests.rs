@@ -6,9 +6,24 @@ use serde_json::json;
 use super::*;
 use crate::patch::{PatchKind, patch, track_update};
 
-const POD: Target<'_> = Target { group: "", version: "v1", kind: "Pod", schema: None };
-const DEPLOYMENT: Target<'_> = Target { group: "apps", version: "v1", kind: "Deployment", schema: None };
-const CONFIG_MAP: Target<'_> = Target { group: "", version: "v1", kind: "ConfigMap", schema: None };
+const POD: Target<'_> = Target {
+    group: "",
+    version: "v1",
+    kind: "Pod",
+    schema: None,
+};
+const DEPLOYMENT: Target<'_> = Target {
+    group: "apps",
+    version: "v1",
+    kind: "Deployment",
+    schema: None,
+};
+const CONFIG_MAP: Target<'_> = Target {
+    group: "",
+    version: "v1",
+    kind: "ConfigMap",
+    schema: None,
+};
 
 /// An object and the clock of its writes.
 struct World<'a> {
@@ -19,11 +34,21 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     fn new(target: Target<'a>) -> Self {
-        Self { target, object: None, hour: 0 }
+        Self {
+            target,
+            object: None,
+            hour: 0,
+        }
     }
 
     fn options<'o>(manager: &'o str, now: &'o str) -> ApplyOptions<'o> {
-        ApplyOptions { manager, force: false, now, subresource: "", ignored: &["status"] }
+        ApplyOptions {
+            manager,
+            force: false,
+            now,
+            subresource: "",
+            ignored: &["status"],
+        }
     }
 
     fn now(&mut self) -> String {
@@ -33,13 +58,22 @@ impl<'a> World<'a> {
 
     fn try_apply(&mut self, manager: &str, force: bool, config: Value) -> Result<(), PatchError> {
         let now = self.now();
-        let options = ApplyOptions { force, ..Self::options(manager, &now) };
+        let options = ApplyOptions {
+            force,
+            ..Self::options(manager, &now)
+        };
         let mut body = config;
         let version = Manager::new(&self.target, &options, Operation::Apply).api_version;
         body["apiVersion"] = version.into();
         body["kind"] = self.target.kind.into();
         body["metadata"]["name"] = "x".into();
-        self.object = Some(patch(PatchKind::Apply, &self.target, self.object.as_ref(), &body, &options)?);
+        self.object = Some(patch(
+            PatchKind::Apply,
+            &self.target,
+            self.object.as_ref(),
+            &body,
+            &options,
+        )?);
         Ok(())
     }
 
@@ -58,7 +92,14 @@ impl<'a> World<'a> {
         let now = self.now();
         let options = Self::options(manager, &now);
         let current = self.object.clone().unwrap_or_else(|| json!({}));
-        let mut new = patch(PatchKind::Merge, &self.target, Some(&current), &change, &options).unwrap();
+        let mut new = patch(
+            PatchKind::Merge,
+            &self.target,
+            Some(&current),
+            &change,
+            &options,
+        )
+        .unwrap();
         track_update(&self.target, self.object.as_ref(), &mut new, &options);
         self.object = Some(new);
         self
@@ -72,13 +113,19 @@ impl<'a> World<'a> {
     }
 
     fn at(&self, pointer: &str) -> &Value {
-        self.object.as_ref().unwrap().pointer(pointer).unwrap_or(&Value::Null)
+        self.object
+            .as_ref()
+            .unwrap()
+            .pointer(pointer)
+            .unwrap_or(&Value::Null)
     }
 
     /// Returns (manager, operation, fieldsV1) of each manager.
     fn owners(&self) -> Value {
         let entries = items(self.object.as_ref().unwrap(), "/metadata/managedFields").iter();
-        entries.map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]])).collect()
+        entries
+            .map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]]))
+            .collect()
     }
 }
 
@@ -107,7 +154,10 @@ fn an_apply_creates_and_owns_what_it_says() {
 fn what_another_manager_changed_is_a_conflict_until_forced() {
     let mut world = World::new(CONFIG_MAP);
     let config = || json!({"data": {"key": "some value", "other": "1"}});
-    world.apply("kubectl", config()).update("kube-controller-manager", json!({"data": {"key": "new value"}}));
+    world.apply("kubectl", config()).update(
+        "kube-controller-manager",
+        json!({"data": {"key": "new value"}}),
+    );
     assert_eq!(
         world.owners(),
         json!([
@@ -117,11 +167,23 @@ fn what_another_manager_changed_is_a_conflict_until_forced() {
     );
     let (message, conflicts) = world.conflict("kubectl", config());
     let with = r#"conflict with "kube-controller-manager" using v1"#;
-    assert_eq!(message, format!("Apply failed with 1 conflict: {with}: .data.key"));
-    assert_eq!(conflicts, [Conflict { field: ".data.key".into(), message: with.into() }]);
+    assert_eq!(
+        message,
+        format!("Apply failed with 1 conflict: {with}: .data.key")
+    );
+    assert_eq!(
+        conflicts,
+        [Conflict {
+            field: ".data.key".into(),
+            message: with.into()
+        }]
+    );
     world.force("kubectl", config());
     assert_eq!(world.at("/data/key"), "some value");
-    assert_eq!(world.owners(), json!([["kubectl", "Apply", {"f:data": {"f:key": {}, "f:other": {}}}]]));
+    assert_eq!(
+        world.owners(),
+        json!([["kubectl", "Apply", {"f:data": {"f:key": {}, "f:other": {}}}]])
+    );
 }
 
 #[test]
@@ -150,13 +212,24 @@ fn conflicts_are_listed_by_manager() {
 #[test]
 fn the_same_value_has_two_owners() {
     let mut world = World::new(DEPLOYMENT);
-    world.apply("a", json!({"spec": {"replicas": 3}})).apply("b", json!({"spec": {"replicas": 3}}));
+    world
+        .apply("a", json!({"spec": {"replicas": 3}}))
+        .apply("b", json!({"spec": {"replicas": 3}}));
     let fields = json!({"f:spec": {"f:replicas": {}}});
-    assert_eq!(world.owners(), json!([["a", "Apply", fields], ["b", "Apply", fields]]));
+    assert_eq!(
+        world.owners(),
+        json!([["a", "Apply", fields], ["b", "Apply", fields]])
+    );
     let (message, _) = world.conflict("b", json!({"spec": {"replicas": 4}}));
-    assert_eq!(message, r#"Apply failed with 1 conflict: conflict with "a": .spec.replicas"#);
+    assert_eq!(
+        message,
+        r#"Apply failed with 1 conflict: conflict with "a": .spec.replicas"#
+    );
     world.apply("a", json!({"spec": {"paused": true}}));
-    assert_eq!((world.at("/spec/replicas"), world.at("/spec/paused")), (&json!(3), &json!(true)));
+    assert_eq!(
+        (world.at("/spec/replicas"), world.at("/spec/paused")),
+        (&json!(3), &json!(true))
+    );
     world.apply("b", json!({}));
     assert_eq!(world.at("/spec"), &json!({"paused": true}));
 }
@@ -227,7 +300,9 @@ fn what_is_no_longer_applied_goes() {
         ),
     ] {
         let mut world = World::new(POD);
-        world.apply("a", json!({ "spec": first })).update("b", json!({ "spec": update }));
+        world
+            .apply("a", json!({ "spec": first }))
+            .update("b", json!({ "spec": update }));
         world.apply("a", json!({ "spec": second }));
         assert_eq!(world.at("/spec"), &expected, "{what}");
     }
@@ -236,14 +311,18 @@ fn what_is_no_longer_applied_goes() {
 #[test]
 fn nothing_of_the_metadata_goes_with_the_last_label() {
     let mut world = World::new(POD);
-    world.apply("a", json!({"metadata": {"labels": {"a": "1"}, "creationTimestamp": null}}));
-    let metadata = world.object.as_mut().unwrap()["metadata"].as_object_mut().unwrap();
+    world.apply(
+        "a",
+        json!({"metadata": {"labels": {"a": "1"}, "creationTimestamp": null}}),
+    );
+    let metadata = world.object.as_mut().unwrap()["metadata"]
+        .as_object_mut()
+        .unwrap();
     metadata.insert("uid".into(), "u".into());
     metadata.insert("creationTimestamp".into(), "2026-01-01T00:00:00Z".into());
     metadata.insert("resourceVersion".into(), "7".into());
     world.apply("a", json!({"metadata": {"creationTimestamp": null}}));
-    let left =
-        json!({"name": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7"});
+    let left = json!({"name": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7"});
     assert_eq!(world.at("/metadata"), &left);
 }
 
@@ -251,14 +330,23 @@ fn nothing_of_the_metadata_goes_with_the_last_label() {
 fn lists_keep_the_order_of_the_configuration() {
     let mut world = World::new(POD);
     let containers = |names: &[&str]| {
-        let list: Vec<_> = names.iter().map(|name| json!({"name": name, "image": "1"})).collect();
+        let list: Vec<_> = names
+            .iter()
+            .map(|name| json!({"name": name, "image": "1"}))
+            .collect();
         json!({"spec": {"containers": list}})
     };
     world
         .apply("a", containers(&["a", "c"]))
         .apply("b", containers(&["b"]))
         .apply("a", containers(&["c", "d", "a"]));
-    let names: Vec<_> = world.at("/spec/containers").as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    let names: Vec<_> = world
+        .at("/spec/containers")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| &c["name"])
+        .collect();
     assert_eq!(names, ["c", "b", "d", "a"]);
 }
 
@@ -266,7 +354,9 @@ fn lists_keep_the_order_of_the_configuration() {
 fn values_of_a_set_have_owners_of_their_own() {
     let mut world = World::new(POD);
     let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
-    world.apply("a", finalizers(json!(["a", "both"]))).apply("b", finalizers(json!(["b", "both"])));
+    world
+        .apply("a", finalizers(json!(["a", "both"])))
+        .apply("b", finalizers(json!(["b", "both"])));
     assert_eq!(world.at("/metadata/finalizers"), &json!(["a", "b", "both"]));
     world.apply("a", finalizers(json!([])));
     assert_eq!(world.at("/metadata/finalizers"), &json!(["b", "both"]));
@@ -277,11 +367,14 @@ fn values_of_a_set_have_owners_of_their_own() {
 #[test]
 fn an_apply_that_changes_nothing_leaves_even_the_times() {
     let mut world = World::new(POD);
-    let config =
-        || json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "a", "image": "1"}]}});
-    world.apply("a", config()).update("b", json!({"spec": {"hostname": "h"}}));
+    let config = || json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "a", "image": "1"}]}});
+    world
+        .apply("a", config())
+        .update("b", json!({"spec": {"hostname": "h"}}));
     let before = world.object.clone();
-    world.apply("a", config()).update("b", json!({"spec": {"hostname": "h"}}));
+    world
+        .apply("a", config())
+        .update("b", json!({"spec": {"hostname": "h"}}));
     assert_eq!(world.object, before);
 }
 
@@ -296,8 +389,12 @@ fn a_defined_kind_has_the_structure_of_its_schema() {
         "points": {"type": "array", "items": {"type": "object"}},
         "address": {"type": "object", "x-kubernetes-map-type": "atomic"},
     }}}});
-    let target =
-        Target { group: "devices.kubeedge.io", version: "v1beta1", kind: "Device", schema: Some(&schema) };
+    let target = Target {
+        group: "devices.kubeedge.io",
+        version: "v1beta1",
+        kind: "Device",
+        schema: Some(&schema),
+    };
     let mut world = World::new(target);
     world.apply(
         "a",
@@ -309,14 +406,20 @@ fn a_defined_kind_has_the_structure_of_its_schema() {
         "f:tags": {r#"v:"x""#: {}}, "f:points": {}, "f:address": {},
     }});
     let free = json!({"f:spec": {"f:free": {"f:inside": {}}}});
-    assert_eq!(world.owners(), json!([["a", "Apply", fields], ["b", "Update", free]]));
+    assert_eq!(
+        world.owners(),
+        json!([["a", "Apply", fields], ["b", "Update", free]])
+    );
     world.apply(
         "c",
         json!({"spec": {"twins": [{"name": "t", "mode": "rw", "value": 1}, {"name": "t", "mode": "r"}]}}),
     );
     assert_eq!(world.at("/spec/twins").as_array().unwrap().len(), 2);
     let (message, _) = world.conflict("c", json!({"spec": {"address": {"b": 2}}}));
-    assert_eq!(message, r#"Apply failed with 1 conflict: conflict with "a": .spec.address"#);
+    assert_eq!(
+        message,
+        r#"Apply failed with 1 conflict: conflict with "a": .spec.address"#
+    );
 }
 
 #[test]
@@ -335,7 +438,10 @@ fn ordinary_writes_own_what_they_change() {
         "neither the name nor, here, the status"
     );
     let hour = world.hour;
-    world.update("other", json!({"metadata": {"labels": {"a": null, "b": "2"}, "resourceVersion": "5"}}));
+    world.update(
+        "other",
+        json!({"metadata": {"labels": {"a": null, "b": "2"}, "resourceVersion": "5"}}),
+    );
     assert_eq!(
         world.owners(),
         json!([
@@ -343,8 +449,10 @@ fn ordinary_writes_own_what_they_change() {
             ["other", "Update", {"f:metadata": {"f:labels": {"f:b": {}}}}],
         ])
     );
-    let times: Vec<_> =
-        items(world.object.as_ref().unwrap(), "/metadata/managedFields").iter().map(|e| &e["time"]).collect();
+    let times: Vec<_> = items(world.object.as_ref().unwrap(), "/metadata/managedFields")
+        .iter()
+        .map(|e| &e["time"])
+        .collect();
     assert_eq!(
         times,
         [
@@ -353,15 +461,26 @@ fn ordinary_writes_own_what_they_change() {
         ]
     );
     world.update("other", json!({"metadata": {"managedFields": null}}));
-    assert_eq!(world.owners().as_array().unwrap().len(), 2, "leaving them out means nothing");
+    assert_eq!(
+        world.owners().as_array().unwrap().len(),
+        2,
+        "leaving them out means nothing"
+    );
     world.update("other", json!({"metadata": {"managedFields": [{}]}}));
-    assert_eq!(world.at("/metadata/managedFields"), &Value::Null, "this resets them");
+    assert_eq!(
+        world.at("/metadata/managedFields"),
+        &Value::Null,
+        "this resets them"
+    );
 }
 
 #[test]
 fn a_subresource_has_managers_of_its_own() {
     let mut world = World::new(POD);
-    world.apply("a", json!({"spec": {"hostname": "h"}, "status": {"phase": "Failed"}}));
+    world.apply(
+        "a",
+        json!({"spec": {"hostname": "h"}, "status": {"phase": "Failed"}}),
+    );
     let old = world.object.clone().unwrap();
     let mut new = old.clone();
     new["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
@@ -378,7 +497,11 @@ fn a_subresource_has_managers_of_its_own() {
     });
     assert_eq!(new["metadata"]["managedFields"][1], entry);
     world.object = Some(new);
-    assert_eq!(world.at("/status/phase"), &Value::Null, "an apply to the object writes no status");
+    assert_eq!(
+        world.at("/status/phase"),
+        &Value::Null,
+        "an apply to the object writes no status"
+    );
     world.apply("a", json!({}));
     assert_eq!(world.at("/status/conditions/0/status"), "True");
     let missing = patch(PatchKind::Apply, &POD, None, &json!({}), &options);
@@ -390,14 +513,24 @@ fn many_updaters_are_put_together() {
     let mut world = World::new(CONFIG_MAP);
     world.apply("applier", json!({"data": {"z": "1"}}));
     for number in 0..15 {
-        world.update(&format!("m{number:02}"), json!({"data": {format!("k{number:02}"): "1"}}));
+        world.update(
+            &format!("m{number:02}"),
+            json!({"data": {format!("k{number:02}"): "1"}}),
+        );
     }
     let owners = world.owners();
-    let names: Vec<_> = owners.as_array().unwrap().iter().map(|owner| owner[0].as_str().unwrap()).collect();
+    let names: Vec<_> = owners
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|owner| owner[0].as_str().unwrap())
+        .collect();
     let recent: Vec<_> = (6..15).map(|number| format!("m{number:02}")).collect();
     assert_eq!(names[..2], ["applier", "ancient-changes"]);
     assert_eq!(names[2..], recent);
-    let ancient: Map<_, _> = (0..6).map(|number| (format!("f:k{number:02}"), json!({}))).collect();
+    let ancient: Map<_, _> = (0..6)
+        .map(|number| (format!("f:k{number:02}"), json!({})))
+        .collect();
     assert_eq!(owners[1][2], json!({ "f:data": ancient }));
 }
 
@@ -421,7 +554,13 @@ fn what_is_no_configuration_is_refused() {
         pod(json!({"metadata": {"finalizers": ["a", "a"]}})),
     ];
     let refusals = bodies.map(|body| {
-        match patch(PatchKind::Apply, &POD, None, &body, &World::options("a", "2026-01-01T00:00:00Z")) {
+        match patch(
+            PatchKind::Apply,
+            &POD,
+            None,
+            &body,
+            &World::options("a", "2026-01-01T00:00:00Z"),
+        ) {
             Err(PatchError::BadRequest(why)) => why,
             other => panic!("{body}: {other:?}"),
         }
@@ -451,7 +590,10 @@ fn damaged_entries_hurt_nobody() {
         json!({"manager": "c", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}),
     ]);
     world.force("a", json!({"data": {"k": "2"}}));
-    assert_eq!(world.owners(), json!([["a", "Apply", {"f:data": {"f:k": {}}}]]));
+    assert_eq!(
+        world.owners(),
+        json!([["a", "Apply", {"f:data": {"f:k": {}}}]])
+    );
 }
 
 mod properties;

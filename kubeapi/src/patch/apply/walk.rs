@@ -16,7 +16,10 @@ fn steps<'v>(keys: Option<&[KeyField<'_>]>, list: &'v [Value]) -> Option<Vec<(St
         Some(keys) => Step::item(keys, item).ok(),
         None => Some(Step::value(item)),
     };
-    let steps: Vec<_> = list.iter().map(|item| Some((step(item)?, item))).collect::<Option<_>>()?;
+    let steps: Vec<_> = list
+        .iter()
+        .map(|item| Some((step(item)?, item)))
+        .collect::<Option<_>>()?;
     let different: BTreeMap<_, _> = steps.iter().map(|(step, item)| (step, item)).collect();
     (different.len() == steps.len()).then_some(steps)
 }
@@ -35,7 +38,9 @@ fn children<'v>(value: &'v Value, at: MergeSchema<'_>) -> Children<'v> {
         (Value::Array(list), Parts::Keyed(keys)) => {
             steps(Some(&keys), list).map_or(Children::Whole, Children::Items)
         }
-        (Value::Array(list), Parts::Values) => steps(None, list).map_or(Children::Whole, Children::Items),
+        (Value::Array(list), Parts::Values) => {
+            steps(None, list).map_or(Children::Whole, Children::Items)
+        }
         _ => Children::Whole,
     }
 }
@@ -79,15 +84,25 @@ pub(super) fn changes(old: &Value, new: &Value, at: MergeSchema<'_>) -> Changes 
     let mut changes = Changes::default();
     match (children(old, at), children(new, at)) {
         (Children::Fields(old), Children::Fields(new)) => {
-            let old: Vec<_> =
-                old.iter().map(|(name, value)| (Step::field(name), at.field(name), value)).collect();
-            let new: Vec<_> =
-                new.iter().map(|(name, value)| (Step::field(name), at.field(name), value)).collect();
+            let old: Vec<_> = old
+                .iter()
+                .map(|(name, value)| (Step::field(name), at.field(name), value))
+                .collect();
+            let new: Vec<_> = new
+                .iter()
+                .map(|(name, value)| (Step::field(name), at.field(name), value))
+                .collect();
             changes.between(&old, new, false);
         }
         (Children::Items(old), Children::Items(new)) => {
-            let old: Vec<_> = old.into_iter().map(|(step, value)| (step, at.items(), value)).collect();
-            let new: Vec<_> = new.into_iter().map(|(step, value)| (step, at.items(), value)).collect();
+            let old: Vec<_> = old
+                .into_iter()
+                .map(|(step, value)| (step, at.items(), value))
+                .collect();
+            let new: Vec<_> = new
+                .into_iter()
+                .map(|(step, value)| (step, at.items(), value))
+                .collect();
             changes.between(&old, new, true);
         }
         _ if old == new => {}
@@ -131,7 +146,9 @@ impl Changes {
 /// Merges `config` into `live`.
 pub(super) fn merge(live: &mut Value, config: &Value, at: MergeSchema<'_>) {
     let items = match (children(live, at), children(config, at)) {
-        (Children::Items(live), Children::Items(config)) => Some(merge_items(&live, &config, at.items())),
+        (Children::Items(live), Children::Items(config)) => {
+            Some(merge_items(&live, &config, at.items()))
+        }
         _ => None,
     };
     match (live, config, items, at.parts(config)) {
@@ -151,9 +168,16 @@ pub(super) fn merge(live: &mut Value, config: &Value, at: MergeSchema<'_>) {
     }
 }
 
-fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: MergeSchema<'_>) -> Vec<Value> {
-    let wanted: BTreeMap<_, _> =
-        config.iter().enumerate().map(|(place, (step, item))| (step, (place, item))).collect();
+fn merge_items(
+    live: &[(Step, &Value)],
+    config: &[(Step, &Value)],
+    at: MergeSchema<'_>,
+) -> Vec<Value> {
+    let wanted: BTreeMap<_, _> = config
+        .iter()
+        .enumerate()
+        .map(|(place, (step, item))| (step, (place, item)))
+        .collect();
     let standing: BTreeSet<_> = live.iter().map(|(step, _)| step).collect();
     let kept = live.iter().enumerate().map(|(stood, (step, item))| {
         let wanted = wanted.get(step);
@@ -161,9 +185,16 @@ fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: MergeSche
         if let Some((_, config)) = wanted {
             merge(&mut item, config, at);
         }
-        OrderedItem { item, stood: Some(stood), wanted: wanted.map(|(place, _)| *place) }
+        OrderedItem {
+            item,
+            stood: Some(stood),
+            wanted: wanted.map(|(place, _)| *place),
+        }
     });
-    let added = config.iter().enumerate().filter(|(_, (step, _))| !standing.contains(step));
+    let added = config
+        .iter()
+        .enumerate()
+        .filter(|(_, (step, _))| !standing.contains(step));
     let added = added.map(|(place, (_, item))| OrderedItem {
         item: without_nulls(item),
         stood: None,
@@ -177,7 +208,10 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+            Value::Object(
+                kept.map(|(name, value)| (name.clone(), without_nulls(value)))
+                    .collect(),
+            )
         }
         Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
@@ -213,8 +247,12 @@ pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: MergeSche
 
 /// Reports whether a list item is kept. Owning only fields in it does not keep it.
 fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: MergeSchema<'_>) -> bool {
-    let Some(before) = before.get(step).filter(|before| before.is_member()) else { return true };
-    let Some(owned) = owned.get(step).filter(|owned| owned.is_member()) else { return false };
+    let Some(before) = before.get(step).filter(|before| before.is_member()) else {
+        return true;
+    };
+    let Some(owned) = owned.get(step).filter(|owned| owned.is_member()) else {
+        return false;
+    };
     prune(item, before, owned, at.items());
     true
 }

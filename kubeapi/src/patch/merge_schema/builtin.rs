@@ -44,7 +44,10 @@ pub(in crate::patch) struct Type {
 
 impl Type {
     const fn of(fields: &'static [Field]) -> Self {
-        Self { fields, whole: false }
+        Self {
+            fields,
+            whole: false,
+        }
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
@@ -59,13 +62,23 @@ impl Field {
         keys: &'static [(&'static str, Option<&'static str>)],
         of: &'static Type,
     ) -> Self {
-        Self { name, merge: ListMerge::Key(keys[0].0), list: List::Keyed(keys), of }
+        Self {
+            name,
+            merge: ListMerge::Key(keys[0].0),
+            list: List::Keyed(keys),
+            of,
+        }
     }
 }
 
 /// Describes an object of this type.
 const fn part(name: &'static str, of: &'static Type) -> Field {
-    Field { name, merge: ListMerge::Replace, list: List::Whole, of }
+    Field {
+        name,
+        merge: ListMerge::Replace,
+        list: List::Whole,
+        of,
+    }
 }
 
 /// Describes an object that is written as a whole.
@@ -75,17 +88,35 @@ const fn whole(name: &'static str) -> Field {
 
 /// Describes a list of values, each with its owners.
 const fn values(name: &'static str) -> Field {
-    Field { name, merge: ListMerge::Values, list: List::Values, of: &PLAIN }
+    Field {
+        name,
+        merge: ListMerge::Values,
+        list: List::Values,
+        of: &PLAIN,
+    }
 }
 
 /// Describes a list that a strategic merge patch merges by `key` and an apply writes as a whole.
 const fn merged(name: &'static str, key: &'static str) -> Field {
-    Field { name, merge: ListMerge::Key(key), list: List::Whole, of: &PLAIN }
+    Field {
+        name,
+        merge: ListMerge::Key(key),
+        list: List::Whole,
+        of: &PLAIN,
+    }
 }
 
 /// Describes a list that a strategic merge patch replaces and an apply merges.
-const fn applied(name: &'static str, keys: &'static [(&'static str, Option<&'static str>)]) -> Field {
-    Field { name, merge: ListMerge::Replace, list: List::Keyed(keys), of: &PLAIN }
+const fn applied(
+    name: &'static str,
+    keys: &'static [(&'static str, Option<&'static str>)],
+) -> Field {
+    Field {
+        name,
+        merge: ListMerge::Replace,
+        list: List::Keyed(keys),
+        of: &PLAIN,
+    }
 }
 
 /// Returns the structure of a built-in kind's object.
@@ -105,9 +136,10 @@ pub(super) fn kind(group: &str, kind: &str) -> &'static Field {
             "admissionregistration.k8s.io",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
         ) => &WEBHOOKS,
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => {
-            &ADMISSION_POLICY
-        }
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy",
+        ) => &ADMISSION_POLICY,
         ("resource.k8s.io", "ResourceClaim") => &RESOURCE_CLAIM,
         ("storage.k8s.io", "CSINode") => &CSI_NODE,
         ("apiregistration.k8s.io", "APIService")
@@ -121,11 +153,16 @@ const BY_NAME: &[(&str, Option<&str>)] = &[("name", None)];
 const BY_TYPE: &[(&str, Option<&str>)] = &[("type", None)];
 
 static PLAIN: Type = Type::of(&[]);
-static WHOLE: Type = Type { fields: &[], whole: true };
+static WHOLE: Type = Type {
+    fields: &[],
+    whole: true,
+};
 
 pub(super) static METADATA: Field = part("metadata", &OBJECT_META);
-static OBJECT_META: Type =
-    Type::of(&[values("finalizers"), Field::keyed("ownerReferences", &[("uid", None)], &WHOLE)]);
+static OBJECT_META: Type = Type::of(&[
+    values("finalizers"),
+    Field::keyed("ownerReferences", &[("uid", None)], &WHOLE),
+]);
 
 static CONDITIONS: Type = Type::of(&[Field::keyed("conditions", BY_TYPE, &PLAIN)]);
 
@@ -133,42 +170,65 @@ static OTHER: Field = part("", &OTHER_TYPE);
 static OTHER_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META)]);
 
 static NAMESPACE: Field = part("", &NAMESPACE_TYPE);
-static NAMESPACE_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("status", &CONDITIONS)]);
+static NAMESPACE_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("status", &CONDITIONS)]);
 
 static NODE: Field = part("", &NODE_TYPE);
-static NODE_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("spec", &NODE_SPEC), part("status", &NODE_STATUS)]);
+static NODE_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("spec", &NODE_SPEC),
+    part("status", &NODE_STATUS),
+]);
 static NODE_SPEC: Type = Type::of(&[values("podCIDRs")]);
-static NODE_STATUS: Type =
-    Type::of(&[Field::keyed("conditions", BY_TYPE, &PLAIN), Field::keyed("addresses", BY_TYPE, &PLAIN)]);
+static NODE_STATUS: Type = Type::of(&[
+    Field::keyed("conditions", BY_TYPE, &PLAIN),
+    Field::keyed("addresses", BY_TYPE, &PLAIN),
+]);
 
 static SERVICE_ACCOUNT: Field = part("", &SERVICE_ACCOUNT_TYPE);
-static SERVICE_ACCOUNT_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), Field::keyed("secrets", BY_NAME, &WHOLE)]);
+static SERVICE_ACCOUNT_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    Field::keyed("secrets", BY_NAME, &WHOLE),
+]);
 
 static EVENT: Field = part("", &EVENT_TYPE);
-static EVENT_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), whole("involvedObject"), whole("related")]);
+static EVENT_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    whole("involvedObject"),
+    whole("related"),
+]);
 
 static SERVICE: Field = part("", &SERVICE_TYPE);
-static SERVICE_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("spec", &SERVICE_SPEC), part("status", &CONDITIONS)]);
+static SERVICE_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("spec", &SERVICE_SPEC),
+    part("status", &CONDITIONS),
+]);
 static SERVICE_SPEC: Type = Type::of(&[
     whole("selector"),
-    Field::keyed("ports", &[("port", None), ("protocol", Some("TCP"))], &PLAIN),
+    Field::keyed(
+        "ports",
+        &[("port", None), ("protocol", Some("TCP"))],
+        &PLAIN,
+    ),
 ]);
 
 static DEFINITION: Field = part("", &DEFINITION_TYPE);
-static DEFINITION_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("status", &DEFINITION_STATUS)]);
+static DEFINITION_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("status", &DEFINITION_STATUS),
+]);
 static DEFINITION_STATUS: Type = Type::of(&[applied("conditions", BY_TYPE)]);
 
 static WITH_CONDITIONS: Field = part("", &WITH_CONDITIONS_TYPE);
-static WITH_CONDITIONS_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("status", &CONDITIONS)]);
+static WITH_CONDITIONS_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("status", &CONDITIONS)]);
 
 static WEBHOOKS: Field = part("", &WEBHOOKS_TYPE);
-static WEBHOOKS_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), Field::keyed("webhooks", BY_NAME, &WEBHOOK)]);
+static WEBHOOKS_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    Field::keyed("webhooks", BY_NAME, &WEBHOOK),
+]);
 static WEBHOOK: Type = Type::of(&[
     Field::keyed("matchConditions", BY_NAME, &PLAIN),
     whole("namespaceSelector"),
@@ -176,8 +236,10 @@ static WEBHOOK: Type = Type::of(&[
 ]);
 
 static ADMISSION_POLICY: Field = part("", &ADMISSION_POLICY_TYPE);
-static ADMISSION_POLICY_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("spec", &ADMISSION_POLICY_SPEC)]);
+static ADMISSION_POLICY_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("spec", &ADMISSION_POLICY_SPEC),
+]);
 static ADMISSION_POLICY_SPEC: Type = Type::of(&[
     Field::keyed("matchConditions", BY_NAME, &PLAIN),
     Field::keyed("variables", BY_NAME, &PLAIN),
@@ -186,37 +248,60 @@ static ADMISSION_POLICY_SPEC: Type = Type::of(&[
 ]);
 
 static RESOURCE_CLAIM: Field = part("", &RESOURCE_CLAIM_TYPE);
-static RESOURCE_CLAIM_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("status", &RESOURCE_CLAIM_STATUS)]);
-static RESOURCE_CLAIM_STATUS: Type = Type::of(&[Field::keyed("reservedFor", &[("uid", None)], &PLAIN)]);
+static RESOURCE_CLAIM_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("status", &RESOURCE_CLAIM_STATUS),
+]);
+static RESOURCE_CLAIM_STATUS: Type =
+    Type::of(&[Field::keyed("reservedFor", &[("uid", None)], &PLAIN)]);
 
 static CSI_NODE: Field = part("", &CSI_NODE_TYPE);
-static CSI_NODE_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &CSI_NODE_SPEC)]);
+static CSI_NODE_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &CSI_NODE_SPEC)]);
 static CSI_NODE_SPEC: Type = Type::of(&[Field::keyed("drivers", BY_NAME, &PLAIN)]);
 
 static WORKLOAD: Field = part("", &WORKLOAD_TYPE);
-static WORKLOAD_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC), part("status", &CONDITIONS)]);
+static WORKLOAD_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("spec", &WORKLOAD_SPEC),
+    part("status", &CONDITIONS),
+]);
 static WORKLOAD_SPEC: Type = Type::of(&[whole("selector"), part("template", &POD_TEMPLATE)]);
 static POD_TEMPLATE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &POD_SPEC)]);
 
 static JOB: Field = part("", &JOB_TYPE);
-static JOB_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC), part("status", &JOB_STATUS)]);
-static JOB_STATUS: Type =
-    Type::of(&[merged("conditions", "type"), part("uncountedTerminatedPods", &UNCOUNTED_PODS)]);
+static JOB_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("spec", &WORKLOAD_SPEC),
+    part("status", &JOB_STATUS),
+]);
+static JOB_STATUS: Type = Type::of(&[
+    merged("conditions", "type"),
+    part("uncountedTerminatedPods", &UNCOUNTED_PODS),
+]);
 static UNCOUNTED_PODS: Type = Type::of(&[
-    Field { merge: ListMerge::Replace, ..values("succeeded") },
-    Field { merge: ListMerge::Replace, ..values("failed") },
+    Field {
+        merge: ListMerge::Replace,
+        ..values("succeeded")
+    },
+    Field {
+        merge: ListMerge::Replace,
+        ..values("failed")
+    },
 ]);
 static CRON_JOB: Field = part("", &CRON_JOB_TYPE);
-static CRON_JOB_TYPE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &CRON_JOB_SPEC)]);
+static CRON_JOB_TYPE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &CRON_JOB_SPEC)]);
 static CRON_JOB_SPEC: Type = Type::of(&[part("jobTemplate", &JOB_TEMPLATE)]);
-static JOB_TEMPLATE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC)]);
+static JOB_TEMPLATE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &WORKLOAD_SPEC)]);
 
 static POD: Field = part("", &POD_TYPE);
-static POD_TYPE: Type =
-    Type::of(&[part("metadata", &OBJECT_META), part("spec", &POD_SPEC), part("status", &POD_STATUS)]);
+static POD_TYPE: Type = Type::of(&[
+    part("metadata", &OBJECT_META),
+    part("spec", &POD_SPEC),
+    part("status", &POD_STATUS),
+]);
 static POD_SPEC: Type = Type::of(&[
     Field::keyed("containers", BY_NAME, &CONTAINER),
     Field::keyed("initContainers", BY_NAME, &CONTAINER),
@@ -247,7 +332,11 @@ static POD_STATUS: Type = Type::of(&[
 
 static CONTAINER: Type = Type::of(&[
     Field::keyed("env", BY_NAME, &ENV),
-    Field::keyed("ports", &[("containerPort", None), ("protocol", Some("TCP"))], &PLAIN),
+    Field::keyed(
+        "ports",
+        &[("containerPort", None), ("protocol", Some("TCP"))],
+        &PLAIN,
+    ),
     Field::keyed("volumeMounts", &[("mountPath", None)], &PLAIN),
     Field::keyed("volumeDevices", &[("devicePath", None)], &PLAIN),
     part("resources", &RESOURCES),
@@ -275,15 +364,17 @@ static VOLUME: Type = Type::of(&[
 static WITH_SECRET: Type = Type::of(&[whole("secretRef")]);
 static CSI_VOLUME: Type = Type::of(&[whole("nodePublishSecretRef")]);
 static EPHEMERAL_VOLUME: Type = Type::of(&[part("volumeClaimTemplate", &CLAIM_TEMPLATE)]);
-static CLAIM_TEMPLATE: Type = Type::of(&[part("metadata", &OBJECT_META), part("spec", &CLAIM_SPEC)]);
+static CLAIM_TEMPLATE: Type =
+    Type::of(&[part("metadata", &OBJECT_META), part("spec", &CLAIM_SPEC)]);
 static CLAIM_SPEC: Type = Type::of(&[whole("selector"), whole("dataSource")]);
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::{
         api::{
-            admissionregistration::v1 as admission, apps::v1 as apps, batch::v1 as batch, core::v1 as core,
-            flowcontrol::v1 as flowcontrol, policy::v1 as policy, storage::v1 as storage,
+            admissionregistration::v1 as admission, apps::v1 as apps, batch::v1 as batch,
+            core::v1 as core, flowcontrol::v1 as flowcontrol, policy::v1 as policy,
+            storage::v1 as storage,
         },
         apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
         schemars::{JsonSchema, generate::SchemaSettings},
@@ -296,7 +387,12 @@ mod tests {
     fn check<T: JsonSchema>(group: &str, name: &str) {
         let mut generator = SchemaSettings::openapi3().into_generator();
         let root = generator.subschema_for::<T>().to_value();
-        walk(kind(group, name).of, &root, &generator.take_definitions(false), name);
+        walk(
+            kind(group, name).of,
+            &root,
+            &generator.take_definitions(false),
+            name,
+        );
     }
 
     fn walk(type_: &Type, schema: &Value, definitions: &Map<String, Value>, path: &str) {
@@ -304,7 +400,10 @@ mod tests {
         for field in type_.fields {
             let path = format!("{path}.{}", field.name);
             let found = schema.pointer(&format!("/properties/{}", field.name));
-            let found = resolved(found.unwrap_or_else(|| panic!("{path} does not exist")), definitions);
+            let found = resolved(
+                found.unwrap_or_else(|| panic!("{path} does not exist")),
+                definitions,
+            );
             let inside = resolved(found.get("items").unwrap_or(found), definitions);
             if let List::Keyed(keys) = field.list {
                 for (key, _) in keys {
@@ -319,10 +418,13 @@ mod tests {
     }
 
     fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
-        let reference =
-            schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
+        let reference = schema
+            .get("$ref")
+            .or_else(|| schema.pointer("/allOf/0/$ref"))
+            .and_then(Value::as_str);
         let name = reference.and_then(|reference| reference.rsplit('/').next());
-        name.and_then(|name| definitions.get(name)).unwrap_or(schema)
+        name.and_then(|name| definitions.get(name))
+            .unwrap_or(schema)
     }
 
     #[test]
@@ -341,8 +443,14 @@ mod tests {
         check::<batch::Job>("batch", "Job");
         check::<batch::CronJob>("batch", "CronJob");
         let registration = "admissionregistration.k8s.io";
-        check::<admission::ValidatingWebhookConfiguration>(registration, "ValidatingWebhookConfiguration");
-        check::<admission::MutatingWebhookConfiguration>(registration, "MutatingWebhookConfiguration");
+        check::<admission::ValidatingWebhookConfiguration>(
+            registration,
+            "ValidatingWebhookConfiguration",
+        );
+        check::<admission::MutatingWebhookConfiguration>(
+            registration,
+            "MutatingWebhookConfiguration",
+        );
         check::<admission::ValidatingAdmissionPolicy>(registration, "ValidatingAdmissionPolicy");
         check::<flowcontrol::FlowSchema>("flowcontrol.apiserver.k8s.io", "FlowSchema");
         check::<policy::PodDisruptionBudget>("policy", "PodDisruptionBudget");

@@ -7,7 +7,16 @@ use crate::patch::target::Target;
 
 fn merged(kind: &str, current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let group = if kind == "Deployment" { "apps" } else { "" };
-    apply(current, patch, MergeSchema::of(&Target { group, version: "v1", kind, schema: None }))
+    apply(
+        current,
+        patch,
+        MergeSchema::of(&Target {
+            group,
+            version: "v1",
+            kind,
+            schema: None,
+        }),
+    )
 }
 
 fn pod(spec: Value) -> Value {
@@ -18,7 +27,11 @@ fn pod(spec: Value) -> Value {
 fn check_pods(cases: impl IntoIterator<Item = (&'static str, Value, Value, Value)>) {
     for (what, current, patch, expected) in cases {
         let result = merged("Pod", &pod(current), &pod(patch));
-        assert_eq!(result.map(|v| v.to_string()), Ok(pod(expected).to_string()), "{what}");
+        assert_eq!(
+            result.map(|v| v.to_string()),
+            Ok(pod(expected).to_string()),
+            "{what}"
+        );
     }
 }
 
@@ -123,14 +136,22 @@ fn lists_of_values_are_sets() {
     let metadata = |list: Value| json!({"metadata": {"finalizers": list}});
     for (patch, expected) in [
         (json!({"finalizers": ["c", "a"]}), json!(["c", "a", "b"])),
-        (json!({"$deleteFromPrimitiveList/finalizers": ["a"]}), json!(["b"])),
+        (
+            json!({"$deleteFromPrimitiveList/finalizers": ["a"]}),
+            json!(["b"]),
+        ),
         (
             json!({"$deleteFromPrimitiveList/finalizers": ["a"], "$setElementOrder/finalizers": ["c", "b"], "finalizers": ["c"]}),
             json!(["c", "b"]),
         ),
         (json!({"finalizers": null}), json!(null)),
     ] {
-        let result = merged("Pod", &metadata(json!(["a", "b"])), &json!({ "metadata": patch })).unwrap();
+        let result = merged(
+            "Pod",
+            &metadata(json!(["a", "b"])),
+            &json!({ "metadata": patch }),
+        )
+        .unwrap();
         assert_eq!(result["metadata"]["finalizers"], expected, "{patch}");
     }
 }
@@ -175,13 +196,18 @@ fn other_kinds_have_keys_too() {
             json!({"data": {"b": "2", "c": "3"}}),
         ),
     ] {
-        assert_eq!(merged(kind, &current, &patch), Ok(expected), "{kind} {patch}");
+        assert_eq!(
+            merged(kind, &current, &patch),
+            Ok(expected),
+            "{kind} {patch}"
+        );
     }
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let current = pod(json!({"containers": [{"name": "a"}, {"name": "b"}], "volumes": [{"name": "v"}]}));
+    let current =
+        pod(json!({"containers": [{"name": "a"}, {"name": "b"}], "volumes": [{"name": "v"}]}));
     let patches = [
         json!([]),
         pod(json!({"containers": [{"image": "1"}]})),

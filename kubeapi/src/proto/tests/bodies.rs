@@ -3,7 +3,13 @@
 /// A body of this kind.
 pub(super) fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let type_meta = joined(&[text(1, api_version), text(2, kind)]);
-    joined(&[b"k8s\0".to_vec(), bytes(1, &type_meta), bytes(2, raw), text(3, ""), text(4, "")])
+    joined(&[
+        b"k8s\0".to_vec(),
+        bytes(1, &type_meta),
+        bytes(2, raw),
+        text(3, ""),
+        text(4, ""),
+    ])
 }
 
 pub(super) fn joined(fields: &[Vec<u8>]) -> Vec<u8> {
@@ -19,7 +25,11 @@ pub(super) fn text(field: u32, value: &str) -> Vec<u8> {
 }
 
 pub(super) fn bytes(field: u32, value: &[u8]) -> Vec<u8> {
-    joined(&[varint(u64::from(field) << 3 | 2), varint(value.len() as u64), value.to_vec()])
+    joined(&[
+        varint(u64::from(field) << 3 | 2),
+        varint(value.len() as u64),
+        value.to_vec(),
+    ])
 }
 
 fn varint(mut value: u64) -> Vec<u8> {

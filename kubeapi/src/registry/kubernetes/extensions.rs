@@ -23,11 +23,18 @@ const DEVICES: &str = "resource.k8s.io";
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
-    of_admission().into_iter().chain(of_devices()).chain(of_the_api())
+    of_admission()
+        .into_iter()
+        .chain(of_devices())
+        .chain(of_the_api())
 }
 
 fn of_admission() -> [Kind; 6] {
-    let extension = |kind: Kind| kind.in_group(ADMISSION).category("api-extensions").cluster();
+    let extension = |kind: Kind| {
+        kind.in_group(ADMISSION)
+            .category("api-extensions")
+            .cluster()
+    };
     [
         extension(kind::<admission::ValidatingAdmissionPolicy>(
             B::ValidatingAdmissionPolicy,
@@ -66,21 +73,37 @@ fn of_admission() -> [Kind; 6] {
 }
 
 fn of_devices() -> [Kind; 5] {
-    let device =
-        |builtin, kind: &str, plural: &str, name| newer(builtin, kind, plural, name).in_group(DEVICES);
+    let device = |builtin, kind: &str, plural: &str, name| {
+        newer(builtin, kind, plural, name).in_group(DEVICES)
+    };
     [
-        device(B::ResourceClaim, "ResourceClaim", "resourceclaims", "io.k8s.api.resource.v1.ResourceClaim")
-            .with_status(),
+        device(
+            B::ResourceClaim,
+            "ResourceClaim",
+            "resourceclaims",
+            "io.k8s.api.resource.v1.ResourceClaim",
+        )
+        .with_status(),
         device(
             B::ResourceClaimTemplate,
             "ResourceClaimTemplate",
             "resourceclaimtemplates",
             "io.k8s.api.resource.v1.ResourceClaimTemplate",
         ),
-        device(B::ResourceSlice, "ResourceSlice", "resourceslices", "io.k8s.api.resource.v1.ResourceSlice")
-            .cluster(),
-        device(B::DeviceClass, "DeviceClass", "deviceclasses", "io.k8s.api.resource.v1.DeviceClass")
-            .cluster(),
+        device(
+            B::ResourceSlice,
+            "ResourceSlice",
+            "resourceslices",
+            "io.k8s.api.resource.v1.ResourceSlice",
+        )
+        .cluster(),
+        device(
+            B::DeviceClass,
+            "DeviceClass",
+            "deviceclasses",
+            "io.k8s.api.resource.v1.DeviceClass",
+        )
+        .cluster(),
         newer(
             B::VolumeAttributesClass,
             "VolumeAttributesClass",

@@ -53,8 +53,11 @@ pub(super) async fn left(
 ) -> Result<Vec<Object>, sqlx::Error> {
     let mut left = Vec::new();
     for resource in resources {
-        let query = "SELECT revision, value, checksum, namespace, name FROM objects WHERE resource = ?1";
-        let mut rows = sqlx::query(query).bind(resource.as_str()).fetch(&mut *connection);
+        let query =
+            "SELECT revision, value, checksum, namespace, name FROM objects WHERE resource = ?1";
+        let mut rows = sqlx::query(query)
+            .bind(resource.as_str())
+            .fetch(&mut *connection);
         while let Some(row) = rows.try_next().await? {
             let key = Key::new(resource.clone(), text(&row, 3)?, text(&row, 4)?);
             // just written: all of them can be read
@@ -87,14 +90,27 @@ pub(super) async fn put(
     seal: Option<&Seal>,
     object: &Object,
 ) -> Result<(), sqlx::Error> {
-    let Object { key, revision, json, .. } = object;
+    let Object {
+        key,
+        revision,
+        json,
+        ..
+    } = object;
     let value = closed(seal, key, *revision, json)?;
     let checksum = checksum(key, *revision, &value);
     let put = sqlx::query(
         "INSERT OR REPLACE INTO objects (resource, namespace, name, revision, value, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     );
-    let put = put.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
-    put.bind(revision.cast_signed()).bind(value).bind(checksum).execute(to).await.map(drop)
+    let put = put
+        .bind(key.resource.as_str())
+        .bind(&key.namespace)
+        .bind(&key.name);
+    put.bind(revision.cast_signed())
+        .bind(value)
+        .bind(checksum)
+        .execute(to)
+        .await
+        .map(drop)
 }
 
 /// Returns the bytes of an object in a row whose second column is its value.

@@ -50,15 +50,27 @@ pub(super) async fn mark(path: &Path) -> io::Result<()> {
     if fs::try_exists(&mark).await? {
         return Ok(());
     }
-    fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&mark).await?.sync_all().await?;
+    fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&mark)
+        .await?
+        .sync_all()
+        .await?;
     sync_directory(path).await
 }
 
 /// Syncs the file's directory, so that renames and removals are on the disk.
 pub(super) async fn sync_directory(path: &Path) -> io::Result<()> {
     // a path without a directory is in the working directory
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-    fs::File::open(directory.unwrap_or(Path::new("."))).await?.sync_all().await
+    let directory = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))
+        .await?
+        .sync_all()
+        .await
 }
 
 /// Renames the file at `path` and its side files to `<file>.<word>-<time>`; returns the new name. The newest of several are kept.
@@ -84,7 +96,9 @@ pub(super) async fn set_aside(path: &Path, word: &str, now: Timestamp) -> io::Re
 
 /// Lists the files that were set aside from `path` under this word, the oldest first.
 pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>> {
-    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Vec::new()) };
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(Vec::new());
+    };
     let prefix = format!("{}.{word}-", name.to_string_lossy());
     let mut found = Vec::new();
     let mut entries = match fs::read_dir(directory).await {
@@ -95,7 +109,9 @@ pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>>
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(&prefix)
-            && !FILE_SUFFIXES.iter().any(|part| !part.is_empty() && name.ends_with(part))
+            && !FILE_SUFFIXES
+                .iter()
+                .any(|part| !part.is_empty() && name.ends_with(part))
         {
             found.push(entry.path());
         }
@@ -124,20 +140,40 @@ mod tests {
             for part in FILE_SUFFIXES {
                 std::fs::write(with(&path, part), part).unwrap();
             }
-            made.push(set_aside(&path, DAMAGED, Timestamp::from_second(second).unwrap()).await.unwrap());
+            made.push(
+                set_aside(&path, DAMAGED, Timestamp::from_second(second).unwrap())
+                    .await
+                    .unwrap(),
+            );
             assert!(!path.exists());
         }
-        assert_eq!(made[4].file_name().unwrap(), "a.db.damaged-19700101T000004.000000Z");
+        assert_eq!(
+            made[4].file_name().unwrap(),
+            "a.db.damaged-19700101T000004.000000Z"
+        );
         assert_eq!(earlier(&path, DAMAGED).await.unwrap(), made[2..]);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 9);
-        assert_eq!(std::fs::read_to_string(with(&made[4], "-wal")).unwrap(), "-wal");
+        assert_eq!(
+            std::fs::read_to_string(with(&made[4], "-wal")).unwrap(),
+            "-wal"
+        );
     }
 
     #[tokio::test]
     async fn where_nothing_is_nothing_was_set_aside() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(earlier(&directory.path().join("no/a.db"), DAMAGED).await.unwrap().is_empty());
-        assert!(earlier(&directory.path().join("a.db"), DAMAGED).await.unwrap().is_empty());
+        assert!(
+            earlier(&directory.path().join("no/a.db"), DAMAGED)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            earlier(&directory.path().join("a.db"), DAMAGED)
+                .await
+                .unwrap()
+                .is_empty()
+        );
         assert!(!is_cut_to_nothing(&directory.path().join("a.db")).await);
     }
 }

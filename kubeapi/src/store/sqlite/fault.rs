@@ -29,7 +29,12 @@ impl ErrorContext {
     /// `step` completes "cannot …".
     pub(super) fn at(&self, step: &'static str, source: impl Into<Arc<sqlx::Error>>) -> StoreError {
         let source = source.into();
-        StoreError::Disk { path: self.0.to_string(), step, cure: cure(&source), source }
+        StoreError::Disk {
+            path: self.0.to_string(),
+            step,
+            cure: cure(&source),
+            source,
+        }
     }
 }
 
@@ -39,7 +44,9 @@ fn cure(error: &sqlx::Error) -> &'static str {
         sqlx::Error::Database(_) => cure_of_code(extended_code(error).unwrap_or_default()),
         sqlx::Error::Io(error) => match error.kind() {
             io::ErrorKind::NotFound => "create its folder first",
-            io::ErrorKind::PermissionDenied => "give this user write permission on the file and its folder",
+            io::ErrorKind::PermissionDenied => {
+                "give this user write permission on the file and its folder"
+            }
             io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
             io::ErrorKind::StorageFull => "free some space on its disk",
             io::ErrorKind::IsADirectory => "it is a folder: name a file",
@@ -48,8 +55,12 @@ fn cure(error: &sqlx::Error) -> &'static str {
         sqlx::Error::Migrate(_) => {
             "the file was written by another version: use that version, or move the file away"
         }
-        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => "it has been shut down: restart the process",
-        sqlx::Error::Decode(error) | sqlx::Error::Encode(error) if error.is::<SealError>() => "see the cause",
+        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+            "it has been shut down: restart the process"
+        }
+        sqlx::Error::Decode(error) | sqlx::Error::Encode(error) if error.is::<SealError>() => {
+            "see the cause"
+        }
         sqlx::Error::PoolTimedOut => "the disk does not keep up: check it, or lighten the load",
         _ => DAMAGED,
     }
@@ -60,7 +71,9 @@ const DAMAGED: &str = "the file is damaged or no database: move it away and rest
 fn cure_of_code(extended: u32) -> &'static str {
     match extended & 0xff {
         // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_AUTH
-        3 | 8 | 14 | 23 => "give this user write permission on the file and its folder, which must exist",
+        3 | 8 | 14 | 23 => {
+            "give this user write permission on the file and its folder, which must exist"
+        }
         // SQLITE_BUSY, SQLITE_LOCKED
         5 | 6 => "another process holds the file: stop it",
         // SQLITE_NOMEM

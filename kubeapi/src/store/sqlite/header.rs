@@ -59,7 +59,9 @@ fn is_invalid_file_header(bytes: &[u8]) -> bool {
 
 fn is_invalid_wal_header(bytes: &[u8]) -> bool {
     let word = |at: usize| {
-        bytes.get(at..at + 4).map(|word| word.iter().fold(0, |all, byte| all << 8 | u32::from(*byte)))
+        bytes
+            .get(at..at + 4)
+            .map(|word| word.iter().fold(0, |all, byte| all << 8 | u32::from(*byte)))
     };
     word(0).is_some_and(|magic| WAL_MAGIC.contains(&magic)) && word(4) != Some(WAL_VERSION)
 }

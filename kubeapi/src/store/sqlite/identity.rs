@@ -10,11 +10,15 @@ const APPLICATION: i32 = 0x4f75_7472;
 /// Finds a file torn by the disk here rather than in the middle of the work, and one that somebody else wrote. A file without any
 /// table is new.
 pub(super) async fn check(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let verdict: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *connection).await?;
+    let verdict: String = sqlx::query_scalar("PRAGMA quick_check(1)")
+        .fetch_one(&mut *connection)
+        .await?;
     if verdict != "ok" {
         return Err(sqlx::Error::Protocol(verdict));
     }
-    let application: i32 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
+    let application: i32 = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut *connection)
+        .await?;
     if application != 0 && application != APPLICATION {
         let foreign = format!("it belongs to another program (application_id {application})");
         return Err(sqlx::Error::Protocol(foreign));
@@ -24,7 +28,11 @@ pub(super) async fn check(connection: &mut SqliteConnection) -> Result<(), sqlx:
     let has = |table: &str| names.iter().any(|name| name == table);
     if !has("_sqlx_migrations") {
         let foreign = "it has tables of another program".to_owned();
-        return if names.is_empty() { Ok(()) } else { Err(sqlx::Error::Protocol(foreign)) };
+        return if names.is_empty() {
+            Ok(())
+        } else {
+            Err(sqlx::Error::Protocol(foreign))
+        };
     }
     let prepared = sqlx::query_scalar("SELECT count(*) FROM _sqlx_migrations WHERE success");
     let prepared: i64 = prepared.fetch_one(&mut *connection).await?;
@@ -40,15 +48,23 @@ pub(super) async fn check(connection: &mut SqliteConnection) -> Result<(), sqlx:
 
 /// Writes into the file whose it is, where that is not there yet.
 pub(super) async fn sign(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let application: i32 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
+    let application: i32 = sqlx::query_scalar("PRAGMA application_id")
+        .fetch_one(&mut *connection)
+        .await?;
     if application == 0 {
         // a pragma takes no parameters; the number is APPLICATION
-        sqlx::query("PRAGMA application_id = 0x4f757472").execute(&mut *connection).await?;
+        sqlx::query("PRAGMA application_id = 0x4f757472")
+            .execute(&mut *connection)
+            .await?;
     }
-    let vacuum: i32 = sqlx::query_scalar("PRAGMA auto_vacuum").fetch_one(&mut *connection).await?;
+    let vacuum: i32 = sqlx::query_scalar("PRAGMA auto_vacuum")
+        .fetch_one(&mut *connection)
+        .await?;
     if vacuum == 0 {
         // a file from before it could shrink, which begins when it is written anew
-        sqlx::query("PRAGMA auto_vacuum = INCREMENTAL").execute(&mut *connection).await?;
+        sqlx::query("PRAGMA auto_vacuum = INCREMENTAL")
+            .execute(&mut *connection)
+            .await?;
         sqlx::query("VACUUM").execute(connection).await?;
     }
     Ok(())

@@ -53,10 +53,17 @@ impl Inspection {
     /// The file is missing, not readable, or not a database.
     pub async fn open(path: &Path, seal: Option<Seal>) -> Result<Self, StoreError> {
         let fault = ErrorContext::of(path);
-        let options = SqliteConnectOptions::new().filename(path).read_only(true).pragma("query_only", "1");
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .pragma("query_only", "1");
         let opened = options.disable_statement_logging().connect().await;
         let connection = opened.map_err(|error| fault.at("open the database", error))?;
-        Ok(Self { connection, seal, fault })
+        Ok(Self {
+            connection,
+            seal,
+            fault,
+        })
     }
 
     /// Reads and checks the whole file.
@@ -70,7 +77,9 @@ impl Inspection {
         let _ = sqlx::query("ROLLBACK").execute(&mut self.connection).await;
         match checked {
             Ok(()) => {}
-            Err(error) if super::result_code::is_damage(&error) => health.faults.push(error.to_string()),
+            Err(error) if super::result_code::is_damage(&error) => {
+                health.faults.push(error.to_string())
+            }
             Err(error) => return Err(self.fault.at("check the database", error)),
         }
         Ok(health)
@@ -89,7 +98,9 @@ impl Inspection {
         health.free_bytes = page * number(connection, "PRAGMA freelist_count").await?;
         let verdicts = sqlx::query_scalar("PRAGMA integrity_check(100)");
         let verdicts: Vec<String> = verdicts.fetch_all(&mut *connection).await?;
-        health.faults.extend(verdicts.into_iter().filter(|verdict| verdict != "ok"));
+        health
+            .faults
+            .extend(verdicts.into_iter().filter(|verdict| verdict != "ok"));
         identity::check(connection).await?;
         health.revision = revision(connection).await?;
         let columns = columns(connection).await?;
@@ -126,12 +137,14 @@ impl Inspection {
     pub async fn get(&mut self, key: &Key) -> Result<Option<Object>, StoreError> {
         let read = async {
             let columns = columns(&mut self.connection).await?;
-            let query =
-                format!("SELECT {columns} FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3");
+            let query = format!(
+                "SELECT {columns} FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3"
+            );
             let query = sqlx::query(AssertSqlSafe(query)).bind(key.resource.as_str());
             let query = query.bind(&key.namespace).bind(&key.name);
             let row = query.fetch_optional(&mut self.connection).await?;
-            row.map(|row| object(self.seal.as_ref(), key.clone(), &row)).transpose()
+            row.map(|row| object(self.seal.as_ref(), key.clone(), &row))
+                .transpose()
         };
         let read: Result<_, sqlx::Error> = read.await;
         let read = read.map_err(|error| self.fault.at("read an object", error))?;
@@ -157,26 +170,42 @@ impl Inspection {
 
 /// Reports whether an object could not be read because its key is missing.
 fn is_locked(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(SealError::WrongKey(_) | SealError::NotGiven(_)))
+    matches!(
+        error.downcast_ref(),
+        Some(SealError::WrongKey(_) | SealError::NotGiven(_))
+    )
 }
 
 fn readable(read: Read) -> Result<Object, StoreError> {
-    read.map_err(|DamagedObject { key, damage, .. }| StoreError::Damaged { key, source: damage })
+    read.map_err(|DamagedObject { key, damage, .. }| StoreError::Damaged {
+        key,
+        source: damage,
+    })
 }
 
 /// Returns the columns of an object for [`object`]; an older file has no checksums.
-pub(super) async fn columns(connection: &mut SqliteConnection) -> Result<&'static str, sqlx::Error> {
+pub(super) async fn columns(
+    connection: &mut SqliteConnection,
+) -> Result<&'static str, sqlx::Error> {
     let query = "SELECT count(*) FROM pragma_table_info('objects') WHERE name = 'checksum'";
     let has_checksums: i64 = sqlx::query_scalar(query).fetch_one(connection).await?;
-    Ok(if has_checksums == 0 { "revision, value, NULL" } else { "revision, value, checksum" })
+    Ok(if has_checksums == 0 {
+        "revision, value, NULL"
+    } else {
+        "revision, value, checksum"
+    })
 }
 
 fn text_of(columns: &str) -> String {
-    format!("SELECT {columns}, namespace, name, resource FROM objects ORDER BY resource, namespace, name")
+    format!(
+        "SELECT {columns}, namespace, name, resource FROM objects ORDER BY resource, namespace, name"
+    )
 }
 
 /// Returns the rows of all objects.
-fn all(connection: &mut SqliteConnection) -> impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Send {
+fn all(
+    connection: &mut SqliteConnection,
+) -> impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Send {
     let first = async {
         let columns = columns(connection).await?;
         Ok::<_, sqlx::Error>(sqlx::query(AssertSqlSafe(text_of(columns))).fetch(connection))
@@ -186,5 +215,9 @@ fn all(connection: &mut SqliteConnection) -> impl Stream<Item = Result<SqliteRow
 
 /// Returns the key of an object in a row of [`text_of`].
 pub(super) fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
-    Ok(Key::new(Resource::named(&text(row, 5)?), text(row, 3)?, text(row, 4)?))
+    Ok(Key::new(
+        Resource::named(&text(row, 5)?),
+        text(row, 3)?,
+        text(row, 4)?,
+    ))
 }

@@ -56,8 +56,8 @@ use self::{
     writer::{Job, Shared, Writer},
 };
 use super::{
-    Damaged, Expect, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
-    damage::DamagedObjectsTracker, log::Log,
+    Damaged, Expect, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError,
+    Watch, Write, damage::DamagedObjectsTracker, log::Log,
 };
 
 /// The most commits that are queued for the writer. More than a few groups would only hide that the disk cannot keep up; further
@@ -79,7 +79,11 @@ pub struct SqliteOptions {
 impl Default for SqliteOptions {
     /// Options for an edge node, without encryption.
     fn default() -> Self {
-        Self { log: LogLimits::EDGE, seal: None, reserve: 0 }
+        Self {
+            log: LogLimits::EDGE,
+            seal: None,
+            reserve: 0,
+        }
     }
 }
 
@@ -129,22 +133,36 @@ impl SqliteStore {
     /// # Errors
     /// The disk fails, the file is of a newer version, or it was sealed with a key that is not given: a new file would not help, or
     /// lose what can still be saved.
-    pub async fn open_or_begin_anew(path: &Path, options: SqliteOptions) -> Result<Recovered, StoreError> {
+    pub async fn open_or_begin_anew(
+        path: &Path,
+        options: SqliteOptions,
+    ) -> Result<Recovered, StoreError> {
         let fault = ErrorContext::of(path);
         let failed = |error| fault.at("look for damaged files beside it", sqlx::Error::Io(error));
-        let was_damaged_before = !aside::earlier(path, aside::DAMAGED).await.map_err(failed)?.is_empty();
+        let was_damaged_before = !aside::earlier(path, aside::DAMAGED)
+            .await
+            .map_err(failed)?
+            .is_empty();
         let ((opened, reserve), set_aside) = match Self::open_with_reserve(path, &options).await {
             (Err((_, error)), _) if is_damage(&error) => {
                 let set_aside = aside::set_aside(path, aside::DAMAGED, Timestamp::now()).await;
-                let set_aside = set_aside
-                    .map_err(|error| fault.at("move the damaged file away", sqlx::Error::Io(error)))?;
-                (Self::open_with_reserve(path, &options).await, Some(set_aside))
+                let set_aside = set_aside.map_err(|error| {
+                    fault.at("move the damaged file away", sqlx::Error::Io(error))
+                })?;
+                (
+                    Self::open_with_reserve(path, &options).await,
+                    Some(set_aside),
+                )
             }
             opened => (opened, None),
         };
         let opened = opened.map_err(|(step, source)| fault.at(step, source))?;
         let store = Self::start(path, (opened, reserve), options);
-        Ok(Recovered { store, set_aside, was_damaged_before })
+        Ok(Recovered {
+            store,
+            set_aside,
+            was_damaged_before,
+        })
     }
 
     /// Opens the file, if need be with the space of its reserve.
@@ -169,11 +187,21 @@ impl SqliteStore {
     /// It cannot be renamed.
     pub async fn set_aside(path: &Path, word: &str) -> Result<PathBuf, StoreError> {
         let aside = aside::set_aside(path, word, Timestamp::now()).await;
-        aside.map_err(|error| ErrorContext::of(path).at("move the file away", sqlx::Error::Io(error)))
+        aside.map_err(|error| {
+            ErrorContext::of(path).at("move the file away", sqlx::Error::Io(error))
+        })
     }
 
-    fn start(path: &Path, (opened, reserve): (open::Opened, Reserve), options: SqliteOptions) -> Arc<Self> {
-        let SqliteOptions { log, seal, reserve: _ } = options;
+    fn start(
+        path: &Path,
+        (opened, reserve): (open::Opened, Reserve),
+        options: SqliteOptions,
+    ) -> Arc<Self> {
+        let SqliteOptions {
+            log,
+            seal,
+            reserve: _,
+        } = options;
         let fault = ErrorContext::of(path);
         let log = Arc::new(Log::new(opened.revision, log));
         let (jobs, inbox) = mpsc::channel(COMMIT_QUEUE_CAPACITY);
@@ -189,10 +217,24 @@ impl SqliteStore {
             damaged: damaged.clone(),
             is_full: is_full.clone(),
         };
-        let writer = Writer::new(opened.writer, seal.clone(), (shared, reserve), fault.clone());
+        let writer = Writer::new(
+            opened.writer,
+            seal.clone(),
+            (shared, reserve),
+            fault.clone(),
+        );
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox).in_current_span());
-        Arc::new(Self { fault, readers: opened.readers, seal, jobs, log, recent, damaged, is_full })
+        Arc::new(Self {
+            fault,
+            readers: opened.readers,
+            seal,
+            jobs,
+            log,
+            recent,
+            damaged,
+            is_full,
+        })
     }
 }
 
@@ -209,11 +251,16 @@ impl Store for SqliteStore {
             reader.give_back();
             Ok(found)
         };
-        let read = read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))?;
+        let read = read
+            .await
+            .map_err(|source: sqlx::Error| self.fault.at("read an object", source))?;
         match read {
             Some(Err(DamagedObject { key, damage, .. })) => {
                 self.damaged.record(&key, &damage);
-                Err(StoreError::Damaged { key, source: damage })
+                Err(StoreError::Damaged {
+                    key,
+                    source: damage,
+                })
             }
             Some(Ok(object)) => {
                 // somebody may have listed it just before it was written anew
@@ -231,7 +278,8 @@ impl Store for SqliteStore {
             reader.give_back();
             Ok(value)
         };
-        read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))
+        read.await
+            .map_err(|source: sqlx::Error| self.fault.at("read an object", source))
     }
 
     fn damaged(&self) -> Damaged {
@@ -241,11 +289,14 @@ impl Store for SqliteStore {
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
         let read = async {
             let mut reader = self.readers.lend().await?;
-            let listed = read::list(&mut reader.connection, self.seal.as_ref(), scope, page).await?;
+            let listed =
+                read::list(&mut reader.connection, self.seal.as_ref(), scope, page).await?;
             reader.give_back();
             Ok(listed)
         };
-        let listed = read.await.map_err(|source: sqlx::Error| self.fault.at("list objects", source));
+        let listed = read
+            .await
+            .map_err(|source: sqlx::Error| self.fault.at("list objects", source));
         let (listing, damaged) = listed?;
         for DamagedObject { key, damage, .. } in &damaged {
             self.damaged.record(key, damage);
@@ -260,13 +311,20 @@ impl Store for SqliteStore {
             reader.give_back();
             Ok(sizes)
         };
-        read.await.map_err(|source: sqlx::Error| self.fault.at("measure the collections", source))
+        read.await
+            .map_err(|source: sqlx::Error| self.fault.at("measure the collections", source))
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let stopped = |_| self.fault.at("reach the store's writer", sqlx::Error::PoolClosed);
-        self.jobs.send(Job { writes, answer }).await.map_err(|_| stopped(()))?;
+        let stopped = |_| {
+            self.fault
+                .at("reach the store's writer", sqlx::Error::PoolClosed)
+        };
+        self.jobs
+            .send(Job { writes, answer })
+            .await
+            .map_err(|_| stopped(()))?;
         answered.await.map_err(|_| stopped(()))?
     }
 
@@ -274,8 +332,17 @@ impl Store for SqliteStore {
     async fn check(&self) -> Result<(), StoreError> {
         let key = Key::new(Resource::new("store.outrigger.dev", "checks"), "", "check");
         let value = Some(serde_json::json!({"metadata": {"name": "check"}}));
-        self.commit(vec![Write { key, expect: Expect::Anything, value }]).await?;
-        if self.is_full() { Err(self.fault.full()) } else { Ok(()) }
+        self.commit(vec![Write {
+            key,
+            expect: Expect::Anything,
+            value,
+        }])
+        .await?;
+        if self.is_full() {
+            Err(self.fault.full())
+        } else {
+            Ok(())
+        }
     }
 
     fn is_full(&self) -> bool {

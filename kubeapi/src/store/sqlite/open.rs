@@ -2,7 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use sqlx::{ConnectOptions, Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
+use sqlx::{
+    ConnectOptions, Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions,
+};
 use tokio::fs::OpenOptions;
 
 use super::{
@@ -33,14 +35,16 @@ pub(super) struct Opened {
 }
 
 /// Opens or creates the database; an error names the failed step.
-pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'static str, sqlx::Error)> {
+pub(super) async fn open(
+    path: &Path,
+    seal: Option<&Seal>,
+) -> Result<Opened, (&'static str, sqlx::Error)> {
     if aside::is_cut_to_nothing(path).await {
         let cut = "the file is empty, although there were objects in it".to_owned();
         return Err(("open the database", sqlx::Error::Protocol(cut)));
     }
     if aside::is_being_repaired(path).await {
-        let cut =
-            "its repair was cut off before the new file was in its place; the same repair again finishes it";
+        let cut = "its repair was cut off before the new file was in its place; the same repair again finishes it";
         return Err(("open the database", sqlx::Error::Protocol(cut.to_owned())));
     }
     let created = create_private(path).await;
@@ -49,9 +53,14 @@ pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'
         let damaged = "it is no database, or its header or that of its log is damaged".to_owned();
         return Err(("open the database", sqlx::Error::Protocol(damaged)));
     }
-    let options =
-        SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).disable_statement_logging();
-    let mut writer = options.connect().await.map_err(|error| ("open the database", error))?;
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging();
+    let mut writer = options
+        .connect()
+        .await
+        .map_err(|error| ("open the database", error))?;
     let (revision, damaged) = match prepare(&mut writer, is_new, seal).await {
         Ok(prepared) => prepared,
         Err(failure) => {
@@ -61,8 +70,15 @@ pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'
             return Err(failure);
         }
     };
-    aside::mark(path).await.map_err(|error| ("note that it is in use", sqlx::Error::Io(error)))?;
-    Ok(Opened { writer, readers: Readers::new(options), revision, damaged })
+    aside::mark(path)
+        .await
+        .map_err(|error| ("note that it is in use", sqlx::Error::Io(error)))?;
+    Ok(Opened {
+        writer,
+        readers: Readers::new(options),
+        revision,
+        damaged,
+    })
 }
 
 /// Configures a connection as the writer; returns the revision, and the damaged objects. The file is not written to before it has been
@@ -75,25 +91,44 @@ async fn prepare(
     let opened = async |writer: &mut SqliteConnection| {
         if is_new {
             // before anything is in the file, or it takes a rewriting of the whole
-            sqlx::raw_sql("PRAGMA auto_vacuum = INCREMENTAL").execute(&mut *writer).await?;
+            sqlx::raw_sql("PRAGMA auto_vacuum = INCREMENTAL")
+                .execute(&mut *writer)
+                .await?;
         }
-        sqlx::raw_sql("SELECT count(*) FROM sqlite_master").execute(writer).await
+        sqlx::raw_sql("SELECT count(*) FROM sqlite_master")
+            .execute(writer)
+            .await
     };
-    opened(writer).await.map_err(|error| ("open the database", error))?;
-    identity::check(writer).await.map_err(|error| ("check the database", error))?;
+    opened(writer)
+        .await
+        .map_err(|error| ("open the database", error))?;
+    identity::check(writer)
+        .await
+        .map_err(|error| ("check the database", error))?;
     let configured = sqlx::raw_sql(WRITER_PRAGMAS).execute(&mut *writer).await;
     configured.map_err(|error| ("open the database for writing", error))?;
     let migrated = MIGRATOR.run(&mut *writer).await;
     migrated.map_err(|error| ("prepare the tables", flatten(error)))?;
-    identity::sign(writer).await.map_err(|error| ("sign the database", error))?;
-    let damaged = verify::objects(writer, seal).await.map_err(|error| ("read all objects", error))?;
-    let revision = revision(writer).await.map_err(|error| ("read the revision", error))?;
+    identity::sign(writer)
+        .await
+        .map_err(|error| ("sign the database", error))?;
+    let damaged = verify::objects(writer, seal)
+        .await
+        .map_err(|error| ("read all objects", error))?;
+    let revision = revision(writer)
+        .await
+        .map_err(|error| ("read the revision", error))?;
     Ok((revision, damaged))
 }
 
 /// Makes sure that the file exists and is writable; SQLite gives its side files the same permissions. Returns whether it is empty.
 async fn create_private(path: &Path) -> std::io::Result<bool> {
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).await?;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .await?;
     Ok(file.metadata().await?.len() == 0)
 }
 
@@ -103,7 +138,8 @@ fn flatten(error: sqlx::migrate::MigrateError) -> sqlx::Error {
         sqlx::migrate::MigrateError::Execute(error)
         | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => error,
         // ours are done whole or not at all, and never changed
-        error @ (sqlx::migrate::MigrateError::Dirty(_) | sqlx::migrate::MigrateError::VersionMismatch(_)) => {
+        error @ (sqlx::migrate::MigrateError::Dirty(_)
+        | sqlx::migrate::MigrateError::VersionMismatch(_)) => {
             sqlx::Error::Protocol(error.to_string())
         }
         error => sqlx::Error::Migrate(Box::new(error)),

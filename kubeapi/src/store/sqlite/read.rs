@@ -49,9 +49,22 @@ pub(super) async fn list(
     page: &Page,
 ) -> Result<(Listing, Vec<DamagedObject>), sqlx::Error> {
     let Some(limit) = page.limit else {
-        let Rows { items, damaged, revision, .. } = rows(connection, seal, scope, page).await?;
+        let Rows {
+            items,
+            damaged,
+            revision,
+            ..
+        } = rows(connection, seal, scope, page).await?;
         let keys = keys_of(&damaged);
-        return Ok((Listing { items, damaged: keys, revision, remaining: 0 }, damaged));
+        return Ok((
+            Listing {
+                items,
+                damaged: keys,
+                revision,
+                remaining: 0,
+            },
+            damaged,
+        ));
     };
     let mut snapshot = connection.begin().await?;
     let mut all = rows(&mut snapshot, seal, scope, page).await?;
@@ -62,7 +75,10 @@ pub(super) async fn list(
         if read < left {
             break;
         }
-        let page = Page { after: all.last.take(), limit: Some(left) };
+        let page = Page {
+            after: all.last.take(),
+            limit: Some(left),
+        };
         let more = rows(&mut snapshot, seal, scope, &page).await?;
         read = more.items.len() + more.damaged.len();
         all.items.extend(more.items);
@@ -70,14 +86,25 @@ pub(super) async fn list(
         all.last = more.last;
     }
     let remaining = if all.items.len() >= limit {
-        let after = all.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+        let after = all
+            .items
+            .last()
+            .map(|object| (object.key.namespace.clone(), object.key.name.clone()));
         count(&mut snapshot, scope, after.as_ref().or(page.after.as_ref())).await?
     } else {
         0
     };
     snapshot.rollback().await?;
     let damaged = keys_of(&all.damaged);
-    Ok((Listing { items: all.items, damaged, revision: all.revision, remaining }, all.damaged))
+    Ok((
+        Listing {
+            items: all.items,
+            damaged,
+            revision: all.revision,
+            remaining,
+        },
+        all.damaged,
+    ))
 }
 
 fn keys_of(damaged: &[DamagedObject]) -> Vec<Key> {
@@ -89,16 +116,26 @@ pub(super) async fn damaged_value(
     connection: &mut SqliteConnection,
     key: &Key,
 ) -> Result<Option<Value>, sqlx::Error> {
-    let query = sqlx::query("SELECT value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3");
-    let query = query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
+    let query = sqlx::query(
+        "SELECT value FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
+    );
+    let query = query
+        .bind(key.resource.as_str())
+        .bind(&key.namespace)
+        .bind(&key.name);
     let row = query.fetch_optional(connection).await?;
-    let bytes = row.and_then(|row| row.try_get::<Vec<u8>, _>(0).ok()).unwrap_or_default();
+    let bytes = row
+        .and_then(|row| row.try_get::<Vec<u8>, _>(0).ok())
+        .unwrap_or_default();
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
 /// Returns the collections that exist, each with the bytes of its values.
-pub(super) async fn sizes(connection: &mut SqliteConnection) -> Result<Vec<(Resource, u64)>, sqlx::Error> {
-    let query = sqlx::query_as("SELECT resource, sum(length(value)) FROM objects GROUP BY resource");
+pub(super) async fn sizes(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<(Resource, u64)>, sqlx::Error> {
+    let query =
+        sqlx::query_as("SELECT resource, sum(length(value)) FROM objects GROUP BY resource");
     let sizes: Vec<(String, i64)> = query.fetch_all(connection).await?;
     Ok(sizes
         .into_iter()
@@ -118,7 +155,10 @@ impl<'a> PageStart<'a> {
         let (namespace, name) = after.map_or(("", ""), |(namespace, name)| (namespace, name));
         match &scope.namespace {
             Some(wanted) if wanted.as_str() < namespace => None,
-            Some(wanted) if wanted.as_str() > namespace => Some(Self { namespace: wanted, name: "" }),
+            Some(wanted) if wanted.as_str() > namespace => Some(Self {
+                namespace: wanted,
+                name: "",
+            }),
             Some(_) | None => Some(Self { namespace, name }),
         }
     }
@@ -143,9 +183,14 @@ async fn rows(
     page: &Page,
 ) -> Result<Rows, sqlx::Error> {
     let Some(start) = PageStart::of(scope, page.after.as_ref()) else {
-        return Ok(Rows { revision: revision(connection).await?, ..Rows::default() });
+        return Ok(Rows {
+            revision: revision(connection).await?,
+            ..Rows::default()
+        });
     };
-    let limit = page.limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let limit = page
+        .limit
+        .map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     let query = sqlx::query(match scope.namespace {
         Some(_) => {
             "SELECT revision, NULL, NULL, NULL, NULL FROM counter UNION ALL SELECT * FROM (\
@@ -158,7 +203,11 @@ async fn rows(
              WHERE resource = ?1 AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT ?4)"
         }
     });
-    let query = query.bind(scope.resource.as_str()).bind(start.namespace).bind(start.name).bind(limit);
+    let query = query
+        .bind(scope.resource.as_str())
+        .bind(start.namespace)
+        .bind(start.name)
+        .bind(limit);
     let (mut read, mut shown, mut last) = (Rows::default(), None, None);
     // Row by row: the rows are never all in memory beside the objects made of them.
     let mut rows = query.fetch(connection);
@@ -173,12 +222,19 @@ async fn rows(
                 read.items.push(object);
             }
             Err(unreadable) => {
-                last = Some((unreadable.key.namespace.clone(), unreadable.key.name.clone()));
+                last = Some((
+                    unreadable.key.namespace.clone(),
+                    unreadable.key.name.clone(),
+                ));
                 read.damaged.push(unreadable);
             }
         }
     }
-    let of_items = || read.items.last().map(|object| (object.key.namespace.clone(), object.key.name.clone()));
+    let of_items = || {
+        read.items
+            .last()
+            .map(|object| (object.key.namespace.clone(), object.key.name.clone()))
+    };
     read.last = last.or_else(of_items);
     read.revision = shown.ok_or(sqlx::Error::RowNotFound)?;
     Ok(read)
@@ -189,12 +245,19 @@ async fn count(
     scope: &Scope,
     after: Option<&(String, String)>,
 ) -> Result<usize, sqlx::Error> {
-    let Some(start) = PageStart::of(scope, after) else { return Ok(0) };
+    let Some(start) = PageStart::of(scope, after) else {
+        return Ok(0);
+    };
     let query = sqlx::query_scalar(match scope.namespace {
-        Some(_) => "SELECT count(*) FROM objects WHERE resource = ?1 AND namespace = ?2 AND name > ?3",
+        Some(_) => {
+            "SELECT count(*) FROM objects WHERE resource = ?1 AND namespace = ?2 AND name > ?3"
+        }
         None => "SELECT count(*) FROM objects WHERE resource = ?1 AND (namespace, name) > (?2, ?3)",
     });
-    let query = query.bind(scope.resource.as_str()).bind(start.namespace).bind(start.name);
+    let query = query
+        .bind(scope.resource.as_str())
+        .bind(start.namespace)
+        .bind(start.name);
     let count: i64 = query.fetch_one(connection).await?;
     Ok(usize::try_from(count).unwrap_or_default())
 }
@@ -212,15 +275,25 @@ pub(super) fn text(row: &SqliteRow, column: usize) -> Result<String, sqlx::Error
 /// Reads the object in a row whose first columns are its revision, its value and its checksum.
 pub(super) fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Read, sqlx::Error> {
     // what is of another type than its column was not written by anybody
-    let (Ok(revision), Ok(value), Ok(found)) =
-        (row.try_get::<i64, _>(0), row.try_get::<Vec<u8>, _>(1), row.try_get::<Option<i64>, _>(2))
-    else {
-        return Ok(Err(DamagedObject { key, revision: 0, damage: Damage::Changed }));
+    let (Ok(revision), Ok(value), Ok(found)) = (
+        row.try_get::<i64, _>(0),
+        row.try_get::<Vec<u8>, _>(1),
+        row.try_get::<Option<i64>, _>(2),
+    ) else {
+        return Ok(Err(DamagedObject {
+            key,
+            revision: 0,
+            damage: Damage::Changed,
+        }));
     };
     let revision = revision.cast_unsigned();
     Ok(match json(seal, &key, revision, value, found)? {
         Ok(json) => Ok(Object::new(key, revision, Bytes::from(json))),
-        Err(damage) => Err(DamagedObject { key, revision, damage }),
+        Err(damage) => Err(DamagedObject {
+            key,
+            revision,
+            damage,
+        }),
     })
 }
 
@@ -250,6 +323,8 @@ pub(super) fn json(
 
 /// Reads the revision counter.
 pub(super) async fn revision(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
-    let revision: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(connection).await?;
+    let revision: i64 = sqlx::query_scalar("SELECT revision FROM counter")
+        .fetch_one(connection)
+        .await?;
     Ok(revision.cast_unsigned())
 }

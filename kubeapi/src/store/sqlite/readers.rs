@@ -10,8 +10,7 @@ const CONCURRENT_READS: usize = 2;
 
 /// The settings of reading connections. Page caches (in KiB as negative numbers) are small, since the system caches the file; temporary
 /// files are avoided, since Secrets would be written to them.
-const READER_PRAGMAS: &str =
-    "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -128; PRAGMA query_only = 1";
+const READER_PRAGMAS: &str = "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -128; PRAGMA query_only = 1";
 
 /// The pool; connections are opened on demand.
 #[derive(Debug)]
@@ -33,22 +32,36 @@ pub(super) struct Reader<'a> {
 impl Readers {
     /// Makes a pool for the file that `options` name.
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
-        Self { options, idle: Mutex::default(), permits: Semaphore::new(CONCURRENT_READS) }
+        Self {
+            options,
+            idle: Mutex::default(),
+            permits: Semaphore::new(CONCURRENT_READS),
+        }
     }
 
     /// Waits for a connection.
     pub(super) async fn lend(&self) -> Result<Reader<'_>, sqlx::Error> {
-        let turn = self.permits.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
+        let turn = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| sqlx::Error::PoolClosed)?;
         let idle = self.idle.lock().pop();
         let connection = match idle {
             Some(connection) => connection,
             None => {
                 let mut connection = self.options.connect().await?;
-                sqlx::raw_sql(READER_PRAGMAS).execute(&mut connection).await?;
+                sqlx::raw_sql(READER_PRAGMAS)
+                    .execute(&mut connection)
+                    .await?;
                 connection
             }
         };
-        Ok(Reader { connection, home: self, _turn: turn })
+        Ok(Reader {
+            connection,
+            home: self,
+            _turn: turn,
+        })
     }
 }
 

@@ -29,13 +29,22 @@ impl RecentObjects {
     /// Makes a cache as large as a log of these limits, which holds the same objects.
     pub(super) fn new(limits: LogLimits) -> Self {
         let limit = limits.bytes.min(MAX_GENERATION_BYTES);
-        Self(Mutex::new(Generations { young: HashMap::new(), old: HashMap::new(), bytes: 0, limit }))
+        Self(Mutex::new(Generations {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            bytes: 0,
+            limit,
+        }))
     }
 
     /// Returns the current object, or `None` where it has to be read from the file.
     pub(super) fn get(&self, key: &Key) -> Option<Object> {
         let generations = self.0.lock();
-        generations.young.get(key).or_else(|| generations.old.get(key)).cloned()
+        generations
+            .young
+            .get(key)
+            .or_else(|| generations.old.get(key))
+            .cloned()
     }
 
     /// Drops an object that a commit is about to change: who asks meanwhile reads the file.
@@ -78,8 +87,16 @@ impl Generations {
 }
 
 fn size(object: &Object) -> usize {
-    let Key { resource, namespace, name } = &object.key;
-    ENTRY_OVERHEAD_BYTES + resource.as_str().len() + namespace.len() + name.len() + object.json.len()
+    let Key {
+        resource,
+        namespace,
+        name,
+    } = &object.key;
+    ENTRY_OVERHEAD_BYTES
+        + resource.as_str().len()
+        + namespace.len()
+        + name.len()
+        + object.json.len()
 }
 
 #[cfg(test)]
@@ -91,12 +108,19 @@ mod tests {
 
     fn event(kind: EventKind, name: &str, revision: u64) -> Event {
         let key = Key::new(Resource::new("", "pods"), "default", name);
-        Event { kind, object: Object::new(key, revision, Bytes::from(vec![b' '; 100])), previous: None }
+        Event {
+            kind,
+            object: Object::new(key, revision, Bytes::from(vec![b' '; 100])),
+            previous: None,
+        }
     }
 
     #[test]
     fn the_newest_are_known_and_no_more_than_there_is_room_for() {
-        let recent = RecentObjects::new(LogLimits { events: 1, bytes: 1000 });
+        let recent = RecentObjects::new(LogLimits {
+            events: 1,
+            bytes: 1000,
+        });
         for revision in 0..100 {
             let event = event(EventKind::Modified, &format!("pod-{revision}"), revision);
             recent.record(&event);
@@ -107,18 +131,35 @@ mod tests {
         let gone = event(EventKind::Deleted, "pod-99", 100);
         recent.record(&gone);
         assert!(recent.get(&gone.object.key).is_none());
-        assert!(recent.get(&event(EventKind::Added, "pod-0", 0).object.key).is_none());
+        assert!(
+            recent
+                .get(&event(EventKind::Added, "pod-0", 0).object.key)
+                .is_none()
+        );
     }
 
     #[test]
     fn one_that_is_written_again_and_again_takes_no_room() {
-        let recent = RecentObjects::new(LogLimits { events: 1, bytes: 1000 });
+        let recent = RecentObjects::new(LogLimits {
+            events: 1,
+            bytes: 1000,
+        });
         recent.record(&event(EventKind::Added, "quiet", 1));
         for revision in 2..5 {
             recent.record(&event(EventKind::Modified, "busy", revision));
         }
-        assert_eq!(recent.get(&event(EventKind::Added, "quiet", 1).object.key).unwrap().revision, 1);
+        assert_eq!(
+            recent
+                .get(&event(EventKind::Added, "quiet", 1).object.key)
+                .unwrap()
+                .revision,
+            1
+        );
         recent.forget_all();
-        assert!(recent.get(&event(EventKind::Added, "busy", 1).object.key).is_none());
+        assert!(
+            recent
+                .get(&event(EventKind::Added, "busy", 1).object.key)
+                .is_none()
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
 use jiff::Timestamp;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions,
+};
 use tokio::fs;
 
 use super::{
@@ -64,9 +66,14 @@ impl SqliteStore {
             is_torn: aside::is_cut_to_nothing(path).await,
             is_finished: aside::is_being_repaired(path).await,
         };
-        let (new, whole) = (aside::with(path, REPAIRING_SUFFIX), aside::with(path, aside::REPAIRED_SUFFIX));
+        let (new, whole) = (
+            aside::with(path, REPAIRING_SUFFIX),
+            aside::with(path, aside::REPAIRED_SUFFIX),
+        );
         if repaired.is_finished {
-            repaired.kept = count(&whole).await.map_err(|error| fault.at("read the new file", error))?;
+            repaired.kept = count(&whole)
+                .await
+                .map_err(|error| fault.at("read the new file", error))?;
         } else {
             if !repaired.is_torn {
                 match state(path, seal).await? {
@@ -76,7 +83,9 @@ impl SqliteStore {
                 }
             }
             for earlier in [&new, &whole] {
-                remove(earlier).await.map_err(failed("remove what an earlier repair has left"))?;
+                remove(earlier)
+                    .await
+                    .map_err(failed("remove what an earlier repair has left"))?;
             }
             let copied = copy(path, &new, (seal, amend), &mut repaired).await;
             copied.map_err(|error| fault.at("copy what can be read", error))?;
@@ -92,8 +101,12 @@ impl SqliteStore {
         repaired.set_aside = aside::set_aside(path, aside::DAMAGED, Timestamp::now())
             .await
             .map_err(failed("move the damaged file away"))?;
-        fs::rename(&whole, path).await.map_err(failed("put the new file in its place"))?;
-        aside::sync_directory(path).await.map_err(failed("put the new file in its place"))?;
+        fs::rename(&whole, path)
+            .await
+            .map_err(failed("put the new file in its place"))?;
+        aside::sync_directory(path)
+            .await
+            .map_err(failed("put the new file in its place"))?;
         Ok(Some(repaired))
     }
 
@@ -125,18 +138,25 @@ async fn state(path: &Path, seal: Option<&Seal>) -> Result<State, StoreError> {
     let health = inspection.check().await;
     inspection.close().await;
     let health = health?;
-    Ok(match (health.faults.is_empty(), health.damaged.is_empty()) {
-        (true, true) => State::Whole,
-        (true, false) => State::Damaged,
-        (false, _) => State::Torn,
-    })
+    Ok(
+        match (health.faults.is_empty(), health.damaged.is_empty()) {
+            (true, true) => State::Whole,
+            (true, false) => State::Damaged,
+            (false, _) => State::Torn,
+        },
+    )
 }
 
 /// Counts the objects in an intact file.
 async fn count(path: &Path) -> Result<u64, sqlx::Error> {
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .disable_statement_logging();
     let mut connection = options.connect().await?;
-    let count: i64 = sqlx::query_scalar("SELECT count(*) FROM objects").fetch_one(&mut connection).await?;
+    let count: i64 = sqlx::query_scalar("SELECT count(*) FROM objects")
+        .fetch_one(&mut connection)
+        .await?;
     connection.close().await?;
     Ok(count.cast_unsigned())
 }
@@ -163,7 +183,10 @@ async fn copy(
     sqlx::query("BEGIN").execute(&mut to).await?;
     let mut newest = 0;
     for order in ["ASC", "DESC"] {
-        let from = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+        let from = SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .disable_statement_logging();
         let read = async {
             let mut from = from.connect().await?;
             let read = rows(&mut from, (&mut to, seal), order, &mut newest, told).await;
@@ -183,7 +206,9 @@ async fn copy(
     if told.is_torn {
         newest = newest.saturating_add(REVISION_GAP);
     }
-    let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM objects").fetch_one(&mut to).await?;
+    let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM objects")
+        .fetch_one(&mut to)
+        .await?;
     told.kept = kept.cast_unsigned();
     let left = amend::left(&mut to, seal, &amend.reads()).await?;
     let writes = amend.writes(&told.lost, told.is_torn, &left);
@@ -193,7 +218,9 @@ async fn copy(
         .execute(&mut to)
         .await?;
     sqlx::query("COMMIT").execute(&mut to).await?;
-    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(&mut to).await?;
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+        .fetch_all(&mut to)
+        .await?;
     to.close().await
 }
 
@@ -218,7 +245,11 @@ async fn rows(
                 put(to, seal, &object).await?;
             }
             Err(DamagedObject { key, damage, .. }) => {
-                let lost = LostObject { key, why: damage.to_string(), bytes: amend::bytes(&row) };
+                let lost = LostObject {
+                    key,
+                    why: damage.to_string(),
+                    bytes: amend::bytes(&row),
+                };
                 if !told.lost.contains(&lost) {
                     told.lost.push(lost);
                 }
@@ -226,6 +257,11 @@ async fn rows(
         }
     }
     drop(rows);
-    let counter = sqlx::query("SELECT revision FROM counter").fetch_one(from).await?;
-    Ok(counter.try_get::<i64, _>(0)?.clamp(0, i64::MAX / 2).cast_unsigned())
+    let counter = sqlx::query("SELECT revision FROM counter")
+        .fetch_one(from)
+        .await?;
+    Ok(counter
+        .try_get::<i64, _>(0)?
+        .clamp(0, i64::MAX / 2)
+        .cast_unsigned())
 }

@@ -36,7 +36,12 @@ pub(super) struct Reserve {
 impl Reserve {
     /// Creates the reserve of the database at `path`; 0 bytes for none.
     pub(super) fn of(path: &Path, bytes: usize) -> Self {
-        Self { path: with(path, SUFFIX), bytes, is_released: false, tried: None }
+        Self {
+            path: with(path, SUFFIX),
+            bytes,
+            is_released: false,
+            tried: None,
+        }
     }
 
     /// Reports whether the disk is full, so that nothing may grow.
@@ -73,7 +78,10 @@ impl Reserve {
         let written = self.write(&unfinished).await;
         if let Err(error) = written {
             let _ = fs::remove_file(&unfinished).await;
-            let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+            let is_full = matches!(
+                error.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            );
             if !self.is_released {
                 let error = &error as &dyn std::error::Error;
                 warn!(
@@ -94,7 +102,11 @@ impl Reserve {
 
     /// Writes the file again if it is missing and was not tried just now.
     pub(super) async fn refill(&mut self) {
-        if self.is_released && self.tried.is_none_or(|tried| tried.elapsed() >= RETRY_INTERVAL) {
+        if self.is_released
+            && self
+                .tried
+                .is_none_or(|tried| tried.elapsed() >= RETRY_INTERVAL)
+        {
             self.fill().await;
         }
     }
@@ -123,13 +135,21 @@ impl Reserve {
 
 /// Reports whether the changes need more space than there was: not those that delete, or write the same again.
 pub(super) fn grows(events: &[Event]) -> bool {
-    events.iter().any(|Event { kind, object, previous }| match (kind, previous) {
-        (EventKind::Deleted, _) => false,
-        (EventKind::Added, _) => true,
-        // in place of a damaged object, whose size is not known
-        (EventKind::Modified, None) => false,
-        (EventKind::Modified, Some(previous)) => object.json.len() > previous.json.len() + MAX_GROWTH_BYTES,
-    })
+    events.iter().any(
+        |Event {
+             kind,
+             object,
+             previous,
+         }| match (kind, previous) {
+            (EventKind::Deleted, _) => false,
+            (EventKind::Added, _) => true,
+            // in place of a damaged object, whose size is not known
+            (EventKind::Modified, None) => false,
+            (EventKind::Modified, Some(previous)) => {
+                object.json.len() > previous.json.len() + MAX_GROWTH_BYTES
+            }
+        },
+    )
 }
 
 fn with(path: &Path, suffix: &str) -> PathBuf {

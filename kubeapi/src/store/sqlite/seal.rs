@@ -108,14 +108,23 @@ impl Seal {
     /// # Errors
     /// The file is missing, readable by others, or not a key file.
     pub fn from_file(path: &Path, resources: Vec<Resource>) -> Result<Self, SealError> {
-        let read = |source| SealError::Read { path: path.to_owned(), source };
+        let read = |source| SealError::Read {
+            path: path.to_owned(),
+            source,
+        };
         let file = fs::File::open(path).map_err(read)?;
         if file.metadata().map_err(read)?.permissions().mode() & 0o077 != 0 {
             return Err(SealError::Open(path.to_owned()));
         }
         let mut text = String::new();
-        file.take(MAX_FILE).read_to_string(&mut text).map_err(read)?;
-        Self::from_text(&format!("the key file {}", path.display()), &text, resources)
+        file.take(MAX_FILE)
+            .read_to_string(&mut text)
+            .map_err(read)?;
+        Self::from_text(
+            &format!("the key file {}", path.display()),
+            &text,
+            resources,
+        )
     }
 
     /// Parses the content of a key file, for these collections. `place` names its origin in errors.
@@ -127,7 +136,10 @@ impl Seal {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                let no_key = || SealError::NoKey { place: place.to_owned(), line: number + 1 };
+                let no_key = || SealError::NoKey {
+                    place: place.to_owned(),
+                    line: number + 1,
+                };
                 keys.push(NamedKey::read(line).ok_or_else(no_key)?);
             }
         }
@@ -143,7 +155,9 @@ impl Seal {
     /// The system has no random numbers.
     pub fn new_key() -> Result<String, SealError> {
         let mut key = [0; KEY_LEN];
-        SystemRandom::new().fill(&mut key).map_err(|_| SealError::NoRandomness)?;
+        SystemRandom::new()
+            .fill(&mut key)
+            .map_err(|_| SealError::NoRandomness)?;
         Ok(STANDARD.encode(key))
     }
 
@@ -153,7 +167,10 @@ impl Seal {
     /// # Errors
     /// The existing file is not a key file, or it cannot be written.
     pub fn add_key(path: &Path) -> Result<(), SealError> {
-        let read = |source| SealError::Read { path: path.to_owned(), source };
+        let read = |source| SealError::Read {
+            path: path.to_owned(),
+            source,
+        };
         let old = match fs::File::open(path) {
             Ok(file) => io::read_to_string(file.take(MAX_FILE)).map_err(read)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -164,7 +181,10 @@ impl Seal {
             Self::from_file(path, Vec::new())?;
         }
         let text = format!("{}\n{old}", Self::new_key()?);
-        replace(path, &text).map_err(|source| SealError::Write { path: path.to_owned(), source })
+        replace(path, &text).map_err(|source| SealError::Write {
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// Reports whether values of this collection are encrypted.
@@ -184,7 +204,9 @@ impl Seal {
     pub(super) fn seal(&self, key: &Key, revision: u64, json: &[u8]) -> Result<Vec<u8>, SealError> {
         let NamedKey { name, key: secret } = &self.0.keys[0];
         let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
+        SystemRandom::new()
+            .fill(&mut nonce)
+            .map_err(|_| SealError::NoRandomness)?;
         let mut value = Vec::with_capacity(HEAD_LEN + json.len() + AES_256_GCM.tag_len());
         value.push(MARK);
         value.extend_from_slice(name);
@@ -200,7 +222,12 @@ impl Seal {
     }
 
     /// Decrypts a value.
-    pub(super) fn open(&self, key: &Key, revision: u64, mut value: Vec<u8>) -> Result<Vec<u8>, SealError> {
+    pub(super) fn open(
+        &self,
+        key: &Key,
+        revision: u64,
+        mut value: Vec<u8>,
+    ) -> Result<Vec<u8>, SealError> {
         let forged = || SealError::Forged(key.clone());
         let name = value.get(1..1 + NAME_LEN).ok_or_else(forged)?;
         let secret = self.0.keys.iter().find(|one| one.name == name);
@@ -208,7 +235,9 @@ impl Seal {
         let nonce = value.get(1 + NAME_LEN..HEAD_LEN).ok_or_else(forged)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| forged())?;
         let mut body = value.split_off(HEAD_LEN);
-        let opened = secret.key.open_in_place(nonce, Aad::from(place(key, revision)), &mut body);
+        let opened = secret
+            .key
+            .open_in_place(nonce, Aad::from(place(key, revision)), &mut body);
         let length = opened.map_err(|_| forged())?.len();
         body.truncate(length);
         Ok(body)
@@ -217,9 +246,15 @@ impl Seal {
 
 impl NamedKey {
     fn read(line: &str) -> Option<Self> {
-        let bytes = STANDARD.decode(line).ok().filter(|bytes| bytes.len() == KEY_LEN)?;
+        let bytes = STANDARD
+            .decode(line)
+            .ok()
+            .filter(|bytes| bytes.len() == KEY_LEN)?;
         let name = digest(&SHA256, &bytes).as_ref().first_chunk().copied()?;
-        Some(Self { name, key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).ok()?) })
+        Some(Self {
+            name,
+            key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).ok()?),
+        })
     }
 }
 
@@ -231,18 +266,29 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)?;
     // a path without a folder is in the working directory
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     fs::File::open(folder)?.sync_all()
 }
 
 /// Returns the associated data, which binds a value to its key and revision.
 fn place(key: &Key, revision: u64) -> Vec<u8> {
-    format!("{}\0{}\0{}\0{revision}", key.resource, key.namespace, key.name).into_bytes()
+    format!(
+        "{}\0{}\0{}\0{revision}",
+        key.resource, key.namespace, key.name
+    )
+    .into_bytes()
 }
 
 impl fmt::Debug for Seal {

@@ -13,9 +13,9 @@ pub(super) fn closed(
     json: &[u8],
 ) -> Result<Vec<u8>, sqlx::Error> {
     match seal {
-        Some(seal) if seal.covers(&key.resource) => {
-            seal.seal(key, revision, json).map_err(|error| sqlx::Error::Encode(Box::new(error)))
-        }
+        Some(seal) if seal.covers(&key.resource) => seal
+            .seal(key, revision, json)
+            .map_err(|error| sqlx::Error::Encode(Box::new(error))),
         _ => Ok(json.to_vec()),
     }
 }
@@ -49,17 +49,25 @@ pub(super) async fn settle(
     changed: bool,
 ) -> Result<(), sqlx::Error> {
     // in the file's header: whether what is free in it was ever written in plain text
-    let clean: i32 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
+    let clean: i32 = sqlx::query_scalar("PRAGMA user_version")
+        .fetch_one(&mut *connection)
+        .await?;
     match (seal, clean) {
         (Some(_), 1) if !changed => {}
         (Some(_), _) => {
             sqlx::query("VACUUM").execute(&mut *connection).await?;
-            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(&mut *connection).await?;
-            sqlx::query("PRAGMA user_version = 1").execute(connection).await?;
+            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
+                .fetch_all(&mut *connection)
+                .await?;
+            sqlx::query("PRAGMA user_version = 1")
+                .execute(connection)
+                .await?;
         }
         (None, 0) => {}
         (None, _) => {
-            sqlx::query("PRAGMA user_version = 0").execute(connection).await?;
+            sqlx::query("PRAGMA user_version = 0")
+                .execute(connection)
+                .await?;
         }
     }
     Ok(())

@@ -18,8 +18,7 @@ pub(super) const ROLLBACK: &str = "ROLLBACK";
 
 const BEGIN: &str = "BEGIN IMMEDIATE; SELECT revision FROM counter";
 /// The last column is the index of the key among those read together.
-const READ: &str =
-    "SELECT revision, value, checksum, ? FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
+const READ: &str = "SELECT revision, value, checksum, ? FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
 const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, value, checksum) VALUES (?, ?, ?, ?, ?, ?) \
                    ON CONFLICT DO UPDATE SET revision = excluded.revision, value = excluded.value, checksum = excluded.checksum";
 const DELETE: &str = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
@@ -42,7 +41,9 @@ pub(super) async fn begin(
     keys: &[&Key],
 ) -> Result<(u64, CurrentObjects), sqlx::Error> {
     let first = parts(keys).next().unwrap_or_default();
-    let rows = reading(Some(BEGIN), first).fetch_all(&mut *connection).await?;
+    let rows = reading(Some(BEGIN), first)
+        .fetch_all(&mut *connection)
+        .await?;
     let (revision, rows) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
     let revision: i64 = revision.try_get(0)?;
     let mut standing = CurrentObjects::with_capacity(keys.len());
@@ -68,7 +69,9 @@ pub(super) async fn standing_at(
 /// Makes the query that reads `keys`, after another statement.
 fn reading<'a>(before: Option<&'static str>, keys: &'a [&'a Key]) -> SqliteQuery<'a> {
     let query = text(before.into_iter().chain(repeat_n(READ, keys.len())));
-    keys.iter().zip(0_i64..).fold(query, |query, (key, place)| at(query.bind(place), key))
+    keys.iter()
+        .zip(0_i64..)
+        .fold(query, |query, (key, place)| at(query.bind(place), key))
 }
 
 /// Puts the objects in the rows into the map.
@@ -80,7 +83,9 @@ fn insert_rows(
 ) -> Result<(), sqlx::Error> {
     standing.extend(keys.iter().map(|key| ((*key).clone(), None)));
     for row in rows {
-        let place = usize::try_from(row.try_get::<i64, _>(3)?).ok().and_then(|place| keys.get(place));
+        let place = usize::try_from(row.try_get::<i64, _>(3)?)
+            .ok()
+            .and_then(|place| keys.get(place));
         let key = *place.ok_or(sqlx::Error::RowNotFound)?;
         let object = read::object(seal, key.clone(), row)?;
         let object = object.unwrap_or_else(|found| Object::unreadable(found.key, found.revision));
@@ -111,19 +116,35 @@ fn writings<'a>(
     let parts: Vec<_> = alike.flat_map(parts).collect();
     let mut queries = Vec::with_capacity(parts.len());
     for (part, left) in parts.iter().zip((0..parts.len()).rev()) {
-        let statement = if part.first().is_some_and(|event| is_deletion(event)) { DELETE } else { PUT };
+        let statement = if part.first().is_some_and(|event| is_deletion(event)) {
+            DELETE
+        } else {
+            PUT
+        };
         let last = (left == 0).then_some(COMMIT);
         let mut query = text(repeat_n(statement, part.len()).chain(last));
         for event in *part {
-            let Object { key, revision, json, .. } = &event.object;
+            let Object {
+                key,
+                revision,
+                json,
+                ..
+            } = &event.object;
             query = at(query, key);
             if !is_deletion(event) {
                 let value = closed(seal, key, *revision, json)?;
                 let checksum = checksum(key, *revision, &value);
-                query = query.bind(revision.cast_signed()).bind(value).bind(checksum);
+                query = query
+                    .bind(revision.cast_signed())
+                    .bind(value)
+                    .bind(checksum);
             }
         }
-        queries.push(if last.is_some() { query.bind(end.cast_signed()) } else { query });
+        queries.push(if last.is_some() {
+            query.bind(end.cast_signed())
+        } else {
+            query
+        });
     }
     Ok(queries)
 }
@@ -131,7 +152,10 @@ fn writings<'a>(
 /// Splits a list into the batches of one query each.
 fn parts<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
-        let size = BATCH_SIZES.into_iter().find(|&size| size <= all.len()).unwrap_or(all.len());
+        let size = BATCH_SIZES
+            .into_iter()
+            .find(|&size| size <= all.len())
+            .unwrap_or(all.len());
         let (part, others) = all.split_at(size);
         all = others;
         (!part.is_empty()).then_some(part)
@@ -149,5 +173,8 @@ fn text<'a, 's>(statements: impl Iterator<Item = &'s str>) -> SqliteQuery<'a> {
 }
 
 fn at<'a>(query: SqliteQuery<'a>, key: &'a Key) -> SqliteQuery<'a> {
-    query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name)
+    query
+        .bind(key.resource.as_str())
+        .bind(&key.namespace)
+        .bind(&key.name)
 }

@@ -16,7 +16,10 @@ use crate::store::{
 };
 
 fn all() -> Scope {
-    Scope { resource: pods(), namespace: None }
+    Scope {
+        resource: pods(),
+        namespace: None,
+    }
 }
 
 #[tokio::test]
@@ -25,15 +28,34 @@ async fn what_was_committed_is_there_after_a_drop_without_close() {
     let store = kind.open(LogLimits::EDGE).await;
     let kept = commit(&*store, put(pod("a", "kept"), "é \u{1F600}")).await;
     commit(&*store, put(pod("a", "gone"), 1)).await;
-    let delete = Write { key: pod("a", "gone"), expect: Expect::Anything, value: None };
+    let delete = Write {
+        key: pod("a", "gone"),
+        expect: Expect::Anything,
+        value: None,
+    };
     let deletion = commit(&*store, delete).await.revision;
     drop(store);
 
     let store = kind.open(LogLimits::EDGE).await;
     assert_eq!(store.get(&kept.key).await.unwrap(), Some(kept));
-    assert_eq!(store.list(&all(), &Page::default()).await.unwrap().items.len(), 1);
-    assert_eq!(store.revision(), deletion, "a deleted object's revision is not given twice");
-    assert_eq!(commit(&*store, put(pod("a", "new"), 1)).await.revision, deletion + 1);
+    assert_eq!(
+        store
+            .list(&all(), &Page::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
+    assert_eq!(
+        store.revision(),
+        deletion,
+        "a deleted object's revision is not given twice"
+    );
+    assert_eq!(
+        commit(&*store, put(pod("a", "new"), 1)).await.revision,
+        deletion + 1
+    );
 }
 
 #[tokio::test]
@@ -44,7 +66,10 @@ async fn a_watch_goes_on_after_a_restart_only_from_the_newest_revision() {
     drop(store);
 
     let store = kind.open(LogLimits::EDGE).await;
-    assert!(matches!(store.watch(all(), revision - 1), Err(StoreError::Expired { .. })));
+    assert!(matches!(
+        store.watch(all(), revision - 1),
+        Err(StoreError::Expired { .. })
+    ));
     let mut watch = store.watch(all(), revision).unwrap();
     let next = commit(&*store, put(pod("a", "x"), 2)).await;
     assert_eq!(watch.next().await.unwrap().object, next);
@@ -55,26 +80,47 @@ async fn commits_in_flight_share_transactions_and_are_refused_alone() {
     let kind = Kind::sqlite();
     let store = kind.open(LogLimits::CLOUD).await;
     let writes = (0..200).map(|number| {
-        let expect = if number % 10 == 9 { Expect::Revision(7777) } else { Expect::Absent };
-        store.commit(vec![Write { expect, ..put(pod("a", &number.to_string()), number) }])
+        let expect = if number % 10 == 9 {
+            Expect::Revision(7777)
+        } else {
+            Expect::Absent
+        };
+        store.commit(vec![Write {
+            expect,
+            ..put(pod("a", &number.to_string()), number)
+        }])
     });
     let outcomes = futures::future::join_all(writes).await;
     for (number, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.is_err(), number % 10 == 9, "{number}: {outcome:?}");
     }
-    assert_eq!(store.list(&all(), &Page::default()).await.unwrap().items.len(), 180);
+    assert_eq!(
+        store
+            .list(&all(), &Page::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        180
+    );
     assert_eq!(store.revision(), 1 + 180);
 }
 
 #[tokio::test]
 async fn another_writer_is_noticed_and_watchers_list_again() {
     let kind = Kind::sqlite();
-    let (one, two) = (kind.open(LogLimits::EDGE).await, kind.open(LogLimits::EDGE).await);
+    let (one, two) = (
+        kind.open(LogLimits::EDGE).await,
+        kind.open(LogLimits::EDGE).await,
+    );
     let mut watch = one.watch(all(), one.revision()).unwrap();
     let foreign = commit(&*two, put(pod("a", "theirs"), 1)).await;
     let own = commit(&*one, put(pod("a", "ours"), 1)).await;
     assert_eq!(own.revision, foreign.revision + 1);
-    assert!(matches!(watch.next().await, Err(StoreError::Expired { .. })));
+    assert!(matches!(
+        watch.next().await,
+        Err(StoreError::Expired { .. })
+    ));
     let listing = one.list(&all(), &Page::default()).await.unwrap();
     assert_eq!(listing.items.len(), 2);
     assert!(one.watch(all(), listing.revision).is_ok());
@@ -83,30 +129,46 @@ async fn another_writer_is_noticed_and_watchers_list_again() {
 #[tokio::test]
 async fn what_another_writer_has_written_over_is_not_what_stands() {
     let kind = Kind::sqlite();
-    let (one, two) = (kind.open(LogLimits::EDGE).await, kind.open(LogLimits::EDGE).await);
+    let (one, two) = (
+        kind.open(LogLimits::EDGE).await,
+        kind.open(LogLimits::EDGE).await,
+    );
     let ours = commit(&*one, put(pod("a", "x"), 1)).await;
-    let others: Vec<_> = (0..100).map(|number| put(pod("b", &number.to_string()), 1)).collect();
+    let others: Vec<_> = (0..100)
+        .map(|number| put(pod("b", &number.to_string()), 1))
+        .collect();
     one.commit(others).await.unwrap();
     let theirs = commit(&*two, put(pod("a", "x"), 2)).await;
     // known to the first one, all of them, and only one has changed
     let rewritten = (0..100).map(|number| put(pod("b", &number.to_string()), 2));
-    let over = Write { expect: Expect::Revision(ours.revision), ..put(pod("a", "x"), 3) };
+    let over = Write {
+        expect: Expect::Revision(ours.revision),
+        ..put(pod("a", "x"), 3)
+    };
     let refused = one.commit(rewritten.chain([over]).collect()).await;
     assert!(
         matches!(refused, Err(StoreError::Conflict { found, .. }) if found == theirs.revision),
         "{refused:?}"
     );
-    let over = Write { expect: Expect::Revision(theirs.revision), ..put(pod("a", "x"), 3) };
+    let over = Write {
+        expect: Expect::Revision(theirs.revision),
+        ..put(pod("a", "x"), 3)
+    };
     commit(&*one, over).await;
 }
 
 #[tokio::test]
 async fn what_was_written_last_is_read_without_the_disk() {
     let dir = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&dir.path().join("objects.db")).await.unwrap();
+    let store = SqliteStore::open(&dir.path().join("objects.db"))
+        .await
+        .unwrap();
     let written = commit(&*store, put(pod("a", "x"), 1)).await;
     // nobody else reads while these are lent
-    let _lent = (store.readers.lend().await.unwrap(), store.readers.lend().await.unwrap());
+    let _lent = (
+        store.readers.lend().await.unwrap(),
+        store.readers.lend().await.unwrap(),
+    );
     assert_eq!(store.get(&written.key).await.unwrap(), Some(written));
     let rewritten = commit(&*store, put(pod("a", "x"), 2)).await;
     assert_eq!(store.get(&rewritten.key).await.unwrap(), Some(rewritten));
@@ -114,19 +176,35 @@ async fn what_was_written_last_is_read_without_the_disk() {
 
 #[tokio::test]
 async fn a_damaged_object_is_named_and_can_be_deleted() {
-    let Kind::Sqlite(dir) = Kind::sqlite() else { unreachable!() };
+    let Kind::Sqlite(dir) = Kind::sqlite() else {
+        unreachable!()
+    };
     let path = dir.path().join("objects.db");
     let store = SqliteStore::open(&path).await.unwrap();
     commit(&*store, put(pod("a", "x"), 1)).await;
-    let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
-    sqlx::query("UPDATE objects SET value = x'ff00'").execute(&mut hand).await.unwrap();
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(&path)
+        .connect()
+        .await
+        .unwrap();
+    sqlx::query("UPDATE objects SET value = x'ff00'")
+        .execute(&mut hand)
+        .await
+        .unwrap();
 
     // one that has not written it
     let store = SqliteStore::open(&path).await.unwrap();
     let read = store.get(&pod("a", "x")).await;
-    assert!(matches!(&read, Err(StoreError::Damaged { key, .. }) if *key == pod("a", "x")), "{read:?}");
+    assert!(
+        matches!(&read, Err(StoreError::Damaged { key, .. }) if *key == pod("a", "x")),
+        "{read:?}"
+    );
     let mut watch = store.watch(all(), store.revision()).unwrap();
-    let delete = Write { key: pod("a", "x"), expect: Expect::Anything, value: None };
+    let delete = Write {
+        key: pod("a", "x"),
+        expect: Expect::Anything,
+        value: None,
+    };
     commit(&*store, delete).await;
     let event = watch.next().await.unwrap();
     assert_eq!(event.object.value().unwrap()["metadata"]["name"], "x");
@@ -136,12 +214,22 @@ async fn a_damaged_object_is_named_and_can_be_deleted() {
 #[tokio::test]
 async fn a_commit_waits_for_the_disk() {
     let dir = tempfile::tempdir().unwrap();
-    let mut opened = super::open::open(&dir.path().join("objects.db"), None).await.unwrap();
-    let synchronous: i64 =
-        sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut opened.writer).await.unwrap();
-    let journal: String =
-        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut opened.writer).await.unwrap();
-    assert_eq!((synchronous, journal.as_str()), (2, "wal"), "FULL syncs the log before a commit is told");
+    let mut opened = super::open::open(&dir.path().join("objects.db"), None)
+        .await
+        .unwrap();
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous")
+        .fetch_one(&mut opened.writer)
+        .await
+        .unwrap();
+    let journal: String = sqlx::query_scalar("PRAGMA journal_mode")
+        .fetch_one(&mut opened.writer)
+        .await
+        .unwrap();
+    assert_eq!(
+        (synchronous, journal.as_str()),
+        (2, "wal"),
+        "FULL syncs the log before a commit is told"
+    );
 }
 
 #[tokio::test]
@@ -154,9 +242,21 @@ async fn many_at_once_never_find_the_file_locked() {
         async move {
             for number in 0..20 {
                 let name = format!("{writer}-{number}");
-                store.commit(vec![put(pod("a", &name), "x".repeat(2000))]).await.unwrap();
+                store
+                    .commit(vec![put(pod("a", &name), "x".repeat(2000))])
+                    .await
+                    .unwrap();
                 store.get(&pod("a", &name)).await.unwrap().unwrap();
-                store.list(&all(), &Page { limit: Some(10), ..Page::default() }).await.unwrap();
+                store
+                    .list(
+                        &all(),
+                        &Page {
+                            limit: Some(10),
+                            ..Page::default()
+                        },
+                    )
+                    .await
+                    .unwrap();
             }
         }
     });
@@ -168,7 +268,15 @@ async fn many_at_once_never_find_the_file_locked() {
         }
     };
     futures::join!(futures::future::join_all(writers), foreign);
-    assert_eq!(store.list(&all(), &Page::default()).await.unwrap().items.len(), 640);
+    assert_eq!(
+        store
+            .list(&all(), &Page::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        640
+    );
 }
 
 #[tokio::test]
@@ -176,16 +284,33 @@ async fn file_and_log_become_smaller_when_what_they_hold_does() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("objects.db");
     let store = SqliteStore::open(&path).await.unwrap();
-    let size = |suffix: &str| std::fs::metadata(format!("{}{suffix}", path.display())).unwrap().len();
-    let big = (0..400).map(|number| put(pod("a", &number.to_string()), "x".repeat(20_000))).collect();
+    let size = |suffix: &str| {
+        std::fs::metadata(format!("{}{suffix}", path.display()))
+            .unwrap()
+            .len()
+    };
+    let big = (0..400)
+        .map(|number| put(pod("a", &number.to_string()), "x".repeat(20_000)))
+        .collect();
     store.commit(big).await.unwrap();
-    let delete = |number: i32| Write { value: None, ..put(pod("a", &number.to_string()), 0) };
+    let delete = |number: i32| Write {
+        value: None,
+        ..put(pod("a", &number.to_string()), 0)
+    };
     store.commit((0..400).map(delete).collect()).await.unwrap();
     for number in 0..300 {
         commit(&*store, put(pod("a", "small"), number)).await;
     }
-    assert!(size("") < 2 << 20, "{} bytes of 8 million are left in the file", size(""));
-    assert!(size("-wal") < 4 << 20, "{} bytes are left in the log", size("-wal"));
+    assert!(
+        size("") < 2 << 20,
+        "{} bytes of 8 million are left in the file",
+        size("")
+    );
+    assert!(
+        size("-wal") < 4 << 20,
+        "{} bytes are left in the log",
+        size("-wal")
+    );
 }
 
 #[tokio::test]
@@ -193,7 +318,11 @@ async fn the_file_is_for_its_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("objects.db");
     let store = SqliteStore::open(&path).await.unwrap();
-    commit(&*store, put(Key::new(Resource::new("", "secrets"), "a", "x"), 1)).await;
+    commit(
+        &*store,
+        put(Key::new(Resource::new("", "secrets"), "a", "x"), 1),
+    )
+    .await;
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let entry = entry.unwrap();
         let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
@@ -204,7 +333,10 @@ async fn the_file_is_for_its_owner_only() {
 async fn refusal(path: &Path) -> String {
     let error = SqliteStore::open(path).await.expect_err("opened");
     let cause = error.source().map(ToString::to_string).unwrap_or_default();
-    assert!(error.to_string().contains(&path.display().to_string()), "{error} does not name the file");
+    assert!(
+        error.to_string().contains(&path.display().to_string()),
+        "{error} does not name the file"
+    );
     assert!(!cause.is_empty());
     format!("{error}: {cause}").replace(&path.display().to_string(), "PATH")
 }
@@ -237,12 +369,16 @@ async fn a_torn_file_is_found_when_it_is_opened() {
         .connect()
         .await
         .unwrap();
-    for statement in ["CREATE TABLE t (v BLOB)", "INSERT INTO t VALUES (zeroblob(100000))"] {
+    for statement in [
+        "CREATE TABLE t (v BLOB)",
+        "INSERT INTO t VALUES (zeroblob(100000))",
+    ] {
         sqlx::query(statement).execute(&mut hand).await.unwrap();
     }
     sqlx::Connection::close(hand).await.unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(file.metadata().unwrap().len() / 2 / 4096 * 4096).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2 / 4096 * 4096)
+        .unwrap();
     assert!(refusal(&path).await.contains("move it away"));
 }
 
@@ -251,7 +387,11 @@ async fn a_file_of_a_newer_version_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("objects.db");
     drop(SqliteStore::open(&path).await.unwrap());
-    let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(&path)
+        .connect()
+        .await
+        .unwrap();
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                  VALUES (9999, 'from the future', TRUE, x'00', 0)";
     sqlx::query(newer).execute(&mut hand).await.unwrap();
@@ -262,15 +402,31 @@ async fn a_file_of_a_newer_version_is_left_alone() {
 async fn a_failed_transaction_is_the_answer_to_each_of_its_commits() {
     let kind = Kind::sqlite();
     let store = kind.open(LogLimits::EDGE).await;
-    let Kind::Sqlite(dir) = &kind else { unreachable!() };
+    let Kind::Sqlite(dir) = &kind else {
+        unreachable!()
+    };
     let path = dir.path().join("objects.db");
-    let mut hand = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
-    sqlx::query("DROP TABLE objects").execute(&mut hand).await.unwrap();
+    let mut hand = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(&path)
+        .connect()
+        .await
+        .unwrap();
+    sqlx::query("DROP TABLE objects")
+        .execute(&mut hand)
+        .await
+        .unwrap();
     let before = store.revision();
-    let commits = (0..50).map(|number| store.commit(vec![put(pod("a", &number.to_string()), number)]));
+    let commits =
+        (0..50).map(|number| store.commit(vec![put(pod("a", &number.to_string()), number)]));
     for outcome in futures::future::join_all(commits).await {
-        assert!(matches!(outcome, Err(StoreError::Disk { step: "commit", .. })), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(StoreError::Disk { step: "commit", .. })),
+            "{outcome:?}"
+        );
     }
     assert_eq!(store.revision(), before);
-    assert!(store.watch(all(), before + 1).is_err(), "what was not committed was announced");
+    assert!(
+        store.watch(all(), before + 1).is_err(),
+        "what was not committed was announced"
+    );
 }

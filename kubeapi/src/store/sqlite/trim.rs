@@ -21,7 +21,10 @@ impl IncrementalVacuum {
     pub(super) async fn now(&mut self, connection: &mut SqliteConnection) {
         self.commits = COMMITS_BETWEEN_CHECKS;
         self.after_commit(connection).await;
-        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(RESTART)").fetch_all(connection).await {
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(RESTART)")
+            .fetch_all(connection)
+            .await
+        {
             warn!(
                 error = &error as &dyn std::error::Error,
                 "failed to checkpoint the database on a full disk"
@@ -36,17 +39,24 @@ impl IncrementalVacuum {
             self.commits = 0;
             // room that stays taken is a nuisance, not a loss
             if let Err(error) = trim(connection).await {
-                warn!(error = &error as &dyn std::error::Error, "failed to shrink database");
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to shrink database"
+                );
             }
         }
     }
 }
 
 async fn trim(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let free: i64 = sqlx::query_scalar("PRAGMA freelist_count").fetch_one(&mut *connection).await?;
+    let free: i64 = sqlx::query_scalar("PRAGMA freelist_count")
+        .fetch_one(&mut *connection)
+        .await?;
     if free > FREE_PAGES_KEPT {
         // one page for each row of the answer, so all of it must be read; the free pages in the middle cost a move each
-        sqlx::query("PRAGMA incremental_vacuum").fetch_all(connection).await?;
+        sqlx::query("PRAGMA incremental_vacuum")
+            .fetch_all(connection)
+            .await?;
     }
     Ok(())
 }

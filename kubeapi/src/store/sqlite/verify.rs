@@ -38,18 +38,30 @@ pub(super) async fn objects(
         write_anew(connection, seal, &seen.outdated).await?;
     }
     sealing::settle(connection, seal, is_sealed_anew).await?;
-    let counter: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(&mut *connection).await?;
+    let counter: i64 = sqlx::query_scalar("SELECT revision FROM counter")
+        .fetch_one(&mut *connection)
+        .await?;
     if !(seen.newest..i64::MAX / 2).contains(&counter) {
         // a revision is given once only
         let counter = seen.newest.saturating_add(REVISION_GAP);
-        tracing::error!(counter, "revision counter of the database damaged; setting it again");
-        sqlx::query("UPDATE counter SET revision = ?1").bind(counter).execute(connection).await?;
+        tracing::error!(
+            counter,
+            "revision counter of the database damaged; setting it again"
+        );
+        sqlx::query("UPDATE counter SET revision = ?1")
+            .bind(counter)
+            .execute(connection)
+            .await?;
     }
     Ok(seen.damaged)
 }
 
-async fn read_all(connection: &mut SqliteConnection, seal: Option<&Seal>) -> Result<ScanResult, sqlx::Error> {
-    let all = sqlx::query("SELECT revision, value, checksum, namespace, name, resource FROM objects");
+async fn read_all(
+    connection: &mut SqliteConnection,
+    seal: Option<&Seal>,
+) -> Result<ScanResult, sqlx::Error> {
+    let all =
+        sqlx::query("SELECT revision, value, checksum, namespace, name, resource FROM objects");
     let mut seen = ScanResult::default();
     let mut rows = all.fetch(connection);
     while let Some(row) = rows.try_next().await? {
@@ -79,14 +91,23 @@ async fn write_anew(
 ) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     for (key, _) in outdated {
-        let Some(Ok(object)) = read::get(&mut transaction, seal, key).await? else { continue };
+        let Some(Ok(object)) = read::get(&mut transaction, seal, key).await? else {
+            continue;
+        };
         let value = closed(seal, key, object.revision, &object.json)?;
         let checksum = checksum(key, object.revision, &value);
         let update = sqlx::query(
             "UPDATE objects SET value = ?4, checksum = ?5 WHERE resource = ?1 AND namespace = ?2 AND name = ?3",
         );
-        let update = update.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name);
-        update.bind(value).bind(checksum).execute(&mut *transaction).await?;
+        let update = update
+            .bind(key.resource.as_str())
+            .bind(&key.namespace)
+            .bind(&key.name);
+        update
+            .bind(value)
+            .bind(checksum)
+            .execute(&mut *transaction)
+            .await?;
     }
     transaction.commit().await
 }

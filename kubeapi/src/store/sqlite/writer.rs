@@ -25,7 +25,8 @@ use super::{
     trim::IncrementalVacuum,
 };
 use crate::store::{
-    Event, EventKind, Key, Object, StoreError, Write, damage::DamagedObjectsTracker, log::Log, plan::plan,
+    Event, EventKind, Key, Object, StoreError, Write, damage::DamagedObjectsTracker, log::Log,
+    plan::plan,
 };
 
 /// The most commits of one transaction: enough that the cost of the sync no longer matters, few enough that no commit waits long.
@@ -67,7 +68,14 @@ impl Writer {
         (shared, reserve): (Shared, Reserve),
         fault: ErrorContext,
     ) -> Self {
-        Self { connection, seal, shared, fault, trim: IncrementalVacuum::default(), reserve }
+        Self {
+            connection,
+            seal,
+            shared,
+            fault,
+            trim: IncrementalVacuum::default(),
+            reserve,
+        }
     }
 
     /// Runs until the store is dropped and the last commit is answered.
@@ -92,7 +100,9 @@ impl Writer {
             if self.reserve.is_released() {
                 self.trim.now(&mut self.connection).await;
                 self.reserve.refill().await;
-                self.shared.is_full.store(self.reserve.is_released(), Ordering::Relaxed);
+                self.shared
+                    .is_full
+                    .store(self.reserve.is_released(), Ordering::Relaxed);
             } else {
                 self.trim.after_commit(&mut self.connection).await;
             }
@@ -124,7 +134,10 @@ impl Writer {
 
     fn refuse(&self, jobs: impl IntoIterator<Item = Job>, error: sqlx::Error) {
         let error = Arc::new(error);
-        self.publish(jobs.into_iter().map(|job| (job, Err(self.fault.at("commit", error.clone())))));
+        self.publish(
+            jobs.into_iter()
+                .map(|job| (job, Err(self.fault.at("commit", error.clone())))),
+        );
     }
 
     /// Publishes the events to watchers, then answers the callers.
@@ -148,7 +161,9 @@ impl Writer {
         let done = self.carry_out(group).await;
         if done.is_err() {
             // Where SQLite has ended it already, there is nothing to end.
-            let _ = sqlx::query(statements::ROLLBACK).execute(&mut self.connection).await;
+            let _ = sqlx::query(statements::ROLLBACK)
+                .execute(&mut self.connection)
+                .await;
             // It may have gone through although the disk said otherwise.
             self.shared.recent.forget_all();
         }
@@ -158,10 +173,15 @@ impl Writer {
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<CommitResult>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
         let touched = touched(group);
-        let known =
-            touched.iter().filter_map(|key| Some(((*key).clone(), Some(self.shared.recent.get(key)?))));
+        let known = touched
+            .iter()
+            .filter_map(|key| Some(((*key).clone(), Some(self.shared.recent.get(key)?))));
         let known: CurrentObjects = known.collect();
-        let unknown: Vec<_> = touched.iter().copied().filter(|key| !known.contains_key(*key)).collect();
+        let unknown: Vec<_> = touched
+            .iter()
+            .copied()
+            .filter(|key| !known.contains_key(*key))
+            .collect();
         let (start, mut standing) = statements::begin(connection, seal, &unknown).await?;
         if start == self.shared.log.head() {
             standing.extend(known);
@@ -178,13 +198,17 @@ impl Writer {
         };
         let (end, outcomes) = plan_all(group, start, &mut standing, admit);
         if end == start {
-            sqlx::query(statements::ROLLBACK).execute(connection).await?;
+            sqlx::query(statements::ROLLBACK)
+                .execute(connection)
+                .await?;
             return Ok(outcomes);
         }
         let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
         self.shared.log.announce(end);
         // before a reader can see any of it
-        events.iter().for_each(|event| self.shared.recent.forget(&event.object.key));
+        events
+            .iter()
+            .for_each(|event| self.shared.recent.forget(&event.object.key));
         let committed = statements::commit(connection, seal, &events, end).await;
         committed.inspect_err(|_| self.shared.log.announce(start))?;
         for event in events {
@@ -197,8 +221,10 @@ impl Writer {
 
 /// Returns the keys that a group writes, each once.
 fn touched(group: &[Job]) -> Vec<&Key> {
-    let keys: BTreeSet<&Key> =
-        group.iter().flat_map(|job| job.writes.iter().map(|write| &write.key)).collect();
+    let keys: BTreeSet<&Key> = group
+        .iter()
+        .flat_map(|job| job.writes.iter().map(|write| &write.key))
+        .collect();
     keys.into_iter().collect()
 }
 
@@ -211,10 +237,15 @@ fn plan_all(
 ) -> (u64, Vec<CommitResult>) {
     let (mut head, mut outcomes) = (start, Vec::with_capacity(group.len()));
     for job in group {
-        let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());
+        let outcome = plan(&mut job.writes, head, |key| {
+            standing.get(key).cloned().flatten()
+        });
         let outcome = outcome.and_then(|events| admit(&events).map(|()| events));
         for Event { kind, object, .. } in outcome.iter().flatten() {
-            standing.insert(object.key.clone(), (*kind != EventKind::Deleted).then(|| object.clone()));
+            standing.insert(
+                object.key.clone(),
+                (*kind != EventKind::Deleted).then(|| object.clone()),
+            );
             head = object.revision;
         }
         outcomes.push(outcome);

@@ -51,11 +51,18 @@ async fn connect(
     tasks: &Tasks,
 ) -> Result<Connection, StatusError> {
     let path = format!("/portForward/{namespace}/{}", backend.pod.name());
-    let io =
-        match node::send_request(streams, backend.pod.host()?, spdy(path, [&PORT_FORWARD_PROTOCOL])).await? {
-            NodeAnswer::Upgraded(_, io) => io,
-            NodeAnswer::Response(answer) => return Err(unreachable(node::text(answer.into_body()).await)),
-        };
+    let io = match node::send_request(
+        streams,
+        backend.pod.host()?,
+        spdy(path, [&PORT_FORWARD_PROTOCOL]),
+    )
+    .await?
+    {
+        NodeAnswer::Upgraded(_, io) => io,
+        NodeAnswer::Response(answer) => {
+            return Err(unreachable(node::text(answer.into_body()).await));
+        }
+    };
     let (session, incoming, driver) = session::new(io, Role::Client);
     // a node opens no streams
     drop(incoming);
@@ -66,18 +73,35 @@ async fn connect(
     });
     let headers = |kind: &str| {
         let port = backend.port.to_string();
-        Headers::new().with("streamtype", kind).with("port", port).with("requestid", "0")
+        Headers::new()
+            .with("streamtype", kind)
+            .with("port", port)
+            .with("requestid", "0")
     };
-    let error = session.open(headers("error"), true).await.map_err(unreachable)?;
-    let data = session.open(headers("data"), false).await.map_err(unreachable)?;
-    Ok(Connection { session, error, data })
+    let error = session
+        .open(headers("error"), true)
+        .await
+        .map_err(unreachable)?;
+    let data = session
+        .open(headers("data"), false)
+        .await
+        .map_err(unreachable)?;
+    Ok(Connection {
+        session,
+        error,
+        data,
+    })
 }
 
 /// Returns the node's reason why the port could not be reached.
 async fn reason(error: Stream) -> Option<String> {
     let mut text = Vec::new();
     // what has come by then is told
-    let _ = timeout(REASON_TIMEOUT, error.take(MAX_REASON_BYTES).read_to_end(&mut text)).await;
+    let _ = timeout(
+        REASON_TIMEOUT,
+        error.take(MAX_REASON_BYTES).read_to_end(&mut text),
+    )
+    .await;
     Some(String::from_utf8_lossy(&text).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -91,8 +115,16 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, StatusError> {
     let namespace = backend.pod.namespace().to_owned();
     let tasks = parts.extensions.get::<Tasks>().cloned().unwrap_or_default();
-    let client = if UpgradeRequest::of(&parts.headers).is_ok() { Some(Client::of(parts)?) } else { None };
-    let Connection { session, error, data } = connect(streams, backend, &namespace, &tasks).await?;
+    let client = if UpgradeRequest::of(&parts.headers).is_ok() {
+        Some(Client::of(parts)?)
+    } else {
+        None
+    };
+    let Connection {
+        session,
+        error,
+        data,
+    } = connect(streams, backend, &namespace, &tasks).await?;
     let io: Box<dyn NodeIo> = if backend.is_https {
         match tls::connect(data).await {
             Ok(stream) => Box::new(stream),
@@ -101,8 +133,9 @@ pub(super) async fn answer(
     } else {
         Box::new(data)
     };
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(unreachable)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io))
+        .await
+        .map_err(unreachable)?;
     tasks.spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a pod broke off");
@@ -110,11 +143,16 @@ pub(super) async fn answer(
     });
     let mut request = Request::new(body);
     *request.method_mut() = parts.method.clone();
-    *request.uri_mut() =
-        place.path_and_query().parse().map_err(|_| StatusError::bad_request("the path cannot be proxied"))?;
+    *request.uri_mut() = place
+        .path_and_query()
+        .parse()
+        .map_err(|_| StatusError::bad_request("the path cannot be proxied"))?;
     *request.headers_mut() = headers;
     if client.is_some() {
-        for name in [HeaderName::from_static("connection"), HeaderName::from_static("upgrade")] {
+        for name in [
+            HeaderName::from_static("connection"),
+            HeaderName::from_static("upgrade"),
+        ] {
             if let Some(value) = parts.headers.get(&name) {
                 request.headers_mut().insert(name, value.clone());
             }
@@ -127,7 +165,12 @@ pub(super) async fn answer(
             let why = reason(error).await.unwrap_or_else(|| failed.to_string());
             return Err(unreachable(why));
         }
-        Err(_) => return Err(unreachable(format!("no answer came within {} s", ANSWER_TIMEOUT.as_secs()))),
+        Err(_) => {
+            return Err(unreachable(format!(
+                "no answer came within {} s",
+                ANSWER_TIMEOUT.as_secs()
+            )));
+        }
     };
     let held = (session, error, sender, slot);
     match client {

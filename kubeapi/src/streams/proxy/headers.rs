@@ -8,8 +8,14 @@ use http::{
 use super::{location, path::ProxyPath};
 
 /// Hop-by-hop headers, which are not forwarded.
-const HOP_BY_HOP_HEADERS: [HeaderName; 6] =
-    [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, header::PROXY_AUTHENTICATE];
+const HOP_BY_HOP_HEADERS: [HeaderName; 6] = [
+    CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    header::PROXY_AUTHENTICATE,
+];
 
 /// Returns the headers of the proxied request: the client's without hop-by-hop headers and credentials.
 pub(super) fn forwarded(client: &HeaderMap, place: &ProxyPath) -> HeaderMap {
@@ -41,13 +47,18 @@ pub(super) fn returned(head: &http::response::Parts, place: &ProxyPath) -> Heade
     for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
     }
-    let cors: Vec<_> =
-        headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
+    let cors: Vec<_> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("access-control-"))
+        .cloned()
+        .collect();
     for name in cors {
         // an origin that may call a pod may not call the API
         headers.remove(name);
     }
-    let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+    let location = headers
+        .get(header::LOCATION)
+        .and_then(|value| value.to_str().ok());
     if let Some(location) = location.and_then(|text| location::rewritten(text, &place.prefix)) {
         headers.insert(header::LOCATION, location);
     }
@@ -74,7 +85,16 @@ mod tests {
         let headers = forwarded(&client, &place);
         let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
-        assert_eq!(names, ["accept", "host", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-uri"]);
+        assert_eq!(
+            names,
+            [
+                "accept",
+                "host",
+                "x-forwarded-host",
+                "x-forwarded-proto",
+                "x-forwarded-uri"
+            ]
+        );
         assert_eq!(headers["x-forwarded-uri"], "/api/v1/nodes/n/proxy/pods");
     }
 }

@@ -35,8 +35,16 @@ pub(super) async fn answer(
         return moved(&place);
     }
     let name = Name::parse(&wanted.call.target.name)?;
-    let target = Target { name: name.name.clone(), ..wanted.call.target.clone() };
-    wanted.admit(Map::from_iter([("path".to_owned(), place.path.as_str().into())])).await?;
+    let target = Target {
+        name: name.name.clone(),
+        ..wanted.call.target.clone()
+    };
+    wanted
+        .admit(Map::from_iter([(
+            "path".to_owned(),
+            place.path.as_str().into(),
+        )]))
+        .await?;
     if target.kind.is(Builtin::Node) {
         return page::answer(wanted, &target, &name, &place).await;
     }
@@ -51,9 +59,14 @@ pub(super) async fn answer(
             is_https: name.is_https(),
         }
     };
-    let slot = wanted.api.slots().take(wanted.caller, backend.pod.host()?)?;
+    let slot = wanted
+        .api
+        .slots()
+        .take(wanted.caller, backend.pod.host()?)?;
     audit::stream_started(wanted.caller, &wanted.call.target, "", &[]);
-    let StreamRequest { streams, mut parts, .. } = wanted;
+    let StreamRequest {
+        streams, mut parts, ..
+    } = wanted;
     let headers = forwarded(&parts.headers, &place);
     dial::answer(streams, &backend, (&mut parts, headers, body), &place, slot).await
 }
@@ -63,7 +76,8 @@ fn moved(place: &ProxyPath) -> Result<Response<Body>, StatusError> {
     let mut answer = Response::new(Body::default());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
     let location = HeaderValue::from_str(&format!("{}/{}", place.prefix, place.query));
-    let location = location.map_err(|_| StatusError::bad_request("the path cannot be redirected to"))?;
+    let location =
+        location.map_err(|_| StatusError::bad_request("the path cannot be redirected to"))?;
     answer.headers_mut().insert(header::LOCATION, location);
     Ok(answer)
 }

@@ -23,10 +23,16 @@ impl Name {
             _ => ("", "", ""),
         };
         if name.is_empty() {
-            return Err(StatusError::bad_request(format!("invalid request to proxy {text:?}")));
+            return Err(StatusError::bad_request(format!(
+                "invalid request to proxy {text:?}"
+            )));
         }
         let scheme = if scheme.is_empty() { "http" } else { scheme };
-        Ok(Self { scheme: scheme.to_owned(), name: name.to_owned(), port: port.to_owned() })
+        Ok(Self {
+            scheme: scheme.to_owned(),
+            name: name.to_owned(),
+            port: port.to_owned(),
+        })
     }
 
     /// Reports whether the scheme is `https`.
@@ -63,8 +69,9 @@ mod tests {
             (":80", None),
         ] {
             let found = Name::parse(text).ok();
-            let found =
-                found.as_ref().map(|name| (name.scheme.as_str(), name.name.as_str(), name.port.as_str()));
+            let found = found
+                .as_ref()
+                .map(|name| (name.scheme.as_str(), name.name.as_str(), name.port.as_str()));
             assert_eq!(found, expected, "{text}");
         }
         assert_eq!(Name::parse("a:80").unwrap().number().unwrap(), Some(80));

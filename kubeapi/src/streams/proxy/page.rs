@@ -23,8 +23,12 @@ use crate::{
 /// The kubelet's port where the node's status has none.
 const KUBELET_PORT: u64 = 10250;
 /// Headers of a node's response that accepts an upgrade.
-const UPGRADE_HEADERS: [header::HeaderName; 4] =
-    [header::UPGRADE, STREAM_PROTOCOL, header::SEC_WEBSOCKET_ACCEPT, header::SEC_WEBSOCKET_PROTOCOL];
+const UPGRADE_HEADERS: [header::HeaderName; 4] = [
+    header::UPGRADE,
+    STREAM_PROTOCOL,
+    header::SEC_WEBSOCKET_ACCEPT,
+    header::SEC_WEBSOCKET_PROTOCOL,
+];
 
 /// Proxies a request for a page or a stream.
 pub(super) async fn answer(
@@ -34,9 +38,14 @@ pub(super) async fn answer(
     place: &ProxyPath,
 ) -> Result<Response<Body>, StatusError> {
     let object = find(wanted.api, target).await?.value()?;
-    let port = object.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
+    let port = object
+        .pointer("/status/daemonEndpoints/kubeletEndpoint/Port")
+        .and_then(Value::as_u64);
     let port = port.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
-    if name.number()?.is_some_and(|asked| u64::from(asked) != port && u64::from(asked) != KUBELET_PORT) {
+    if name
+        .number()?
+        .is_some_and(|asked| u64::from(asked) != port && u64::from(asked) != KUBELET_PORT)
+    {
         let why = format!("only the kubelet of a node can be reached, on port {port}");
         return Err(StatusError::bad_request(why));
     }
@@ -47,7 +56,9 @@ pub(super) async fn answer(
     }
     let slot = wanted.api.slots().take(wanted.caller, &target.name)?;
     audit::stream_started(wanted.caller, &wanted.call.target, "", &[&place.path]);
-    let StreamRequest { streams, mut parts, .. } = wanted;
+    let StreamRequest {
+        streams, mut parts, ..
+    } = wanted;
     let mut headers = forwarded(&parts.headers, place);
     if is_upgrade {
         for wanted in [header::CONNECTION, header::UPGRADE] {
@@ -56,8 +67,11 @@ pub(super) async fn answer(
             }
         }
     }
-    let request =
-        NodeRequest { method: parts.method.clone(), path_and_query: place.path_and_query(), headers };
+    let request = NodeRequest {
+        method: parts.method.clone(),
+        path_and_query: place.path_and_query(),
+        headers,
+    };
     match node::send_request(streams, &target.name, request).await? {
         NodeAnswer::Response(answer) => {
             let (mut head, body) = answer.into_parts();

@@ -28,8 +28,14 @@ impl ProxyPath {
             }
             inside = one != '/';
         }
-        let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
-        Self { prefix: path[..end].to_owned(), path: path[end..].to_owned(), query }
+        let query = uri
+            .query()
+            .map_or_else(String::new, |query| format!("?{query}"));
+        Self {
+            prefix: path[..end].to_owned(),
+            path: path[end..].to_owned(),
+            query,
+        }
     }
 
     /// Returns the path and query for the backend.
@@ -52,7 +58,13 @@ mod tests {
         let pod = "/api/v1/namespaces/ns/pods/p:80/proxy";
         assert_eq!(of(pod, true), pair(pod, ""));
         assert_eq!(of(&format!("{pod}/"), true), pair(pod, "/"));
-        assert_eq!(of(&format!("{pod}//a%2Fb/?x=%20"), true), pair(pod, "//a%2Fb/?x=%20"));
-        assert_eq!(of("/api/v1/nodes/n/proxy/pods", false), pair("/api/v1/nodes/n/proxy", "/pods"));
+        assert_eq!(
+            of(&format!("{pod}//a%2Fb/?x=%20"), true),
+            pair(pod, "//a%2Fb/?x=%20")
+        );
+        assert_eq!(
+            of("/api/v1/nodes/n/proxy/pods", false),
+            pair("/api/v1/nodes/n/proxy", "/pods")
+        );
     }
 }

@@ -26,7 +26,7 @@ where
     let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let connecting = pod_tls::connector()?.connect(name, stream);
     let connected = timeout(HANDSHAKE_TIMEOUT, connecting).await;
-    let connected =
-        connected.map_err(|_| format!("no TLS handshake within {} s", HANDSHAKE_TIMEOUT.as_secs()))?;
+    let connected = connected
+        .map_err(|_| format!("no TLS handshake within {} s", HANDSHAKE_TIMEOUT.as_secs()))?;
     connected.map_err(|error| format!("TLS: {error}"))
 }

@@ -11,11 +11,16 @@ use crate::structural_schema::node::Structural;
 fn forty_patterns_of_five_hundred_steps_take_a_moment() {
     let property = |_: &Value| json!({"type": "string", "pattern": "^[a-z]{1,500}$"});
     let names: Vec<_> = (0..40).map(|index| format!("f{index}")).collect();
-    let properties: Map<String, Value> =
-        names.iter().map(|name| (name.clone(), property(&Value::Null))).collect();
+    let properties: Map<String, Value> = names
+        .iter()
+        .map(|name| (name.clone(), property(&Value::Null)))
+        .collect();
     let schema = Structural::new(&json!({"type": "object", "properties": properties}));
     let text = "a".repeat(20_000);
-    let object: Map<String, Value> = names.iter().map(|name| (name.clone(), text.as_str().into())).collect();
+    let object: Map<String, Value> = names
+        .iter()
+        .map(|name| (name.clone(), text.as_str().into()))
+        .collect();
     let start = Instant::now();
     let causes = schema.check(&Value::Object(object)).unwrap();
     assert_eq!(causes.len(), 40);

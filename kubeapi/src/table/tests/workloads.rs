@@ -17,7 +17,8 @@ fn workload() -> Value {
 
 #[test]
 fn workloads() {
-    let ready = json!({"replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 2});
+    let ready =
+        json!({"replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 2});
     let daemons = json!({"desiredNumberScheduled": 4, "currentNumberScheduled": 3, "numberReady": 2,
         "updatedNumberScheduled": 1, "numberAvailable": 2});
     let mut revision = object("r", Value::Null, Value::Null);
@@ -27,7 +28,10 @@ fn workloads() {
     let tables = [
         print(
             "deployments",
-            &[object("new", workload(), json!({})), object("half", workload(), ready.clone())],
+            &[
+                object("new", workload(), json!({})),
+                object("half", workload(), ready.clone()),
+            ],
         ),
         print("replicasets", &[object("half", workload(), ready.clone())]),
         print("statefulsets", &[object("half", workload(), ready)]),
@@ -54,7 +58,11 @@ fn jobs() {
         "jobs",
         &[
             object("new", spec(json!({"completions": 1})), json!({})),
-            object("runs", spec(json!({"parallelism": 3})), json!({"startTime": "2025-06-01T11:59:00Z"})),
+            object(
+                "runs",
+                spec(json!({"parallelism": 3})),
+                json!({"startTime": "2025-06-01T11:59:00Z"}),
+            ),
             object("well", spec(json!({"completions": 1})), ended("Complete")),
             object("ill", spec(json!({"completions": 5})), ended("Failed")),
         ],
@@ -84,29 +92,45 @@ fn volumes_policies_and_access() {
     let volume = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
         "persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "n", "name": "c"}, "volumeMode": "Filesystem"});
     let claim = json!({"volumeName": "v", "volumeMode": "Filesystem"});
-    let bound = json!({"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}});
+    let bound =
+        json!({"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}});
     let mut class = object("fast", Value::Null, Value::Null);
     class["provisioner"] = json!("example.com/fast");
-    class["metadata"]["annotations"] = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+    class["metadata"]["annotations"] =
+        json!({"storageclass.kubernetes.io/is-default-class": "true"});
     let quota = json!({"hard": {"pods": "5", "limits.cpu": "2"}, "used": {"pods": "1"}});
     let ingress = json!({"rules": [{"host": "a.example.com"}, {}], "tls": [{}]});
     let tables = [
-        print("persistentvolumes", &[object("v", volume, json!({"phase": "Bound"}))]),
+        print(
+            "persistentvolumes",
+            &[object("v", volume, json!({"phase": "Bound"}))],
+        ),
         print(
             "persistentvolumeclaims",
-            &[object("new", json!({}), json!({"phase": "Pending"})), object("c", claim, bound)],
+            &[
+                object("new", json!({}), json!({"phase": "Pending"})),
+                object("c", claim, bound),
+            ],
         ),
         print("storageclasses", &[class]),
         print("resourcequotas", &[object("q", json!({}), quota)]),
         print(
             "poddisruptionbudgets",
-            &[object("p", json!({"minAvailable": "50%"}), json!({"disruptionsAllowed": 1}))],
+            &[object(
+                "p",
+                json!({"minAvailable": "50%"}),
+                json!({"disruptionsAllowed": 1}),
+            )],
         ),
         print("rolebindings", &[role]),
         print("ingresses", &[object("i", ingress, json!({}))]),
         print(
             "networkpolicies",
-            &[object("n", json!({"podSelector": {"matchLabels": {"app": "a"}}}), Value::Null)],
+            &[object(
+                "n",
+                json!({"podSelector": {"matchLabels": {"app": "a"}}}),
+                Value::Null,
+            )],
         ),
     ];
     insta::assert_snapshot!(tables.join("\n\n"));

@@ -29,7 +29,10 @@ pub(super) static CLUSTER_ROLE: &[Row] = &[
         "aggregationRule?.clusterRoleSelectors",
         Required("at least one clusterRoleSelector required if aggregationRule is non-nil"),
     ),
-    row("aggregationRule?.clusterRoleSelectors[*]", crate::validate::engine::Rule::Selector),
+    row(
+        "aggregationRule?.clusterRoleSelectors[*]",
+        crate::validate::engine::Rule::Selector,
+    ),
 ];
 pub(super) static BINDING: &[Row] = &[
     row("roleRef.apiGroup", Check(role_group)),
@@ -43,7 +46,8 @@ pub(super) static CLUSTER_BINDING: &[Row] = &[
     row("roleRef.name", Name(names::path_segment)),
     row("subjects[*]", Check(cluster_subject)),
 ];
-pub(super) static BINDING_CHANGES: &[Change] = &[change("roleRef", Kept::Invalid("cannot change roleRef"))];
+pub(super) static BINDING_CHANGES: &[Change] =
+    &[change("roleRef", Kept::Invalid("cannot change roleRef"))];
 
 pub(super) static REQUEST: &[Row] = &[
     row("spec.request", Check(request)),
@@ -53,7 +57,10 @@ pub(super) static REQUEST: &[Row] = &[
     row("spec.signerName", Check(signer_of_request)),
     row(
         "spec.expirationSeconds",
-        AtLeast(600, "may not specify a duration less than 600 seconds (10 minutes)"),
+        AtLeast(
+            600,
+            "may not specify a duration less than 600 seconds (10 minutes)",
+        ),
     ),
     row("", Table(CONDITIONS)),
 ];
@@ -62,8 +69,10 @@ pub(super) static CONDITIONS: &[Row] = &[
     row("status.conditions", Check(exclusive)),
     row("status.conditions", Unique("type")),
 ];
-pub(super) static REQUEST_CHANGES: &[Change] =
-    &[change("spec", Kept::Same), change("status.conditions", Kept::Check(conditions_stay))];
+pub(super) static REQUEST_CHANGES: &[Change] = &[
+    change("spec", Kept::Same),
+    change("status.conditions", Kept::Check(conditions_stay)),
+];
 
 const USAGES: &[&str] = &[
     "any",
@@ -103,7 +112,10 @@ fn cluster_rule(rule: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn policy_rule(rule: &Place<'_>, is_namespaced: bool, causes: &mut Vec<Cause>) {
     if rule.items("verbs").is_empty() {
-        causes.push(Cause::required(rule.field("verbs"), "verbs must contain at least one value"));
+        causes.push(Cause::required(
+            rule.field("verbs"),
+            "verbs must contain at least one value",
+        ));
     }
     let urls = rule.get("nonResourceURLs");
     if !rule.items("nonResourceURLs").is_empty() {
@@ -111,7 +123,10 @@ fn policy_rule(rule: &Place<'_>, is_namespaced: bool, causes: &mut Vec<Cause>) {
             let why = "namespaced rules cannot apply to non-resource URLs";
             causes.push(rule.invalid("nonResourceURLs", urls, why));
         }
-        if ["apiGroups", "resources", "resourceNames"].iter().any(|list| !rule.items(list).is_empty()) {
+        if ["apiGroups", "resources", "resourceNames"]
+            .iter()
+            .any(|list| !rule.items(list).is_empty())
+        {
             let why = "rules cannot apply to both regular resources and non-resource URLs";
             causes.push(rule.invalid("nonResourceURLs", urls, why));
         }
@@ -149,10 +164,18 @@ fn of_subject(subject: &Place<'_>, is_namespaced: bool, causes: &mut Vec<Cause>)
         "ServiceAccount" => {
             if !name.is_empty() {
                 let faults = names::dns_subdomain(name);
-                causes.extend(faults.iter().map(|why| subject.invalid("name", &name.into(), why)));
+                causes.extend(
+                    faults
+                        .iter()
+                        .map(|why| subject.invalid("name", &name.into(), why)),
+                );
             }
             if !group.is_empty() {
-                causes.push(Cause::unsupported(subject.field("apiGroup"), &group.into(), &[""]));
+                causes.push(Cause::unsupported(
+                    subject.field("apiGroup"),
+                    &group.into(),
+                    &[""],
+                ));
             }
             if !is_namespaced && subject.text("namespace").is_empty() {
                 causes.push(Cause::required(subject.field("namespace"), ""));
@@ -162,23 +185,41 @@ fn of_subject(subject: &Place<'_>, is_namespaced: bool, causes: &mut Vec<Cause>)
         "User" | "Group" => GROUP,
         other => {
             let known = ["ServiceAccount", "User", "Group"];
-            return causes.push(Cause::unsupported(subject.field("kind"), &other.into(), &known));
+            return causes.push(Cause::unsupported(
+                subject.field("kind"),
+                &other.into(),
+                &known,
+            ));
         }
     };
     if group != own {
-        causes.push(Cause::unsupported(subject.field("apiGroup"), &group.into(), &[own]));
+        causes.push(Cause::unsupported(
+            subject.field("apiGroup"),
+            &group.into(),
+            &[own],
+        ));
     }
 }
 
 /// Checks that the request is a PEM block with a signing request, as far as its notation goes.
 fn request(request: &Place<'_>, causes: &mut Vec<Cause>) {
-    let decoded = STANDARD.decode(request.value.as_str().unwrap_or_default()).unwrap_or_default();
+    let decoded = STANDARD
+        .decode(request.value.as_str().unwrap_or_default())
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(&decoded);
     if !text.contains("-----BEGIN CERTIFICATE REQUEST-----")
         && !text.contains("-----BEGIN NEW CERTIFICATE REQUEST-----")
     {
-        let value = if decoded.is_empty() { &Value::Null } else { request.value };
-        causes.push(Cause::invalid(request.path(), value, "PEM block type must be CERTIFICATE REQUEST"));
+        let value = if decoded.is_empty() {
+            &Value::Null
+        } else {
+            request.value
+        };
+        causes.push(Cause::invalid(
+            request.path(),
+            value,
+            "PEM block type must be CERTIFICATE REQUEST",
+        ));
     }
 }
 
@@ -203,13 +244,21 @@ fn condition(condition: &Place<'_>, causes: &mut Vec<Cause>) {
     if status.is_empty() {
         causes.push(Cause::required(condition.field("status"), ""));
     } else if !known.contains(&status) {
-        causes.push(Cause::unsupported(condition.field("status"), &status.into(), known));
+        causes.push(Cause::unsupported(
+            condition.field("status"),
+            &status.into(),
+            known,
+        ));
     }
 }
 
 fn exclusive(conditions: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
-    for kind in conditions.list().iter().map(|condition| text_or_empty(condition, "/type")) {
+    for kind in conditions
+        .list()
+        .iter()
+        .map(|condition| text_or_empty(condition, "/type"))
+    {
         let other = match kind {
             "Approved" => "Denied",
             "Denied" => "Approved",
@@ -226,7 +275,10 @@ fn exclusive(conditions: &Place<'_>, causes: &mut Vec<Cause>) {
 fn conditions_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     for kind in ["Approved", "Denied", "Failed"] {
         let count = |list: &Value| {
-            items(list, "").iter().filter(|condition| text_or_empty(condition, "/type") == kind).count()
+            items(list, "")
+                .iter()
+                .filter(|condition| text_or_empty(condition, "/type") == kind)
+                .count()
         };
         if count(new) < count(old) {
             let why = format!("updates may not remove a condition of type {kind:?}");

@@ -10,7 +10,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                Always, Check, Limited, Name, OneOf, Present, Required, Selector, Supported, Table, Unique,
+                Always, Check, Limited, Name, OneOf, Present, Required, Selector, Supported, Table,
+                Unique,
             },
             row,
         },
@@ -34,20 +35,33 @@ pub(super) static VALIDATING_POLICY: &[Row] = &[
 ];
 pub(super) static MUTATING_POLICY: &[Row] = &[
     row("spec", Table(POLICY)),
-    row("spec.mutations", Required("mutations must contain at least one item")),
+    row(
+        "spec.mutations",
+        Required("mutations must contain at least one item"),
+    ),
     row("spec.mutations[*].patchType", Required("")),
-    row("spec.mutations[*].patchType", OneOf(&["ApplyConfiguration", "JSONPatch"])),
+    row(
+        "spec.mutations[*].patchType",
+        OneOf(&["ApplyConfiguration", "JSONPatch"]),
+    ),
     row("spec.reinvocationPolicy", Required("")),
     row("spec.reinvocationPolicy", OneOf(&["IfNeeded", "Never"])),
 ];
-pub(super) static VALIDATING_BINDING: &[Row] =
-    &[row("spec", Table(BINDING)), row("spec.validationActions", Check(actions))];
+pub(super) static VALIDATING_BINDING: &[Row] = &[
+    row("spec", Table(BINDING)),
+    row("spec.validationActions", Check(actions)),
+];
 pub(super) static MUTATING_BINDING: &[Row] = &[row("spec", Table(BINDING))];
-pub(super) static VALIDATING_WEBHOOKS: &[Row] =
-    &[row("webhooks[*]", Table(WEBHOOK)), row("webhooks", Unique("name"))];
+pub(super) static VALIDATING_WEBHOOKS: &[Row] = &[
+    row("webhooks[*]", Table(WEBHOOK)),
+    row("webhooks", Unique("name")),
+];
 pub(super) static MUTATING_WEBHOOKS: &[Row] = &[
     row("webhooks[*]", Table(WEBHOOK)),
-    row("webhooks[*].reinvocationPolicy?", Supported(&["IfNeeded", "Never"])),
+    row(
+        "webhooks[*].reinvocationPolicy?",
+        Supported(&["IfNeeded", "Never"]),
+    ),
     row("webhooks", Unique("name")),
 ];
 
@@ -85,7 +99,10 @@ static NAMED_RULE: &[Row] = &[
 static RULE: &[Row] = &[
     row("operations", Required("")),
     row("operations", Check(operations)),
-    row("operations[*]", Supported(&["*", "CONNECT", "CREATE", "DELETE", "UPDATE"])),
+    row(
+        "operations[*]",
+        Supported(&["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]),
+    ),
     row("apiGroups", Required("")),
     row("apiGroups", Check(groups)),
     row("apiVersions", Required("")),
@@ -101,9 +118,15 @@ static WEBHOOK: &[Row] = &[
     row("rules[*]", Table(RULE)),
     row("failurePolicy?", FAILURE),
     row("matchPolicy?", MATCHES),
-    row("sideEffects", Present("must specify one of None, NoneOnDryRun")),
+    row(
+        "sideEffects",
+        Present("must specify one of None, NoneOnDryRun"),
+    ),
     row("sideEffects?", Supported(&["None", "NoneOnDryRun"])),
-    row("timeoutSeconds", Limited(1, 30, "the timeout value must be between 1 and 30 seconds")),
+    row(
+        "timeoutSeconds",
+        Limited(1, 30, "the timeout value must be between 1 and 30 seconds"),
+    ),
     row("namespaceSelector?", Selector),
     row("objectSelector?", Selector),
     row("clientConfig", Check(client)),
@@ -115,7 +138,10 @@ static WEBHOOK: &[Row] = &[
 fn has_validation(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if spec.items("validations").is_empty() && spec.items("auditAnnotations").is_empty() {
         causes.push(Cause::required(spec.field("validations"), NO_VALIDATION));
-        causes.push(Cause::required(spec.field("auditAnnotations"), NO_VALIDATION));
+        causes.push(Cause::required(
+            spec.field("auditAnnotations"),
+            NO_VALIDATION,
+        ));
     }
 }
 
@@ -128,7 +154,11 @@ fn annotation_key(key: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     let name = format!("{policy}/{key_text}");
     let faults = names::qualified_name(&name);
-    causes.extend(faults.iter().map(|why| Cause::invalid(key.path(), &name.as_str().into(), why)));
+    causes.extend(
+        faults
+            .iter()
+            .map(|why| Cause::invalid(key.path(), &name.as_str().into(), why)),
+    );
 }
 
 fn message(message: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -146,8 +176,14 @@ fn param_kind(kind: &Place<'_>, causes: &mut Vec<Cause>) {
         parts @ ([_] | [_, _]) => {
             let group = if parts.len() == 2 { parts[0] } else { "" };
             let short = parts.last().copied().unwrap_or_default();
-            let faults = if group.is_empty() { Vec::new() } else { names::dns_subdomain(group) };
-            causes.extend((!faults.is_empty()).then(|| invalid("apiVersion", group, &faults.join(","))));
+            let faults = if group.is_empty() {
+                Vec::new()
+            } else {
+                names::dns_subdomain(group)
+            };
+            causes.extend(
+                (!faults.is_empty()).then(|| invalid("apiVersion", group, &faults.join(","))),
+            );
             let faults = names::dns_1035_label(short);
             if short.is_empty() {
                 causes.push(invalid("apiVersion", version, "version must be specified"));
@@ -155,15 +191,20 @@ fn param_kind(kind: &Place<'_>, causes: &mut Vec<Cause>) {
                 causes.push(invalid("apiVersion", short, &faults.join(",")));
             }
         }
-        _ => {
-            causes.push(invalid("apiVersion", version, &format!("unexpected GroupVersion string: {version}")))
-        }
+        _ => causes.push(invalid(
+            "apiVersion",
+            version,
+            &format!("unexpected GroupVersion string: {version}"),
+        )),
     }
     let faults = names::dns_1035_label(&name.to_lowercase());
     if name.is_empty() {
         causes.push(Cause::required(kind.field("kind"), ""));
     } else if !faults.is_empty() {
-        let why = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
+        let why = format!(
+            "may have mixed case, but should otherwise match: {}",
+            faults.join(",")
+        );
         causes.push(invalid("kind", name, &why));
     }
 }
@@ -173,12 +214,18 @@ fn param_ref(reference: &Place<'_>, causes: &mut Vec<Cause>) {
     let (name, has_selector) = (reference.text("name"), reference.has("selector"));
     if !name.is_empty() {
         let faults = names::path_segment(name);
-        causes.extend(faults.iter().map(|why| reference.invalid("name", &name.into(), why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| reference.invalid("name", &name.into(), why)),
+        );
         causes.extend(has_selector.then(|| Cause::forbidden(reference.field("name"), EXCLUSIVE)));
     }
     if has_selector {
         crate::validate::labels::selector(&reference.child("selector", "selector"), causes);
-        causes.extend((!name.is_empty()).then(|| Cause::forbidden(reference.field("selector"), EXCLUSIVE)));
+        causes.extend(
+            (!name.is_empty()).then(|| Cause::forbidden(reference.field("selector"), EXCLUSIVE)),
+        );
     }
     let field = reference.field("parameterNotFoundAction");
     match reference.text("parameterNotFoundAction") {
@@ -187,7 +234,10 @@ fn param_ref(reference: &Place<'_>, causes: &mut Vec<Cause>) {
         other => causes.push(Cause::unsupported(field, &other.into(), &["Deny", "Allow"])),
     }
     if name.is_empty() && !has_selector {
-        causes.push(Cause::required(reference.path(), "one of name or selector must be specified"));
+        causes.push(Cause::required(
+            reference.path(),
+            "one of name or selector must be specified",
+        ));
     }
 }
 
@@ -196,7 +246,11 @@ fn actions(list: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, action) in list.list().iter().enumerate() {
         let place = list.item(index, action);
         if !matches!(action.as_str(), Some("Audit" | "Deny" | "Warn")) {
-            causes.push(Cause::unsupported(place.path(), action, &["Audit", "Deny", "Warn"]));
+            causes.push(Cause::unsupported(
+                place.path(),
+                action,
+                &["Audit", "Deny", "Warn"],
+            ));
         }
         if !taken.insert(action.as_str().unwrap_or_default()) {
             causes.push(Cause::duplicate_value(place.path(), action));
@@ -208,7 +262,10 @@ fn actions(list: &Place<'_>, causes: &mut Vec<Cause>) {
         causes.push(list.refused(why));
     }
     if taken.is_empty() {
-        causes.push(Cause::required(list.path(), "at least one validation action is required"));
+        causes.push(Cause::required(
+            list.path(),
+            "at least one validation action is required",
+        ));
     }
 }
 
@@ -232,19 +289,33 @@ fn lonely_wildcard(list: &Place<'_>, what: &str, causes: &mut Vec<Cause>) {
 
 fn resources(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let (mut whole, mut everywhere) = (HashSet::new(), HashSet::new());
-    let texts: Vec<_> = list.list().iter().map(|item| item.as_str().unwrap_or_default()).collect();
+    let texts: Vec<_> = list
+        .list()
+        .iter()
+        .map(|item| item.as_str().unwrap_or_default())
+        .collect();
     for (index, text) in texts.iter().copied().enumerate() {
         let field = format!("{}[{index}]", list.path());
         if text.is_empty() {
             causes.push(Cause::required(field.as_str(), ""));
         }
-        let Some((resource, part)) = text.split_once('/') else { continue };
+        let Some((resource, part)) = text.split_once('/') else {
+            continue;
+        };
         let refuse = |other: String| {
             let why = format!("if '{other}' is present, must not specify {text}");
             Cause::invalid(field.as_str(), &text.into(), &why)
         };
-        causes.extend(whole.contains(resource).then(|| refuse(format!("{resource}/*"))));
-        causes.extend(everywhere.contains(part).then(|| refuse(format!("*/{part}"))));
+        causes.extend(
+            whole
+                .contains(resource)
+                .then(|| refuse(format!("{resource}/*"))),
+        );
+        causes.extend(
+            everywhere
+                .contains(part)
+                .then(|| refuse(format!("*/{part}"))),
+        );
         if part == "*" {
             whole.insert(resource);
         }
@@ -256,7 +327,9 @@ fn resources(list: &Place<'_>, causes: &mut Vec<Cause>) {
         causes.push(list.refused("if '*/*' is present, must not specify other resources"));
     }
     if texts.contains(&"*")
-        && texts.iter().any(|text| !text.is_empty() && *text != "*" && !text.contains('/'))
+        && texts
+            .iter()
+            .any(|text| !text.is_empty() && *text != "*" && !text.contains('/'))
     {
         let why = "if '*' is present, must not specify other resources without subresources";
         causes.push(list.refused(why));
@@ -266,13 +339,23 @@ fn resources(list: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Checks the versions of reviews; the only one that is spoken is `v1`.
 fn review_versions(list: &Place<'_>, causes: &mut Vec<Cause>) {
     if list.list().is_empty() {
-        return causes.push(Cause::required(list.path(), "must specify one of v1, v1beta1"));
+        return causes.push(Cause::required(
+            list.path(),
+            "must specify one of v1, v1beta1",
+        ));
     }
     let mut taken = HashSet::new();
     for (index, version) in list.list().iter().enumerate() {
-        let (place, text) = (list.item(index, version), version.as_str().unwrap_or_default());
+        let (place, text) = (
+            list.item(index, version),
+            version.as_str().unwrap_or_default(),
+        );
         if taken.insert(text) {
-            causes.extend(names::dns_1035_label(text).iter().map(|why| place.refused(why)));
+            causes.extend(
+                names::dns_1035_label(text)
+                    .iter()
+                    .map(|why| place.refused(why)),
+            );
         } else {
             causes.push(Cause::duplicate(place.path(), text));
         }
@@ -286,7 +369,10 @@ fn client(client: &Place<'_>, causes: &mut Vec<Cause>) {
     match (client.get("url").as_str(), client.has("service")) {
         (Some(url), false) => webhook_url::check(&client.field("url"), url, causes),
         (None, true) => service(&client.child("service", "service"), causes),
-        _ => causes.push(Cause::required(client.path(), "exactly one of url or service is required")),
+        _ => causes.push(Cause::required(
+            client.path(),
+            "exactly one of url or service is required",
+        )),
     }
 }
 

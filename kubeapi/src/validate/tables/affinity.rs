@@ -11,7 +11,9 @@ use crate::{
     validate::{
         engine::{
             Row,
-            Rule::{Always, Check, Format, Least, Limited, OneOf, Required, Selector, Supported, Table},
+            Rule::{
+                Always, Check, Format, Least, Limited, OneOf, Required, Selector, Supported, Table,
+            },
             row,
         },
         labels,
@@ -23,17 +25,38 @@ const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// `affinity` of a pod.
 pub(super) static AFFINITY: &[Row] = &[
-    row("nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?", Table(NODE_SELECTOR)),
-    row("nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution[*]", Table(PREFERRED_NODES)),
-    row("podAffinity?.requiredDuringSchedulingIgnoredDuringExecution[*]", Table(PODS)),
-    row("podAffinity?.preferredDuringSchedulingIgnoredDuringExecution[*]", Table(PREFERRED_PODS)),
-    row("podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution[*]", Table(PODS)),
-    row("podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution[*]", Table(PREFERRED_PODS)),
+    row(
+        "nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?",
+        Table(NODE_SELECTOR),
+    ),
+    row(
+        "nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution[*]",
+        Table(PREFERRED_NODES),
+    ),
+    row(
+        "podAffinity?.requiredDuringSchedulingIgnoredDuringExecution[*]",
+        Table(PODS),
+    ),
+    row(
+        "podAffinity?.preferredDuringSchedulingIgnoredDuringExecution[*]",
+        Table(PREFERRED_PODS),
+    ),
+    row(
+        "podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution[*]",
+        Table(PODS),
+    ),
+    row(
+        "podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution[*]",
+        Table(PREFERRED_PODS),
+    ),
 ];
 
 /// A selector of nodes.
 pub(super) static NODE_SELECTOR: &[Row] = &[
-    row("nodeSelectorTerms", Required("must have at least one node selector term")),
+    row(
+        "nodeSelectorTerms",
+        Required("must have at least one node selector term"),
+    ),
     row("nodeSelectorTerms[*]", Table(NODE_TERM)),
 ];
 
@@ -47,7 +70,10 @@ static PREFERRED_NODES: &[Row] = &[
     row("preference.matchExpressions[*]", Check(node_labels)),
     row("preference.matchFields[*]", Check(node_field)),
 ];
-static PREFERRED_PODS: &[Row] = &[row("weight", Check(weight)), row("podAffinityTerm", Table(PODS))];
+static PREFERRED_PODS: &[Row] = &[
+    row("weight", Check(weight)),
+    row("podAffinityTerm", Table(PODS)),
+];
 static PODS: &[Row] = &[
     row("labelSelector?", Selector),
     row("namespaceSelector?", Selector),
@@ -61,7 +87,10 @@ static PODS: &[Row] = &[
 pub(super) static SPREAD: &[Row] = &[
     row("maxSkew", Least(1, "must be greater than zero")),
     row("topologyKey", Required("can not be empty")),
-    row("whenUnsatisfiable", Supported(&["DoNotSchedule", "ScheduleAnyway"])),
+    row(
+        "whenUnsatisfiable",
+        Supported(&["DoNotSchedule", "ScheduleAnyway"]),
+    ),
     row("", Check(min_domains)),
     row("nodeAffinityPolicy", OneOf(&["Honor", "Ignore"])),
     row("nodeTaintsPolicy", OneOf(&["Honor", "Ignore"])),
@@ -70,21 +99,32 @@ pub(super) static SPREAD: &[Row] = &[
 ];
 
 /// An item of `tolerations`.
-pub(super) static TOLERATION: &[Row] =
-    &[row("key", Format(names::qualified_name)), row("", Check(toleration)), row("effect", OneOf(EFFECTS))];
+pub(super) static TOLERATION: &[Row] = &[
+    row("key", Format(names::qualified_name)),
+    row("", Check(toleration)),
+    row("effect", OneOf(EFFECTS)),
+];
 
 /// `weight` has bounds of its own.
 static WEIGHT: &[Row] = &[row("", Limited(1, 100, "must be in the range 1-100"))];
 
 fn weight(place: &Place<'_>, causes: &mut Vec<Cause>) {
     if place.value.is_null() {
-        causes.push(Cause::invalid(place.path(), &0.into(), "must be in the range 1-100"));
+        causes.push(Cause::invalid(
+            place.path(),
+            &0.into(),
+            "must be in the range 1-100",
+        ));
     }
     crate::validate::engine::check(WEIGHT, place, causes);
 }
 
 fn node_labels(requirement: &Place<'_>, causes: &mut Vec<Cause>) {
-    labels::requirement(requirement, &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"], causes);
+    labels::requirement(
+        requirement,
+        &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"],
+        causes,
+    );
 }
 
 fn node_values(requirement: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -95,26 +135,48 @@ fn node_field(requirement: &Place<'_>, causes: &mut Vec<Cause>) {
     let (operator, key) = (requirement.text("operator"), requirement.text("key"));
     match operator {
         "In" | "NotIn" if requirement.items("values").len() != 1 => {
-            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            let why =
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
             causes.push(Cause::required(requirement.field("values"), why));
         }
         "In" | "NotIn" => {}
-        other => causes.push(requirement.invalid("operator", &other.into(), "not a valid selector operator")),
+        other => causes.push(requirement.invalid(
+            "operator",
+            &other.into(),
+            "not a valid selector operator",
+        )),
     }
     if key != "metadata.name" {
-        return causes.push(requirement.invalid("key", &key.into(), "not a valid field selector key"));
+        return causes.push(requirement.invalid(
+            "key",
+            &key.into(),
+            "not a valid field selector key",
+        ));
     }
     for (index, value) in requirement.items("values").iter().enumerate() {
         let faults = names::dns_subdomain(value.as_str().unwrap_or_default());
-        causes.extend(faults.iter().map(|why| requirement.invalid(&format!("values[{index}]"), value, why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| requirement.invalid(&format!("values[{index}]"), value, why)),
+        );
     }
 }
 
 /// The keys of a selector of labels.
 fn selected(selector: &Value) -> HashSet<&str> {
-    let of_labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let of_expressions = items(selector, "/matchExpressions").iter().map(|item| text_or_empty(item, "/key"));
-    of_labels.map(|(key, _)| key.as_str()).chain(of_expressions).collect()
+    let of_labels = selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let of_expressions = items(selector, "/matchExpressions")
+        .iter()
+        .map(|item| text_or_empty(item, "/key"));
+    of_labels
+        .map(|(key, _)| key.as_str())
+        .chain(of_expressions)
+        .collect()
 }
 
 /// Checks `matchLabelKeys` and `mismatchLabelKeys`.
@@ -154,25 +216,34 @@ fn spread_keys(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
         return;
     }
     if !constraint.has("labelSelector") {
-        causes.push(Cause::forbidden(keys.path(), "must not be specified when labelSelector is not set"));
+        causes.push(Cause::forbidden(
+            keys.path(),
+            "must not be specified when labelSelector is not set",
+        ));
     }
     valid_keys(&keys, causes);
     let selected = selected(constraint.get("labelSelector"));
     for (index, key) in keys.list().iter().enumerate() {
         if key.as_str().is_some_and(|key| selected.contains(key)) {
-            causes.push(keys.item(index, key).refused("exists in both matchLabelKeys and labelSelector"));
+            causes.push(
+                keys.item(index, key)
+                    .refused("exists in both matchLabelKeys and labelSelector"),
+            );
         }
     }
 }
 
 fn min_domains(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
     let action = constraint.text("whenUnsatisfiable");
-    let Some(count) = constraint.number("minDomains") else { return };
+    let Some(count) = constraint.number("minDomains") else {
+        return;
+    };
     if count <= 0 {
         causes.push(constraint.invalid("minDomains", &count.into(), "must be greater than zero"));
     }
     if action != "DoNotSchedule" {
-        let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        let why =
+            format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
         causes.push(constraint.invalid("minDomains", &count.into(), &why));
     }
 }
@@ -180,14 +251,25 @@ fn min_domains(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Checks that no two constraints are about the same topology and action.
 pub(super) fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let pair = |item: &Value| {
-        format!("{{{}, {}}}", text_or_empty(item, "/topologyKey"), text_or_empty(item, "/whenUnsatisfiable"))
+        format!(
+            "{{{}, {}}}",
+            text_or_empty(item, "/topologyKey"),
+            text_or_empty(item, "/whenUnsatisfiable")
+        )
     };
     let pairs: Vec<_> = list.list().iter().map(pair).collect();
     // of the same, the last one is not named
-    let last: HashMap<_, _> = pairs.iter().enumerate().map(|(index, own)| (own, index)).collect();
+    let last: HashMap<_, _> = pairs
+        .iter()
+        .enumerate()
+        .map(|(index, own)| (own, index))
+        .collect();
     for (index, own) in pairs.iter().enumerate() {
         if last.get(own) != Some(&index) {
-            let field = format!("{}[{index}].{{topologyKey, whenUnsatisfiable}}", list.path());
+            let field = format!(
+                "{}[{index}].{{topologyKey, whenUnsatisfiable}}",
+                list.path()
+            );
             causes.push(Cause::duplicate(field, own));
         }
     }
@@ -197,8 +279,7 @@ fn toleration(toleration: &Place<'_>, causes: &mut Vec<Cause>) {
     let (key, operator) = (toleration.text("key"), toleration.text("operator"));
     let (value, effect) = (toleration.text("value"), toleration.text("effect"));
     if key.is_empty() && operator != "Exists" {
-        let why =
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         causes.push(toleration.invalid("operator", &operator.into(), why));
     }
     if toleration.has("tolerationSeconds") && effect != "NoExecute" {

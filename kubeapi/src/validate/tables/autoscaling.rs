@@ -10,8 +10,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                AtLeast, AtMostAll, Check, IntOrPercent, Least, Limited, Name, OneOf, Required, Selector,
-                Supported, Table,
+                AtLeast, AtMostAll, Check, IntOrPercent, Least, Limited, Name, OneOf, Required,
+                Selector, Supported, Table,
             },
             row,
         },
@@ -22,8 +22,14 @@ use crate::{
 use super::resources;
 
 pub(super) static AUTOSCALER: &[Row] = &[
-    row("spec.minReplicas", AtLeast(1, "must be greater than or equal to 1")),
-    row("spec.maxReplicas", Required("must be set and greater than 0")),
+    row(
+        "spec.minReplicas",
+        AtLeast(1, "must be greater than or equal to 1"),
+    ),
+    row(
+        "spec.maxReplicas",
+        Required("must be set and greater than 0"),
+    ),
     row("spec.maxReplicas", AtLeast(0, "must be greater than 0")),
     row("spec", Check(ordered)),
     row("spec.scaleTargetRef", Table(TARGET)),
@@ -33,8 +39,14 @@ pub(super) static AUTOSCALER: &[Row] = &[
 ];
 /// An autoscaler of `autoscaling/v1`.
 pub(super) static AUTOSCALER_V1: &[Row] = &[
-    row("spec.minReplicas", AtLeast(1, "must be greater than or equal to 1")),
-    row("spec.maxReplicas", Required("must be set and greater than 0")),
+    row(
+        "spec.minReplicas",
+        AtLeast(1, "must be greater than or equal to 1"),
+    ),
+    row(
+        "spec.maxReplicas",
+        Required("must be set and greater than 0"),
+    ),
     row("spec.maxReplicas", AtLeast(0, "must be greater than 0")),
     row("spec", Check(ordered)),
     row("spec.scaleTargetRef", Table(TARGET)),
@@ -54,26 +66,44 @@ static METRIC: &[Row] = &[
     row("containerResource?", Table(CONTAINER)),
     row("", Check(one_source)),
 ];
-const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
+const TYPES: &[&str] = &[
+    "ContainerResource",
+    "External",
+    "Object",
+    "Pods",
+    "Resource",
+];
 
 static OBJECT: &[Row] = &[
     row("describedObject", Table(TARGET)),
     row("metric.name", Required("must specify a metric name")),
-    row("metric.name", crate::validate::engine::Rule::Format(names::path_segment)),
+    row(
+        "metric.name",
+        crate::validate::engine::Rule::Format(names::path_segment),
+    ),
     row("target", Table(AMOUNT)),
     row("target", Check(any_value)),
 ];
 static EXTERNAL: &[Row] = &[
     row("metric.name", Required("must specify a metric name")),
-    row("metric.name", crate::validate::engine::Rule::Format(names::path_segment)),
+    row(
+        "metric.name",
+        crate::validate::engine::Rule::Format(names::path_segment),
+    ),
     row("target", Table(AMOUNT)),
     row("target", Check(one_value)),
 ];
 static PODS: &[Row] = &[
     row("metric.name", Required("must specify a metric name")),
-    row("metric.name", crate::validate::engine::Rule::Format(names::path_segment)),
+    row(
+        "metric.name",
+        crate::validate::engine::Rule::Format(names::path_segment),
+    ),
     row("target", Table(AMOUNT)),
-    row("target.averageValue", Required("must specify a positive target averageValue")),
+    row(
+        "target.averageValue",
+        Required("must specify a positive target averageValue"),
+    ),
 ];
 static RESOURCE: &[Row] = &[
     row("name", Required("must specify a resource name")),
@@ -84,7 +114,10 @@ static CONTAINER: &[Row] = &[
     row("name", Required("must specify a resource name")),
     row("name", Check(resource_name)),
     row("container", Required("must specify a container")),
-    row("container", crate::validate::engine::Rule::Format(names::dns_label)),
+    row(
+        "container",
+        crate::validate::engine::Rule::Format(names::dns_label),
+    ),
     row("target", Table(AMOUNT)),
     row("target", Check(value_or_share)),
 ];
@@ -96,14 +129,26 @@ static AMOUNT: &[Row] = &[
     row("averageUtilization", AtLeast(1, "must be greater than 0")),
 ];
 static SCALING: &[Row] = &[
-    row("stabilizationWindowSeconds", AtLeast(0, "must be greater than or equal to zero")),
-    row("stabilizationWindowSeconds", Limited(i64::MIN, 3600, "must be less than or equal to 3600")),
+    row(
+        "stabilizationWindowSeconds",
+        AtLeast(0, "must be greater than or equal to zero"),
+    ),
+    row(
+        "stabilizationWindowSeconds",
+        Limited(i64::MIN, 3600, "must be less than or equal to 3600"),
+    ),
     row("selectPolicy", OneOf(&["Disabled", "Max", "Min"])),
     row("policies", Check(some_policy)),
     row("policies[*].type", Supported(&["Percent", "Pods"])),
     row("policies[*].value", Least(1, "must be greater than zero")),
-    row("policies[*].periodSeconds", Least(1, "must be greater than zero")),
-    row("policies[*].periodSeconds", Limited(i64::MIN, 1800, "must be less than or equal to 1800")),
+    row(
+        "policies[*].periodSeconds",
+        Least(1, "must be greater than zero"),
+    ),
+    row(
+        "policies[*].periodSeconds",
+        Limited(i64::MIN, 1800, "must be less than or equal to 1800"),
+    ),
     row("tolerance", crate::validate::engine::Rule::Quantity),
 ];
 
@@ -114,11 +159,17 @@ pub(super) static BUDGET: &[Row] = &[
     row("spec.maxUnavailable", IntOrPercent),
     row("spec.maxUnavailable", AtMostAll),
     row("spec.selector?", Selector),
-    row("spec.unhealthyPodEvictionPolicy", OneOf(&["AlwaysAllow", "IfHealthyBudget"])),
+    row(
+        "spec.unhealthyPodEvictionPolicy",
+        OneOf(&["AlwaysAllow", "IfHealthyBudget"]),
+    ),
 ];
 
 fn ordered(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let (least, most) = (spec.number("minReplicas"), spec.number("maxReplicas").unwrap_or_default());
+    let (least, most) = (
+        spec.number("minReplicas"),
+        spec.number("maxReplicas").unwrap_or_default(),
+    );
     if least.is_some_and(|least| most < least) {
         causes.push(spec.invalid(
             "maxReplicas",
@@ -137,8 +188,15 @@ fn grouped(version: &Place<'_>, causes: &mut Vec<Cause>) {
             &text.into(),
             &format!("unexpected GroupVersion string: {text}"),
         ));
-    } else if (!text.contains('/') || text.starts_with('/')) && !is_core_kind && !allows_core(version) {
-        causes.push(Cause::invalid(version.path(), &text.into(), "apiVersion must specify API group"));
+    } else if (!text.contains('/') || text.starts_with('/'))
+        && !is_core_kind
+        && !allows_core(version)
+    {
+        causes.push(Cause::invalid(
+            version.path(),
+            &text.into(),
+            "apiVersion must specify API group",
+        ));
     }
 }
 
@@ -160,11 +218,24 @@ fn one_source(metric: &Place<'_>, causes: &mut Vec<Cause>) {
         let why = "must populate information for the given metric source";
         causes.push(Cause::required(metric.field(of_kind), why));
     }
-    let sources = ["object", "external", "pods", "resource", "containerResource"];
-    let others: Vec<_> = sources.into_iter().filter(|name| metric.has(name) && *name != of_kind).collect();
+    let sources = [
+        "object",
+        "external",
+        "pods",
+        "resource",
+        "containerResource",
+    ];
+    let others: Vec<_> = sources
+        .into_iter()
+        .filter(|name| metric.has(name) && *name != of_kind)
+        .collect();
     if metric.has(of_kind) || others.len() > 1 {
         let why = "must populate the given metric source only";
-        causes.extend(others.iter().map(|name| Cause::forbidden(metric.field(name), why)));
+        causes.extend(
+            others
+                .iter()
+                .map(|name| Cause::forbidden(metric.field(name), why)),
+        );
     }
 }
 
@@ -219,7 +290,12 @@ fn target_type(kind: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn positive(amount: &Place<'_>, causes: &mut Vec<Cause>) {
-    if amount.value.as_str().and_then(Quantity::parse).is_some_and(|amount| !amount.is_positive()) {
+    if amount
+        .value
+        .as_str()
+        .and_then(Quantity::parse)
+        .is_some_and(|amount| !amount.is_positive())
+    {
         causes.push(amount.refused("must be positive"));
     }
 }
@@ -228,7 +304,10 @@ fn some_policy(policies: &Place<'_>, causes: &mut Vec<Cause>) {
     let is_disabled = policies.sibling("selectPolicy") == "Disabled";
     let is_default = policies.value.is_null();
     if policies.list().is_empty() && !is_default && !is_disabled {
-        causes.push(Cause::required(policies.path(), "must specify at least one Policy"));
+        causes.push(Cause::required(
+            policies.path(),
+            "must specify at least one Policy",
+        ));
     }
 }
 
@@ -242,5 +321,9 @@ fn one_limit(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         "MinAvailable": of("minAvailable"), "Selector": of("selector"), "MaxUnavailable": of("maxUnavailable"),
         "UnhealthyPodEvictionPolicy": of("unhealthyPodEvictionPolicy"),
     });
-    causes.push(Cause::invalid(spec.path(), &value, "minAvailable and maxUnavailable cannot be both set"));
+    causes.push(Cause::invalid(
+        spec.path(),
+        &value,
+        "minAvailable and maxUnavailable cannot be both set",
+    ));
 }

@@ -17,14 +17,22 @@ use crate::{
     },
 };
 
-const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
 
 /// A claim.
 pub(super) static CLAIM: &[Row] = &[row("spec", Table(SPEC))];
 
 /// The `spec` of a claim.
 pub(super) static SPEC: &[Row] = &[
-    row("accessModes", Required("at least 1 access mode is required")),
+    row(
+        "accessModes",
+        Required("at least 1 access mode is required"),
+    ),
     row("selector?", Selector),
     row("accessModes", Check(access_modes)),
     row("", Check(storage)),
@@ -38,8 +46,10 @@ pub(super) static SPEC: &[Row] = &[
 ];
 
 /// What of a claim may not change.
-pub(super) static CHANGES: &[Change] =
-    &[change("", Kept::Check(spec_stays)), change("spec.volumeMode", Kept::Renamed("volumeMode"))];
+pub(super) static CHANGES: &[Change] = &[
+    change("", Kept::Check(spec_stays)),
+    change("spec.volumeMode", Kept::Renamed("volumeMode")),
+];
 
 /// Checks the access modes of a claim or a volume.
 pub(super) fn access_modes(modes: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -47,9 +57,15 @@ pub(super) fn access_modes(modes: &Place<'_>, causes: &mut Vec<Cause>) {
     let unknown = modes.list().iter().filter(|mode| !is_known(mode));
     causes.extend(unknown.map(|mode| Cause::unsupported(modes.path(), mode, MODES)));
     let single = modes.list().iter().any(|mode| mode == "ReadWriteOncePod");
-    let other = modes.list().iter().any(|mode| is_known(mode) && mode != "ReadWriteOncePod");
+    let other = modes
+        .list()
+        .iter()
+        .any(|mode| is_known(mode) && mode != "ReadWriteOncePod");
     if single && other {
-        causes.push(Cause::forbidden(modes.path(), "may not use ReadWriteOncePod with other access modes"));
+        causes.push(Cause::forbidden(
+            modes.path(),
+            "may not use ReadWriteOncePod with other access modes",
+        ));
     }
 }
 
@@ -59,7 +75,11 @@ fn storage(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         return causes.push(Cause::required(field, ""));
     };
     if Quantity::parse(text).is_some_and(|amount| !amount.is_positive()) {
-        causes.push(Cause::invalid(field, &text.into(), "must be greater than zero"));
+        causes.push(Cause::invalid(
+            field,
+            &text.into(),
+            "must be greater than zero",
+        ));
     }
 }
 
@@ -76,18 +96,24 @@ fn data_source(source: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     if !group.is_empty() {
         causes.extend(
-            names::dns_subdomain(group).iter().map(|why| source.invalid("apiGroup", &group.into(), why)),
+            names::dns_subdomain(group)
+                .iter()
+                .map(|why| source.invalid("apiGroup", &group.into(), why)),
         );
     }
 }
 
 fn same_source(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let (source, reference) = (spec.get("dataSource"), spec.child("dataSourceRef", "dataSourceRef"));
+    let (source, reference) = (
+        spec.get("dataSource"),
+        spec.child("dataSourceRef", "dataSourceRef"),
+    );
     if source.is_null() || reference.value.is_null() {
         return;
     }
-    let of =
-        |value: &Value| ["apiGroup", "kind", "name"].map(|name| value.get(name).cloned().unwrap_or_default());
+    let of = |value: &Value| {
+        ["apiGroup", "kind", "name"].map(|name| value.get(name).cloned().unwrap_or_default())
+    };
     let why = if !reference.text("namespace").is_empty() {
         "may not be specified when dataSourceRef.namespace is specified"
     } else if of(source) != of(reference.value) {
@@ -95,7 +121,11 @@ fn same_source(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     } else {
         return;
     };
-    causes.push(Cause::invalid(spec.path(), &spec.field("dataSource").into(), why));
+    causes.push(Cause::invalid(
+        spec.path(),
+        &spec.field("dataSource").into(),
+        why,
+    ));
 }
 
 /// Checks that a claim only grows, and only once it is bound.
@@ -103,13 +133,22 @@ fn spec_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let none = json!({});
     let spec = |claim: &Value| claim.get("spec").unwrap_or(&none).clone();
     let (mut before, mut after) = (spec(old), spec(new));
-    let amount = |spec: &Value| spec.pointer("/resources/requests/storage").cloned().unwrap_or_default();
+    let amount = |spec: &Value| {
+        spec.pointer("/resources/requests/storage")
+            .cloned()
+            .unwrap_or_default()
+    };
     let parsed = |value: &Value| value.as_str().and_then(Quantity::parse);
     let (old_size, new_size) = (amount(&before), amount(&after));
-    let is_bound = new.pointer("/status/phase").is_some_and(|phase| phase == "Bound");
+    let is_bound = new
+        .pointer("/status/phase")
+        .is_some_and(|phase| phase == "Bound");
     for field in ["volumeName", "storageClassName"] {
         // the controller and an administrator may set what is missing
-        if before.get(field).is_none_or(|value| value.is_null() || value == "") {
+        if before
+            .get(field)
+            .is_none_or(|value| value.is_null() || value == "")
+        {
             assign(&mut before, field, after.get(field).cloned());
         }
     }
@@ -124,7 +163,10 @@ fn spec_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         causes.push(Cause::forbidden("spec", why));
     }
-    let capacity = old.pointer("/status/capacity/storage").and_then(parsed).unwrap_or(Quantity::ZERO);
+    let capacity = old
+        .pointer("/status/capacity/storage")
+        .and_then(parsed)
+        .unwrap_or(Quantity::ZERO);
     if parsed(&new_size) < parsed(&old_size) && parsed(&new_size) <= Some(capacity) {
         let why = "field can not be less than status.capacity";
         causes.push(Cause::forbidden("spec.resources.requests.storage", why));

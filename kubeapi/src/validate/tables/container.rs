@@ -75,7 +75,10 @@ pub(super) static EPHEMERAL: &[Row] = &[
 static COMMON: &[Row] = &[
     row("name", Name(names::dns_label)),
     row("image", Required("")),
-    row("terminationMessagePolicy", Choice(&["File", "FallbackToLogsOnError"])),
+    row(
+        "terminationMessagePolicy",
+        Choice(&["File", "FallbackToLogsOnError"]),
+    ),
     row("ports", MaxItems(MAX_PORTS)),
     row("ports[*]", Table(PORT)),
     row("ports", Unique("name")),
@@ -84,7 +87,10 @@ static COMMON: &[Row] = &[
     row("envFrom", Check(env::sources)),
     row("volumeMounts", Check(mounts::mounts)),
     row("volumeDevices", Check(mounts::devices)),
-    row("imagePullPolicy", Choice(&["Always", "IfNotPresent", "Never"])),
+    row(
+        "imagePullPolicy",
+        Choice(&["Always", "IfNotPresent", "Never"]),
+    ),
     row("resources", Check(resources::requirements)),
     row("resizePolicy", Check(resize)),
     row("securityContext?", Table(security::CONTAINER)),
@@ -116,13 +122,21 @@ fn trimmed(image: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn no_resources(resources: &Place<'_>, causes: &mut Vec<Cause>) {
-    if resources.value.as_object().is_some_and(|resources| !resources.is_empty()) {
+    if resources
+        .value
+        .as_object()
+        .is_some_and(|resources| !resources.is_empty())
+    {
         causes.push(Cause::forbidden(resources.path(), OF_EPHEMERAL));
     }
 }
 
 fn init(container: &Place<'_>, causes: &mut Vec<Cause>) {
-    let rows = if container.text("restartPolicy") == "Always" { SIDECAR } else { NO_SIDECAR };
+    let rows = if container.text("restartPolicy") == "Always" {
+        SIDECAR
+    } else {
+        NO_SIDECAR
+    };
     crate::validate::engine::check(rows, container, causes);
 }
 
@@ -166,13 +180,23 @@ fn own_host_ports(container: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn ports_of(container: &Place<'_>, taken: &mut HashSet<String>, causes: &mut Vec<Cause>) {
     for (index, port) in container.items("ports").iter().enumerate() {
-        let Some(number) = port.get("hostPort").and_then(Value::as_i64).filter(|number| *number != 0) else {
+        let Some(number) = port
+            .get("hostPort")
+            .and_then(Value::as_i64)
+            .filter(|number| *number != 0)
+        else {
             continue;
         };
-        let wanted =
-            format!("{}/{}/{number}", text_or_empty(port, "/protocol"), text_or_empty(port, "/hostIP"));
+        let wanted = format!(
+            "{}/{}/{number}",
+            text_or_empty(port, "/protocol"),
+            text_or_empty(port, "/hostIP")
+        );
         if taken.contains(&wanted) {
-            causes.push(Cause::duplicate(container.field(&format!("ports[{index}].hostPort")), &wanted));
+            causes.push(Cause::duplicate(
+                container.field(&format!("ports[{index}].hostPort")),
+                &wanted,
+            ));
         }
         taken.insert(wanted);
     }
@@ -204,7 +228,10 @@ pub(super) fn names(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         for (index, container) in spec.items(list).iter().enumerate() {
             let name = text_or_empty(container, "/name");
             if !name.is_empty() && !taken.insert(name) {
-                causes.push(Cause::duplicate(spec.field(&format!("{list}[{index}].name")), name));
+                causes.push(Cause::duplicate(
+                    spec.field(&format!("{list}[{index}].name")),
+                    name,
+                ));
             }
         }
     }

@@ -7,7 +7,10 @@ use crate::{
         change::{Change, Kept, change},
         engine::{
             Row,
-            Rule::{Between, Check, Choice, Format, FormatIfSet, Labels, MaxItems, Table, Unique, Within},
+            Rule::{
+                Between, Check, Choice, Format, FormatIfSet, Labels, MaxItems, Table, Unique,
+                Within,
+            },
             row,
         },
         numbers::LAST_PORT,
@@ -33,8 +36,10 @@ static SUBSET: &[Row] = &[
     row("ports", Check(named)),
     row("ports[*]", Table(PORT)),
 ];
-static ADDRESS: &[Row] =
-    &[row("hostname", Format(names::dns_label)), row("nodeName", FormatIfSet(names::dns_subdomain))];
+static ADDRESS: &[Row] = &[
+    row("hostname", Format(names::dns_label)),
+    row("nodeName", FormatIfSet(names::dns_subdomain)),
+];
 static PORT: &[Row] = &[
     row("name", Format(names::dns_label)),
     row("port", Within(1, LAST_PORT)),
@@ -51,7 +56,10 @@ pub(super) static SLICE: &[Row] = &[
     row("ports", Check(unique_names)),
 ];
 static ENDPOINT: &[Row] = &[
-    row("addresses", crate::validate::engine::Rule::Required("must contain at least 1 address")),
+    row(
+        "addresses",
+        crate::validate::engine::Rule::Required("must contain at least 1 address"),
+    ),
     row("addresses", MaxItems(MAX_ADDRESSES)),
     row("nodeName", FormatIfSet(names::dns_subdomain)),
     row("deprecatedTopology", Check(few_labels)),
@@ -74,7 +82,10 @@ pub(super) static SLICE_CHANGES: &[Change] = &[change("addressType", Kept::Same)
 
 fn has_addresses(subset: &Place<'_>, causes: &mut Vec<Cause>) {
     if subset.items("addresses").is_empty() && subset.items("notReadyAddresses").is_empty() {
-        causes.push(Cause::required(subset.path(), "must specify `addresses` or `notReadyAddresses`"));
+        causes.push(Cause::required(
+            subset.path(),
+            "must specify `addresses` or `notReadyAddresses`",
+        ));
     }
 }
 

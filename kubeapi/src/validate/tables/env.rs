@@ -52,8 +52,13 @@ const VARIABLE_FIELDS: &[&str] = &[
     "status.podIP",
     "status.podIPs",
 ];
-const FILE_FIELDS: &[&str] =
-    &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+const FILE_FIELDS: &[&str] = &[
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+];
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -62,7 +67,9 @@ const RESOURCES: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-const BYTES: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const BYTES: &[&str] = &[
+    "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+];
 
 /// Checks that an item of `envFrom` has one source; Kubernetes' message is about the list.
 pub(super) fn sources(place: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -80,11 +87,22 @@ pub(super) fn sources(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn one_source(place: &Place<'_>, causes: &mut Vec<Cause>) {
-    let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+    let sources = [
+        "fieldRef",
+        "resourceFieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+        "fileKeyRef",
+    ];
     let count = sources.iter().filter(|name| place.has(name)).count();
-    let has_value = place.sibling("value").as_str().is_some_and(|value| !value.is_empty());
+    let has_value = place
+        .sibling("value")
+        .as_str()
+        .is_some_and(|value| !value.is_empty());
     let why = match count {
-        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        }
         _ if has_value => "may not be specified when `value` is not empty",
         1 => return,
         _ => "may not have more than one field specified at a time",
@@ -94,10 +112,18 @@ fn one_source(place: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn key_reference(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let (name, key) = (place.text("name"), place.text("key"));
-    causes.extend(names::dns_subdomain(name).iter().map(|why| place.invalid("name", &name.into(), why)));
+    causes.extend(
+        names::dns_subdomain(name)
+            .iter()
+            .map(|why| place.invalid("name", &name.into(), why)),
+    );
     match key {
         "" => causes.push(Cause::required(place.field("key"), "")),
-        key => causes.extend(names::config_key(key).iter().map(|why| place.invalid("key", &key.into(), why))),
+        key => causes.extend(
+            names::config_key(key)
+                .iter()
+                .map(|why| place.invalid("key", &key.into(), why)),
+        ),
     }
 }
 
@@ -126,22 +152,37 @@ fn field(place: &Place<'_>, known: &[&str], causes: &mut Vec<Cause>) {
         };
         return causes.push(place.invalid("fieldPath", &path.into(), &why));
     }
-    match path.strip_suffix("']").and_then(|path| path.split_once("['")) {
+    match path
+        .strip_suffix("']")
+        .and_then(|path| path.split_once("['"))
+    {
         Some(("metadata.annotations", key)) => {
             let faults = names::qualified_name(&key.to_lowercase());
             causes.extend(
-                faults.iter().map(|why| Cause::invalid(place.path(), &key.to_lowercase().into(), why)),
+                faults
+                    .iter()
+                    .map(|why| Cause::invalid(place.path(), &key.to_lowercase().into(), why)),
             );
         }
         Some(("metadata.labels", key)) => {
             let faults = names::qualified_name(key);
-            causes.extend(faults.iter().map(|why| Cause::invalid(place.path(), &key.into(), why)));
+            causes.extend(
+                faults
+                    .iter()
+                    .map(|why| Cause::invalid(place.path(), &key.into(), why)),
+            );
         }
-        Some((path, _)) => {
-            causes.push(Cause::invalid(place.path(), &path.into(), "does not support subscript"))
-        }
+        Some((path, _)) => causes.push(Cause::invalid(
+            place.path(),
+            &path.into(),
+            "does not support subscript",
+        )),
         None if !known.contains(&path) => {
-            causes.push(Cause::unsupported(place.field("fieldPath"), &path.into(), known));
+            causes.push(Cause::unsupported(
+                place.field("fieldPath"),
+                &path.into(),
+                known,
+            ));
         }
         None => {}
     }
@@ -151,8 +192,13 @@ fn field(place: &Place<'_>, known: &[&str], causes: &mut Vec<Cause>) {
 fn is_label(path: &str) -> bool {
     let name = path.split("['").next().unwrap_or(path);
     let is_subscript = name != path;
-    let known =
-        ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+    let known = [
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+    ];
     let others = [
         "spec.nodeName",
         "spec.restartPolicy",
@@ -184,13 +230,19 @@ fn file_resource(place: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Checks a reference to a resource of a container.
 fn resource(place: &Place<'_>, is_file: bool, causes: &mut Vec<Cause>) {
     let name = place.text("resource");
-    let is_huge = ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| name.starts_with(prefix));
+    let is_huge = ["limits.hugepages-", "requests.hugepages-"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix));
     if is_file && place.text("containerName").is_empty() {
         causes.push(Cause::required(place.field("containerName"), ""));
     } else if name.is_empty() {
         causes.push(Cause::required(place.field("resource"), ""));
     } else if !RESOURCES.contains(&name) && !is_huge {
-        causes.push(Cause::unsupported(place.field("resource"), &name.into(), RESOURCES));
+        causes.push(Cause::unsupported(
+            place.field("resource"),
+            &name.into(),
+            RESOURCES,
+        ));
     }
     let divisor = canonical(place.text("divisor")).unwrap_or_default();
     if divisor.is_empty() || divisor == "0" {
@@ -208,7 +260,10 @@ fn resource(place: &Place<'_>, is_file: bool, causes: &mut Vec<Cause>) {
                 _ if is_huge => "hugepages",
                 _ => return,
             };
-            format!("only divisor's values {} are supported with the {what} resource", BYTES.join(", "))
+            format!(
+                "only divisor's values {} are supported with the {what} resource",
+                BYTES.join(", ")
+            )
         }
     };
     causes.push(place.invalid("divisor", &name.into(), &why));
@@ -221,7 +276,10 @@ fn one_of_file(place: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(place.path(), &"resource".into(), why));
         }
         (false, false) => {
-            causes.push(Cause::required(place.path(), "one of fieldRef and resourceFieldRef is required"));
+            causes.push(Cause::required(
+                place.path(),
+                "one of fieldRef and resourceFieldRef is required",
+            ));
         }
         _ => {}
     }

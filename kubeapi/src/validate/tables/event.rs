@@ -40,7 +40,8 @@ pub(super) static NEW_EVENT: &[Row] = &[
 ];
 
 /// A changed event of `events.k8s.io`.
-pub(super) static CHANGED_EVENT: &[Row] = &[row("", Check(of_events)), row("series?", Check(series))];
+pub(super) static CHANGED_EVENT: &[Row] =
+    &[row("", Check(of_events)), row("series?", Check(series))];
 
 /// What of an event of `events.k8s.io` may not change.
 pub(super) static CHANGES: &[Change] = &[
@@ -60,18 +61,28 @@ pub(super) static CHANGES: &[Change] = &[
 ];
 
 fn of_core(event: &Place<'_>, causes: &mut Vec<Cause>) {
-    let controller =
-        if event.has("reportingComponent") { "reportingComponent" } else { "reportingController" };
+    let controller = if event.has("reportingComponent") {
+        "reportingComponent"
+    } else {
+        "reportingController"
+    };
     legacy(event, ("/involvedObject/namespace", controller), causes);
 }
 
 fn of_events(event: &Place<'_>, causes: &mut Vec<Cause>) {
-    legacy(event, ("/regarding/namespace", "reportingController"), causes);
+    legacy(
+        event,
+        ("/regarding/namespace", "reportingController"),
+        causes,
+    );
 }
 
 /// Checks what all events must have; `involved` and `controller` are names of fields.
 fn legacy(event: &Place<'_>, (involved, controller): (&str, &str), causes: &mut Vec<Cause>) {
-    let own = event.pointer("/metadata/namespace").as_str().unwrap_or_default();
+    let own = event
+        .pointer("/metadata/namespace")
+        .as_str()
+        .unwrap_or_default();
     let involved = event.pointer(involved).as_str().unwrap_or_default();
     let has_time = event.has("eventTime");
     let fits = match (has_time, involved) {
@@ -95,14 +106,26 @@ fn legacy(event: &Place<'_>, (involved, controller): (&str, &str), causes: &mut 
         causes.push(Cause::required("reportingController", ""));
     }
     let faults = names::qualified_name(controller);
-    causes.extend(faults.iter().map(|why| Cause::invalid("reportingController", &controller.into(), why)));
+    causes.extend(
+        faults
+            .iter()
+            .map(|why| Cause::invalid("reportingController", &controller.into(), why)),
+    );
     for (shown, other, limit, is_required) in LIMITS {
-        let text = if event.has(shown) { event.text(shown) } else { event.text(other) };
+        let text = if event.has(shown) {
+            event.text(shown)
+        } else {
+            event.text(other)
+        };
         if is_required && text.is_empty() {
             causes.push(Cause::required(shown, ""));
         }
         if text.len() > limit {
-            causes.push(Cause::invalid(shown, &"".into(), &format!("can have at most {limit} characters")));
+            causes.push(Cause::invalid(
+                shown,
+                &"".into(),
+                &format!("can have at most {limit} characters"),
+            ));
         }
     }
 }
@@ -119,7 +142,11 @@ fn series(series: &Place<'_>, causes: &mut Vec<Cause>) {
 fn known_type(type_: &Place<'_>, causes: &mut Vec<Cause>) {
     let text = type_.value.as_str().unwrap_or_default();
     if !matches!(text, "Normal" | "Warning") {
-        causes.push(Cause::invalid(type_.path(), &"".into(), &format!("has invalid value: {text}")));
+        causes.push(Cause::invalid(
+            type_.path(),
+            &"".into(),
+            &format!("has invalid value: {text}"),
+        ));
     }
 }
 
@@ -131,6 +158,10 @@ fn unset(value: &Place<'_>, causes: &mut Vec<Cause>) {
         _ => true,
     };
     if is_set {
-        causes.push(Cause::invalid(value.path(), &"".into(), "needs to be unset"));
+        causes.push(Cause::invalid(
+            value.path(),
+            &"".into(),
+            "needs to be unset",
+        ));
     }
 }

@@ -7,7 +7,10 @@ use crate::{
         change::{Change, Kept, change},
         engine::{
             Row,
-            Rule::{Always, Between, Check, Format, Least, Name, NonNegative, Required, Supported, Table},
+            Rule::{
+                Always, Between, Check, Format, Least, Name, NonNegative, Required, Supported,
+                Table,
+            },
             row,
         },
         formats,
@@ -26,22 +29,42 @@ pub(super) static API_SERVICE: &[Row] = &[
 
 pub(super) static FLOW_SCHEMA: &[Row] = &[
     row("spec.matchingPrecedence", Check(precedence)),
-    row("spec.distinguisherMethod?.type", Supported(&["ByNamespace", "ByUser"])),
-    row("spec.priorityLevelConfiguration.name", Required("must reference a priority level")),
-    row("spec.priorityLevelConfiguration.name", Format(names::dns_subdomain)),
+    row(
+        "spec.distinguisherMethod?.type",
+        Supported(&["ByNamespace", "ByUser"]),
+    ),
+    row(
+        "spec.priorityLevelConfiguration.name",
+        Required("must reference a priority level"),
+    ),
+    row(
+        "spec.priorityLevelConfiguration.name",
+        Format(names::dns_subdomain),
+    ),
     row("spec.rules[*]", Table(FLOW_RULE)),
 ];
 static FLOW_RULE: &[Row] = &[
-    row("subjects", Required("subjects must contain at least one value")),
-    row("subjects[*].kind", Supported(&["Group", "ServiceAccount", "User"])),
+    row(
+        "subjects",
+        Required("subjects must contain at least one value"),
+    ),
+    row(
+        "subjects[*].kind",
+        Supported(&["Group", "ServiceAccount", "User"]),
+    ),
     row("", Check(has_rules)),
 ];
-pub(super) static PRIORITY_LEVEL: &[Row] =
-    &[row("spec.type", Supported(&["Exempt", "Limited"])), row("spec", Check(of_level))];
+pub(super) static PRIORITY_LEVEL: &[Row] = &[
+    row("spec.type", Supported(&["Exempt", "Limited"])),
+    row("spec", Check(of_level)),
+];
 pub(super) static RESOURCE_SLICE: &[Row] = &[
     row("spec.driver", Name(formats::driver)),
     row("spec.pool.name", Required("")),
-    row("spec.pool.resourceSliceCount", Least(1, "must be greater than zero")),
+    row(
+        "spec.pool.resourceSliceCount",
+        Least(1, "must be greater than zero"),
+    ),
     row("spec", Check(of_nodes)),
 ];
 pub(super) static RESOURCE_SLICE_CHANGES: &[Change] = &[
@@ -61,15 +84,29 @@ fn group(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         }
         return;
     }
-    causes.extend(names::dns_subdomain(group).iter().map(|why| spec.invalid("group", &group.into(), why)));
+    causes.extend(
+        names::dns_subdomain(group)
+            .iter()
+            .map(|why| spec.invalid("group", &group.into(), why)),
+    );
 }
 
 fn group_priority(priority: &Place<'_>, causes: &mut Vec<Cause>) {
-    bounded(priority, 20_000, "must be positive and less than 20000", causes);
+    bounded(
+        priority,
+        20_000,
+        "must be positive and less than 20000",
+        causes,
+    );
 }
 
 fn version_priority(priority: &Place<'_>, causes: &mut Vec<Cause>) {
-    bounded(priority, 1000, "must be positive and less than 1000", causes);
+    bounded(
+        priority,
+        1000,
+        "must be positive and less than 1000",
+        causes,
+    );
 }
 
 fn bounded(number: &Place<'_>, most: i64, why: &str, causes: &mut Vec<Cause>) {
@@ -93,7 +130,8 @@ fn service(service: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn no_service(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    if spec.has("service") && spec.is("insecureSkipTLSVerify") && !spec.text("caBundle").is_empty() {
+    if spec.has("service") && spec.is("insecureSkipTLSVerify") && !spec.text("caBundle").is_empty()
+    {
         let why = "may not be true if caBundle is present";
         causes.push(spec.invalid("insecureSkipTLSVerify", &true.into(), why));
     }
@@ -114,7 +152,11 @@ fn no_service(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 fn precedence(precedence: &Place<'_>, causes: &mut Vec<Cause>) {
     let number = precedence.value.as_i64().unwrap_or(1000);
     if number <= 0 {
-        causes.push(Cause::invalid(precedence.path(), &number.into(), "must be a positive value"));
+        causes.push(Cause::invalid(
+            precedence.path(),
+            &number.into(),
+            "must be a positive value",
+        ));
     }
     if number > 10_000 {
         let why = "must not be greater than 10000";
@@ -133,15 +175,26 @@ fn of_level(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let (exempt, limited) = (spec.has("exempt"), spec.has("limited"));
     match spec.text("type") {
         "Exempt" if limited => {
-            causes.push(Cause::forbidden(spec.field("limited"), "must be nil if the type is not Limited"));
+            causes.push(Cause::forbidden(
+                spec.field("limited"),
+                "must be nil if the type is not Limited",
+            ));
         }
         "Limited" if exempt => {
-            causes.push(Cause::forbidden(spec.field("exempt"), "must be nil if the type is Limited"));
+            causes.push(Cause::forbidden(
+                spec.field("exempt"),
+                "must be nil if the type is Limited",
+            ));
         }
         "Limited" if !limited => {
-            causes.push(Cause::required(spec.field("limited"), "must not be empty when type is Limited"));
+            causes.push(Cause::required(
+                spec.field("limited"),
+                "must not be empty when type is Limited",
+            ));
         }
-        "Limited" => crate::validate::engine::check(LIMITED, &spec.child("limited", "limited"), causes),
+        "Limited" => {
+            crate::validate::engine::check(LIMITED, &spec.child("limited", "limited"), causes)
+        }
         _ => {}
     }
 }
@@ -158,17 +211,28 @@ fn queuing(response: &Place<'_>, causes: &mut Vec<Cause>) {
     let field = response.field("queuing");
     match (response.text("type"), response.has("queuing")) {
         ("Reject", true) => {
-            causes.push(Cause::forbidden(field, "must be nil if limited.limitResponse.type is not Limited"));
+            causes.push(Cause::forbidden(
+                field,
+                "must be nil if limited.limitResponse.type is not Limited",
+            ));
         }
         ("Queue", false) => {
-            causes.push(Cause::required(field, "must not be empty if limited.limitResponse.type is Limited"));
+            causes.push(Cause::required(
+                field,
+                "must not be empty if limited.limitResponse.type is Limited",
+            ));
         }
         _ => {}
     }
 }
 
 fn of_nodes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let fields = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
+    let fields = [
+        "nodeName",
+        "nodeSelector",
+        "allNodes",
+        "perDeviceNodeSelection",
+    ];
     let is_set = |field: &&&str| match spec.get(field) {
         serde_json::Value::Bool(flag) => *flag,
         serde_json::Value::String(text) => !text.is_empty(),

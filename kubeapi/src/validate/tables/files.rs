@@ -10,8 +10,11 @@ use crate::validate::{
 };
 
 /// The mode of a file.
-pub(super) const MODE: Rule =
-    Limited(0, 0o777, "must be a number between 0 and 0777 (octal), both inclusive");
+pub(super) const MODE: Rule = Limited(
+    0,
+    0o777,
+    "must be a number between 0 and 0777 (octal), both inclusive",
+);
 
 /// A key of a secret or config map, and the file for it.
 pub(super) static KEY_TO_PATH: &[Row] = &[

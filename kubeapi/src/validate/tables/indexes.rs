@@ -13,7 +13,9 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
         let (first, end) = bounds(interval, completions)?;
         if last.is_some_and(|last| last >= first) {
             let last = last.unwrap_or_default();
-            return Err(format!("non-increasing order, previous: {last}, current: {first}"));
+            return Err(format!(
+                "non-increasing order, previous: {last}, current: {first}"
+            ));
         }
         total += end - first + 1;
         last = Some(end);
@@ -26,7 +28,9 @@ fn bounds(interval: &str, completions: i64) -> Result<(i64, i64), String> {
     let limits: Vec<_> = interval.split('-').collect();
     let number = |text: &str| {
         let number = text.parse::<i32>().ok().filter(|_| !text.starts_with('+'));
-        number.map(i64::from).ok_or_else(|| format!("cannot convert string to integer for index: {text:?}"))
+        number
+            .map(i64::from)
+            .ok_or_else(|| format!("cannot convert string to integer for index: {text:?}"))
     };
     let (first, end) = match limits.as_slice() {
         [only] => (number(only)?, number(only)?),
@@ -39,11 +43,16 @@ fn bounds(interval: &str, completions: i64) -> Result<(i64, i64), String> {
     };
     for (limit, text) in [(first, limits.first()), (end, limits.last())] {
         if limit >= completions {
-            return Err(format!("too large index: {:?}", text.copied().unwrap_or_default()));
+            return Err(format!(
+                "too large index: {:?}",
+                text.copied().unwrap_or_default()
+            ));
         }
     }
     if limits.len() > 1 && end <= first {
-        return Err(format!("non-increasing order, previous: {first}, current: {end}"));
+        return Err(format!(
+            "non-increasing order, previous: {first}, current: {end}"
+        ));
     }
     Ok((first, end))
 }

@@ -12,7 +12,10 @@ use crate::{
         change::{Change, Kept, change, same},
         engine::{
             Row,
-            Rule::{Always, Check, Choice, MaxItems, NonNegative, OneOf, Present, Required, Selector, Table},
+            Rule::{
+                Always, Check, Choice, MaxItems, NonNegative, OneOf, Present, Required, Selector,
+                Table,
+            },
             row,
         },
         formats, labels,
@@ -41,7 +44,10 @@ pub(super) static CRON_JOB: &[Row] = &[
     row("spec.schedule", Check(schedule_format)),
     row("spec.startingDeadlineSeconds", NonNegative),
     row("spec.timeZone", Check(time_zone)),
-    row("spec.concurrencyPolicy", Choice(&["Allow", "Forbid", "Replace"])),
+    row(
+        "spec.concurrencyPolicy",
+        Choice(&["Allow", "Forbid", "Replace"]),
+    ),
     row("spec.jobTemplate.spec", Table(SPEC)),
     row("spec.jobTemplate.spec", Check(no_selector)),
     row("spec.successfulJobsHistoryLimit", NonNegative),
@@ -81,7 +87,10 @@ static FAILURE_RULE: &[Row] = &[
     row("onPodConditions[*]", Table(POD_CONDITION)),
     row("", Check(one_requirement)),
 ];
-static POD_CONDITION: &[Row] = &[row("type", Always(names::qualified_name)), row("status", Check(state))];
+static POD_CONDITION: &[Row] = &[
+    row("type", Always(names::qualified_name)),
+    row("status", Check(state)),
+];
 
 /// What of a job may not change.
 pub(super) static CHANGES: &[Change] = &[
@@ -120,18 +129,27 @@ fn generated_selector(job: &Place<'_>, causes: &mut Vec<Cause>) {
             Some(_) => {}
         }
     }
-    let own: serde_json::Map<_, _> =
-        expected.iter().map(|(label, value)| ((*label).to_owned(), json!(value))).collect();
+    let own: serde_json::Map<_, _> = expected
+        .iter()
+        .map(|(label, value)| ((*label).to_owned(), json!(value)))
+        .collect();
     if labels::selects(selector, &Value::Object(own)) == Some(false) {
         causes.push(spec.invalid("selector", selector, "`selector` not auto-generated"));
     }
 }
 
 fn host_name(job: &Place<'_>, causes: &mut Vec<Cause>) {
-    let (spec, name) = (job.child("spec", "spec"), text_or_empty(job.value, "/metadata/name"));
-    let Some(completions) = spec.number("completions").filter(|count| *count > 0) else { return };
+    let (spec, name) = (
+        job.child("spec", "spec"),
+        text_or_empty(job.value, "/metadata/name"),
+    );
+    let Some(completions) = spec.number("completions").filter(|count| *count > 0) else {
+        return;
+    };
     let longest = format!("{name}-{}", completions - 1);
-    if spec.text("completionMode") == "Indexed" && !name.is_empty() && !names::dns_label(&longest).is_empty()
+    if spec.text("completionMode") == "Indexed"
+        && !name.is_empty()
+        && !names::dns_label(&longest).is_empty()
     {
         let why = format!("will not able to create pod with invalid DNS label: {longest}");
         causes.push(Cause::invalid("metadata.name", &name.into(), &why));
@@ -140,25 +158,36 @@ fn host_name(job: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn failed_indexes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
-        causes
-            .push(Cause::required(spec.field("backoffLimitPerIndex"), "when maxFailedIndexes is specified"));
+        causes.push(Cause::required(
+            spec.field("backoffLimitPerIndex"),
+            "when maxFailedIndexes is specified",
+        ));
     }
 }
 
 fn managed_by(name: &Place<'_>, causes: &mut Vec<Cause>) {
     const LONGEST: usize = 63;
-    let Some(text) = name.value.as_str() else { return };
+    let Some(text) = name.value.as_str() else {
+        return;
+    };
     if text.is_empty() {
         return causes.push(Cause::required(name.path(), ""));
     }
-    causes.extend(formats::domain_prefixed_path(text).iter().map(|why| name.refused(why)));
+    causes.extend(
+        formats::domain_prefixed_path(text)
+            .iter()
+            .map(|why| name.refused(why)),
+    );
     if text.len() > LONGEST {
         causes.push(Cause::too_long(name.path(), LONGEST));
     }
 }
 
 fn indexed(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let (per_index, failed) = (spec.number("backoffLimitPerIndex"), spec.number("maxFailedIndexes"));
+    let (per_index, failed) = (
+        spec.number("backoffLimitPerIndex"),
+        spec.number("maxFailedIndexes"),
+    );
     let refuse = |field: &str, value: i64, why: String| spec.invalid(field, &value.into(), &why);
     match spec.text("completionMode") {
         "Indexed" => {}
@@ -172,10 +201,15 @@ fn indexed(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     let (completions, parallelism) = (spec.number("completions"), spec.number("parallelism"));
     if completions.is_none() {
-        causes.push(Cause::required(spec.field("completions"), "when completion mode is Indexed"));
+        causes.push(Cause::required(
+            spec.field("completions"),
+            "when completion mode is Indexed",
+        ));
     }
     if let Some(count) = parallelism.filter(|count| *count > MANY_COMPLETIONS) {
-        let why = format!("must be less than or equal to {MANY_COMPLETIONS} when completion mode is Indexed");
+        let why = format!(
+            "must be less than or equal to {MANY_COMPLETIONS} when completion mode is Indexed"
+        );
         causes.push(refuse("parallelism", count, why));
     }
     if let Some(limit) = failed {
@@ -206,7 +240,9 @@ fn indexed(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     );
     for (field, value) in [("parallelism", parallelism), ("maxFailedIndexes", failed)] {
         causes.extend(
-            value.filter(|value| *value > MANY_PARALLEL).map(|value| refuse(field, value, why.clone())),
+            value
+                .filter(|value| *value > MANY_PARALLEL)
+                .map(|value| refuse(field, value, why.clone())),
         );
     }
 }
@@ -243,13 +279,23 @@ fn exit_codes(codes: &Place<'_>, causes: &mut Vec<Cause>) {
     if operator.is_empty() {
         causes.push(Cause::required(codes.field("operator"), &valid(OPERATORS)));
     } else if !OPERATORS.contains(&operator) {
-        causes.push(Cause::unsupported(codes.field("operator"), &operator.into(), OPERATORS));
+        causes.push(Cause::unsupported(
+            codes.field("operator"),
+            &operator.into(),
+            OPERATORS,
+        ));
     }
-    let template = enclosing_spec(codes).pointer("/template").unwrap_or(&Value::Null);
+    let template = enclosing_spec(codes)
+        .pointer("/template")
+        .unwrap_or(&Value::Null);
     let name = codes.text("containerName");
     let is_known = ["/spec/containers", "/spec/initContainers"]
         .iter()
-        .any(|list| items(template, list).iter().any(|container| text_or_empty(container, "/name") == name));
+        .any(|list| {
+            items(template, list)
+                .iter()
+                .any(|container| text_or_empty(container, "/name") == name)
+        });
     if codes.has("containerName") && !is_known {
         let why = "must be one of the container or initContainer names in the pod template";
         causes.push(codes.invalid("containerName", &name.into(), why));
@@ -259,11 +305,19 @@ fn exit_codes(codes: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn exit_values(values: &Place<'_>, operator: &str, causes: &mut Vec<Cause>) {
     const MOST: usize = 255;
-    let numbers: Vec<_> = values.list().iter().map(|value| value.as_i64().unwrap_or_default()).collect();
+    let numbers: Vec<_> = values
+        .list()
+        .iter()
+        .map(|value| value.as_i64().unwrap_or_default())
+        .collect();
     if numbers.is_empty() {
         causes.push(values.refused("at least one value is required"));
     } else if numbers.len() > MOST {
-        causes.push(Cause::too_many(values.path(), numbers.len() as u64, MOST as u64));
+        causes.push(Cause::too_many(
+            values.path(),
+            numbers.len() as u64,
+            MOST as u64,
+        ));
     }
     let mut taken = HashSet::new();
     for (index, (number, value)) in numbers.iter().zip(values.list()).enumerate() {
@@ -291,7 +345,10 @@ fn state(state: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn one_requirement(rule: &Place<'_>, causes: &mut Vec<Cause>) {
-    let why = match (rule.has("onExitCodes"), !rule.items("onPodConditions").is_empty()) {
+    let why = match (
+        rule.has("onExitCodes"),
+        !rule.items("onPodConditions").is_empty(),
+    ) {
         (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
         (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
@@ -311,9 +368,16 @@ fn success_policy(policy: &Place<'_>, causes: &mut Vec<Cause>) {
         causes.push(Cause::required(rules.path(), why));
     }
     if rules.list().len() > MOST {
-        causes.push(Cause::too_many(rules.path(), rules.list().len() as u64, MOST as u64));
+        causes.push(Cause::too_many(
+            rules.path(),
+            rules.list().len() as u64,
+            MOST as u64,
+        ));
     }
-    let completions = spec.get("completions").and_then(Value::as_i64).unwrap_or_default();
+    let completions = spec
+        .get("completions")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
     for (index, rule) in rules.list().iter().enumerate() {
         success_rule(&rules.item(index, rule), completions, causes);
     }
@@ -346,7 +410,9 @@ fn success_rule(rule: &Place<'_>, completions: i64, causes: &mut Vec<Cause>) {
         refuse(crate::validate::numbers::NEGATIVE);
     }
     if count > completions {
-        refuse(&format!("must be less than or equal to {completions} (the number of specified completions)"));
+        refuse(&format!(
+            "must be less than or equal to {completions} (the number of specified completions)"
+        ));
     }
     if let Some(indexes) = indexes.filter(|indexes| count > *indexes) {
         refuse(&format!(
@@ -356,21 +422,36 @@ fn success_rule(rule: &Place<'_>, completions: i64, causes: &mut Vec<Cause>) {
 }
 
 fn replacement(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let known: &[&str] =
-        if spec.has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    let known: &[&str] = if spec.has("podFailurePolicy") {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
     let policy = spec.text("podReplacementPolicy");
     if spec.has("podReplacementPolicy") && !known.contains(&policy) {
-        causes.push(Cause::unsupported(spec.field("podReplacementPolicy"), &policy.into(), known));
+        causes.push(Cause::unsupported(
+            spec.field("podReplacementPolicy"),
+            &policy.into(),
+            known,
+        ));
     }
 }
 
 fn restart_policy(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     const KNOWN: &[&str] = &["OnFailure", "Never"];
     let field = spec.field("template.spec.restartPolicy");
-    let policy = spec.pointer("/template/spec/restartPolicy").as_str().unwrap_or_default();
+    let policy = spec
+        .pointer("/template/spec/restartPolicy")
+        .as_str()
+        .unwrap_or_default();
     match policy {
-        "" | "Always" => causes.push(Cause::required(field, "valid values: \"OnFailure\", \"Never\"")),
-        policy if !KNOWN.contains(&policy) => causes.push(Cause::unsupported(field, &policy.into(), KNOWN)),
+        "" | "Always" => causes.push(Cause::required(
+            field,
+            "valid values: \"OnFailure\", \"Never\"",
+        )),
+        policy if !KNOWN.contains(&policy) => {
+            causes.push(Cause::unsupported(field, &policy.into(), KNOWN))
+        }
         "OnFailure" if spec.has("podFailurePolicy") => {
             let why = "only \"Never\" is supported when podFailurePolicy is specified";
             causes.push(Cause::invalid(field, &policy.into(), why));
@@ -393,17 +474,22 @@ fn schedule_format(schedule: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn time_zone(zone: &Place<'_>, causes: &mut Vec<Cause>) {
-    let Some(name) = zone.value.as_str() else { return };
+    let Some(name) = zone.value.as_str() else {
+        return;
+    };
     let is_part = |part: &str| {
         !matches!(part, "." | "..")
             && !part.starts_with('-')
             && (1..=14).contains(&part.len())
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
     };
     if name.is_empty() {
         causes.push(zone.refused("timeZone must be nil or non-empty string"));
     } else if name.eq_ignore_ascii_case("local") {
-        let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        let why =
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         causes.push(zone.refused(why));
     } else if !name.split('/').all(is_part) || jiff::tz::TimeZone::get(name).is_err() {
         causes.push(zone.refused(&format!("unknown time zone {name}")));
@@ -412,10 +498,18 @@ fn time_zone(zone: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn no_selector(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if spec.has("selector") {
-        causes.push(spec.invalid("selector", spec.get("selector"), "`selector` will be auto-generated"));
+        causes.push(spec.invalid(
+            "selector",
+            spec.get("selector"),
+            "`selector` will be auto-generated",
+        ));
     }
     if spec.is("manualSelector") {
-        causes.push(Cause::unsupported(spec.field("manualSelector"), &true.into(), &["nil", "false"]));
+        causes.push(Cause::unsupported(
+            spec.field("manualSelector"),
+            &true.into(),
+            &["nil", "false"],
+        ));
     }
 }
 
@@ -447,14 +541,20 @@ fn completions_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 fn template_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let template = |job: &Value| job.pointer("/spec/template").cloned().unwrap_or_default();
     let (mut before, mut after) = (template(old), template(new));
-    let is_suspended = old.pointer("/spec/suspend").is_some_and(|suspend| *suspend == true);
+    let is_suspended = old
+        .pointer("/spec/suspend")
+        .is_some_and(|suspend| *suspend == true);
     if is_suspended && old.pointer("/status/startTime").is_none_or(Value::is_null) {
         for template in [&mut before, &mut after] {
             directives(template);
         }
     }
     if !same(&before, &after) {
-        causes.push(Cause::invalid("spec.template", &template(new), "field is immutable"));
+        causes.push(Cause::invalid(
+            "spec.template",
+            &template(new),
+            "field is immutable",
+        ));
     }
 }
 
@@ -462,7 +562,9 @@ fn template_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 fn directives(template: &mut Value) {
     let mut remove = |pointer: &str, fields: &[&str]| {
         if let Some(Value::Object(map)) = template.pointer_mut(pointer) {
-            fields.iter().for_each(|field| drop(map.shift_remove(*field)));
+            fields
+                .iter()
+                .for_each(|field| drop(map.shift_remove(*field)));
         }
     };
     remove("/metadata", &["labels", "annotations"]);

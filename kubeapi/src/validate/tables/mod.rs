@@ -52,7 +52,13 @@ pub(super) struct Tables {
 }
 
 const fn of_kind(kind: Builtin, content: &'static [Row]) -> Tables {
-    Tables { kind, content, new: &[], changes: &[], status: &[] }
+    Tables {
+        kind,
+        content,
+        new: &[],
+        changes: &[],
+        status: &[],
+    }
 }
 
 impl Tables {
@@ -81,12 +87,16 @@ use Builtin as B;
 
 static KINDS: &[Tables] = &[
     of_kind(B::Namespace, config::NAMESPACE),
-    of_kind(B::Node, node::NODE).changes(node::CHANGES).status(node::STATUS),
+    of_kind(B::Node, node::NODE)
+        .changes(node::CHANGES)
+        .status(node::STATUS),
     of_kind(B::Pod, pod::POD).with_new(pod::NEW_POD),
     of_kind(B::ConfigMap, config::CONFIG_MAP).changes(config::CONFIG_MAP_CHANGES),
     of_kind(B::Secret, config::SECRET).changes(config::SECRET_CHANGES),
     of_kind(B::Event, event::EVENT),
-    of_kind(B::NewEvent, event::CHANGED_EVENT).with_new(event::NEW_EVENT).changes(event::CHANGES),
+    of_kind(B::NewEvent, event::CHANGED_EVENT)
+        .with_new(event::NEW_EVENT)
+        .changes(event::CHANGES),
     of_kind(B::Service, service::SERVICE).changes(service::CHANGES),
     of_kind(B::Endpoints, endpoints::ENDPOINTS),
     of_kind(B::EndpointSlice, endpoints::SLICE).changes(endpoints::SLICE_CHANGES),
@@ -94,18 +104,27 @@ static KINDS: &[Tables] = &[
     of_kind(B::PersistentVolumeClaim, claim::CLAIM).changes(claim::CHANGES),
     of_kind(B::PodTemplate, workload::POD_TEMPLATE),
     of_kind(B::ReplicationController, workload::REPLICATION_CONTROLLER).status(status::REPLICA_SET),
-    of_kind(B::ResourceQuota, quota::QUOTA).changes(quota::QUOTA_CHANGES).status(quota::QUOTA_STATUS),
+    of_kind(B::ResourceQuota, quota::QUOTA)
+        .changes(quota::QUOTA_CHANGES)
+        .status(quota::QUOTA_STATUS),
     of_kind(B::LimitRange, quota::LIMITS),
-    of_kind(B::Deployment, workload::DEPLOYMENT).changes(workload::SELECTOR_STAYS).status(status::DEPLOYMENT),
+    of_kind(B::Deployment, workload::DEPLOYMENT)
+        .changes(workload::SELECTOR_STAYS)
+        .status(status::DEPLOYMENT),
     of_kind(B::ReplicaSet, workload::REPLICA_SET)
         .changes(workload::SELECTOR_STAYS)
         .status(status::REPLICA_SET),
-    of_kind(B::DaemonSet, workload::DAEMON_SET).changes(workload::SELECTOR_STAYS).status(status::DAEMON_SET),
+    of_kind(B::DaemonSet, workload::DAEMON_SET)
+        .changes(workload::SELECTOR_STAYS)
+        .status(status::DAEMON_SET),
     of_kind(B::StatefulSet, workload::STATEFUL_SET)
         .changes(workload::STATEFUL_SET_CHANGES)
         .status(status::STATEFUL_SET),
-    of_kind(B::ControllerRevision, workload::CONTROLLER_REVISION).changes(workload::REVISION_CHANGES),
-    of_kind(B::Job, job::JOB).changes(job::CHANGES).status(status::JOB),
+    of_kind(B::ControllerRevision, workload::CONTROLLER_REVISION)
+        .changes(workload::REVISION_CHANGES),
+    of_kind(B::Job, job::JOB)
+        .changes(job::CHANGES)
+        .status(status::JOB),
     of_kind(B::CronJob, job::CRON_JOB).with_new(job::NEW_CRON_JOB),
     of_kind(B::HorizontalPodAutoscaler, autoscaling::AUTOSCALER).status(status::AUTOSCALER),
     of_kind(B::AutoscalerV1, autoscaling::AUTOSCALER_V1).status(status::AUTOSCALER),
@@ -125,21 +144,35 @@ static KINDS: &[Tables] = &[
     of_kind(B::ClusterRoleBinding, access::CLUSTER_BINDING).changes(access::BINDING_CHANGES),
     of_kind(B::PriorityClass, config::PRIORITY_CLASS).changes(config::PRIORITY_CLASS_CHANGES),
     of_kind(B::StorageClass, storage::CLASS).changes(storage::CLASS_CHANGES),
-    of_kind(B::VolumeAttributesClass, storage::ATTRIBUTES_CLASS).changes(storage::ATTRIBUTES_CLASS_CHANGES),
+    of_kind(B::VolumeAttributesClass, storage::ATTRIBUTES_CLASS)
+        .changes(storage::ATTRIBUTES_CLASS_CHANGES),
     of_kind(B::VolumeAttachment, storage::ATTACHMENT).changes(storage::ATTACHMENT_CHANGES),
     of_kind(B::CsiDriver, storage::DRIVER).changes(storage::DRIVER_CHANGES),
     of_kind(B::CsiNode, storage::NODE).changes(storage::NODE_CHANGES),
     of_kind(B::CsiStorageCapacity, storage::CAPACITY).changes(storage::CAPACITY_CHANGES),
     of_kind(B::RuntimeClass, config::RUNTIME_CLASS).changes(config::RUNTIME_CLASS_CHANGES),
     of_kind(B::ValidatingAdmissionPolicy, admission::VALIDATING_POLICY),
-    of_kind(B::ValidatingAdmissionPolicyBinding, admission::VALIDATING_BINDING),
+    of_kind(
+        B::ValidatingAdmissionPolicyBinding,
+        admission::VALIDATING_BINDING,
+    ),
     of_kind(B::MutatingAdmissionPolicy, admission::MUTATING_POLICY),
-    of_kind(B::MutatingAdmissionPolicyBinding, admission::MUTATING_BINDING),
-    of_kind(B::ValidatingWebhookConfiguration, admission::VALIDATING_WEBHOOKS),
-    of_kind(B::MutatingWebhookConfiguration, admission::MUTATING_WEBHOOKS),
+    of_kind(
+        B::MutatingAdmissionPolicyBinding,
+        admission::MUTATING_BINDING,
+    ),
+    of_kind(
+        B::ValidatingWebhookConfiguration,
+        admission::VALIDATING_WEBHOOKS,
+    ),
+    of_kind(
+        B::MutatingWebhookConfiguration,
+        admission::MUTATING_WEBHOOKS,
+    ),
     of_kind(B::ResourceClaim, &[]).changes(extensions::CLAIM_CHANGES),
     of_kind(B::ResourceClaimTemplate, &[]).changes(extensions::CLAIM_CHANGES),
-    of_kind(B::ResourceSlice, extensions::RESOURCE_SLICE).changes(extensions::RESOURCE_SLICE_CHANGES),
+    of_kind(B::ResourceSlice, extensions::RESOURCE_SLICE)
+        .changes(extensions::RESOURCE_SLICE_CHANGES),
     of_kind(B::FlowSchema, extensions::FLOW_SCHEMA),
     of_kind(B::PriorityLevelConfiguration, extensions::PRIORITY_LEVEL),
     of_kind(B::ApiService, extensions::API_SERVICE),

@@ -36,13 +36,20 @@ pub(super) fn mounts(list: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.push(mount.invalid("mountPath", &path.into(), "must be unique"));
         }
         if device_names.contains(name) {
-            causes.push(mount.invalid("name", &name.into(), "must not already exist in volumeDevices"));
+            causes.push(mount.invalid(
+                "name",
+                &name.into(),
+                "must not already exist in volumeDevices",
+            ));
         }
         if device_paths.contains(path) {
             let why = "must not already exist as a path in volumeDevices";
             causes.push(mount.invalid("mountPath", &path.into(), why));
         }
-        if volume.flatten().is_some_and(|volume| volume.get("image").is_some_and(Value::is_object)) {
+        if volume
+            .flatten()
+            .is_some_and(|volume| volume.get("image").is_some_and(Value::is_object))
+        {
             for part in ["subPath", "subPathExpr"] {
                 if !mount.text(part).is_empty() {
                     let why = "not allowed in image volume sources";
@@ -64,7 +71,11 @@ fn inside(list: &Place<'_>, mount: &Place<'_>, causes: &mut Vec<Cause>) {
     for part in ["subPath", "subPathExpr"] {
         let path = mount.text(part);
         let faults = formats::relative_path(path);
-        causes.extend(faults.iter().map(|why| list.invalid(part, &path.into(), why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| list.invalid(part, &path.into(), why)),
+        );
     }
 }
 
@@ -72,10 +83,17 @@ fn inside(list: &Place<'_>, mount: &Place<'_>, causes: &mut Vec<Cause>) {
 fn propagation(list: &Place<'_>, mount: &Place<'_>, causes: &mut Vec<Cause>) {
     let how = mount.text("mountPropagation");
     if mount.has("mountPropagation") && !PROPAGATIONS.contains(&how) {
-        causes.push(Cause::unsupported(list.field("mountPropagation"), &how.into(), PROPAGATIONS));
+        causes.push(Cause::unsupported(
+            list.field("mountPropagation"),
+            &how.into(),
+            PROPAGATIONS,
+        ));
     }
-    let privileged =
-        list.sibling("securityContext").get("privileged").and_then(Value::as_bool).unwrap_or(false);
+    let privileged = list
+        .sibling("securityContext")
+        .get("privileged")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
     if how == "Bidirectional" && !privileged {
         let why = "Bidirectional mount propagation is available only to privileged containers";
         causes.push(Cause::forbidden(list.field("mountPropagation"), why));
@@ -85,7 +103,10 @@ fn propagation(list: &Place<'_>, mount: &Place<'_>, causes: &mut Vec<Cause>) {
         "" | "Disabled" => {}
         "Enabled" | "IfPossible" => {
             if !mount.is("readOnly") {
-                causes.push(Cause::forbidden(field(), "may only be specified when readOnly is true"));
+                causes.push(Cause::forbidden(
+                    field(),
+                    "may only be specified when readOnly is true",
+                ));
             }
             if !matches!(how, "" | "None") {
                 let why = "may only be specified when mountPropagation is None or not specified";
@@ -110,7 +131,8 @@ pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
             _ if name.is_empty() => causes.push(Cause::required(device.field("name"), "")),
             None => causes.push(Cause::not_found(device.field("name"), name)),
             Some(Some(volume))
-                if volume.get("persistentVolumeClaim").is_none() && volume.get("ephemeral").is_none() =>
+                if volume.get("persistentVolumeClaim").is_none()
+                    && volume.get("ephemeral").is_none() =>
             {
                 of_name.push(
                     "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
@@ -124,7 +146,11 @@ pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
         if mount_names.contains(name) {
             of_name.push("must not already exist in volumeMounts");
         }
-        causes.extend(of_name.iter().map(|why| device.invalid("name", &name.into(), why)));
+        causes.extend(
+            of_name
+                .iter()
+                .map(|why| device.invalid("name", &name.into(), why)),
+        );
         let mut of_path = Vec::new();
         if path.is_empty() {
             causes.push(Cause::required(device.field("devicePath"), ""));
@@ -137,13 +163,20 @@ pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
         if mount_paths.contains(path) {
             of_path.push("must not already exist as a path in volumeMounts");
         }
-        causes.extend(of_path.iter().map(|why| device.invalid("devicePath", &path.into(), why)));
+        causes.extend(
+            of_path
+                .iter()
+                .map(|why| device.invalid("devicePath", &path.into(), why)),
+        );
     }
 }
 
 /// The texts at `pointer` of the items of a list.
 fn texts<'a>(list: &'a Value, pointer: &str) -> HashSet<&'a str> {
-    items(list, "").iter().map(|item| text_or_empty(item, pointer)).collect()
+    items(list, "")
+        .iter()
+        .map(|item| text_or_empty(item, pointer))
+        .collect()
 }
 
 /// The volumes that a container may use.
@@ -153,7 +186,10 @@ impl<'a> Volumes<'a> {
     /// Finds them around a container: the valid volumes of the pod, and the claim templates of a stateful set, each of which becomes a
     /// volume. An invalid volume counts as missing, as in Kubernetes.
     fn around(place: &Place<'a>, causes: &[Cause]) -> Self {
-        let invalid: HashSet<_> = causes.iter().filter_map(|cause| volume_index(&cause.field)).collect();
+        let invalid: HashSet<_> = causes
+            .iter()
+            .filter_map(|cause| volume_index(&cause.field))
+            .collect();
         let volumes = items(place.nearest("spec"), "/volumes").iter().enumerate();
         let valid = volumes.filter(|(index, _)| !invalid.contains(index));
         let claims = items(place.object(), "/spec/volumeClaimTemplates").iter();
@@ -171,5 +207,11 @@ impl<'a> Volumes<'a> {
 
 /// Returns the index of the volume that a field is in.
 fn volume_index(field: &str) -> Option<usize> {
-    field.split_once("volumes[")?.1.split_once(']')?.0.parse().ok()
+    field
+        .split_once("volumes[")?
+        .1
+        .split_once(']')?
+        .0
+        .parse()
+        .ok()
 }

@@ -11,8 +11,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                Check, Format, FormatIfSet, MaxBytes, Name, OneOf, Present, Required, Selector, Supported,
-                Table,
+                Check, Format, FormatIfSet, MaxBytes, Name, OneOf, Present, Required, Selector,
+                Supported, Table,
             },
             row,
         },
@@ -30,7 +30,10 @@ pub(super) static POLICY: &[Row] = &[
     row("spec.egress[*].to[*]", Table(PEER)),
     row("spec.policyTypes", Check(policy_types)),
 ];
-static POLICY_PORT: &[Row] = &[row("protocol", OneOf(&["TCP", "UDP", "SCTP"])), row("", Check(port_range))];
+static POLICY_PORT: &[Row] = &[
+    row("protocol", OneOf(&["TCP", "UDP", "SCTP"])),
+    row("", Check(port_range)),
+];
 static PEER: &[Row] = &[
     row("podSelector?", Selector),
     row("namespaceSelector?", Selector),
@@ -74,16 +77,20 @@ static REFERENCE: &[Row] = &[
     row("name", Format(names::path_segment)),
 ];
 
-pub(super) static ADDRESS: &[Row] =
-    &[row("spec.parentRef", Present("")), row("spec.parentRef?", Table(PARENT))];
+pub(super) static ADDRESS: &[Row] = &[
+    row("spec.parentRef", Present("")),
+    row("spec.parentRef?", Table(PARENT)),
+];
 static PARENT: &[Row] = &[
     row("group", Format(names::dns_subdomain)),
     row("resource", Name(names::path_segment)),
     row("name", Name(names::path_segment)),
     row("namespace", Format(names::path_segment)),
 ];
-pub(super) static RANGE: &[Row] =
-    &[row("spec.cidrs", Required("at least one CIDR required")), row("spec.cidrs", Check(two_ranges))];
+pub(super) static RANGE: &[Row] = &[
+    row("spec.cidrs", Required("at least one CIDR required")),
+    row("spec.cidrs", Check(two_ranges)),
+];
 
 pub(super) static CLASS_CHANGES: &[Change] = &[change("spec.controller", Kept::Same)];
 pub(super) static ADDRESS_CHANGES: &[Change] = &[change("spec.parentRef", Kept::Same)];
@@ -94,8 +101,11 @@ fn port_range(port: &Place<'_>, causes: &mut Vec<Cause>) {
     let why = match port.get("port") {
         Value::Null => "may not be specified when `port` is not specified",
         Value::String(name) => {
-            causes
-                .extend(names::port_name(name).iter().map(|why| port.invalid("port", port.get("port"), why)));
+            causes.extend(
+                names::port_name(name)
+                    .iter()
+                    .map(|why| port.invalid("port", port.get("port"), why)),
+            );
             "may not be specified when `port` is non-numeric"
         }
         number => {
@@ -121,11 +131,17 @@ fn port_range(port: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn one_peer(peer: &Place<'_>, causes: &mut Vec<Cause>) {
-    let count = ["podSelector", "namespaceSelector", "ipBlock"].iter().filter(|name| peer.has(name)).count();
+    let count = ["podSelector", "namespaceSelector", "ipBlock"]
+        .iter()
+        .filter(|name| peer.has(name))
+        .count();
     if count == 0 {
         causes.push(Cause::required(peer.path(), "must specify a peer"));
     } else if count > 1 && peer.has("ipBlock") {
-        causes.push(Cause::forbidden(peer.path(), "may not specify both ipBlock and another peer"));
+        causes.push(Cause::forbidden(
+            peer.path(),
+            "may not specify both ipBlock and another peer",
+        ));
     }
 }
 
@@ -134,12 +150,22 @@ fn block(block: &Place<'_>, causes: &mut Vec<Cause>) {
     if text.is_empty() {
         return causes.push(Cause::required(block.field("cidr"), ""));
     }
-    causes.extend(formats::cidr(text).iter().map(|why| block.invalid("cidr", &text.into(), why)));
-    let Some(whole) = formats::parse_cidr(text) else { return };
+    causes.extend(
+        formats::cidr(text)
+            .iter()
+            .map(|why| block.invalid("cidr", &text.into(), why)),
+    );
+    let Some(whole) = formats::parse_cidr(text) else {
+        return;
+    };
     for (index, part) in block.items("except").iter().enumerate() {
         let field = format!("except[{index}]");
         let text = part.as_str().unwrap_or_default();
-        causes.extend(formats::cidr(text).iter().map(|why| block.invalid(&field, part, why)));
+        causes.extend(
+            formats::cidr(text)
+                .iter()
+                .map(|why| block.invalid(&field, part, why)),
+        );
         if formats::parse_cidr(text).is_some_and(|part| !formats::contains(whole, part)) {
             causes.push(block.invalid(&field, part, "must be a strict subset of `cidr`"));
         }
@@ -153,7 +179,11 @@ fn policy_types(types: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     for (index, kind) in types.list().iter().enumerate() {
         if !kind.as_str().is_some_and(|kind| KNOWN.contains(&kind)) {
-            causes.push(Cause::unsupported(types.item(index, kind).path(), kind, KNOWN));
+            causes.push(Cause::unsupported(
+                types.item(index, kind).path(),
+                kind,
+                KNOWN,
+            ));
         }
     }
 }
@@ -166,7 +196,11 @@ fn has_backend(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn not_an_address(host: &Place<'_>, causes: &mut Vec<Cause>) {
-    if host.value.as_str().is_some_and(|host| host.parse::<std::net::IpAddr>().is_ok()) {
+    if host
+        .value
+        .as_str()
+        .is_some_and(|host| host.parse::<std::net::IpAddr>().is_ok())
+    {
         causes.push(host.refused("must be a DNS name, not an IP address"));
     }
 }
@@ -179,7 +213,10 @@ fn ingress_path(path: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut refuse = |why: &str| causes.push(path.invalid("path", &text.into(), why));
     match kind {
         "" if !path.has("pathType") => {
-            return causes.push(Cause::required(path.field("pathType"), "pathType must be specified"));
+            return causes.push(Cause::required(
+                path.field("pathType"),
+                "pathType must be specified",
+            ));
         }
         "Exact" | "Prefix" => {
             if !text.starts_with('/') {
@@ -197,7 +234,11 @@ fn ingress_path(path: &Place<'_>, causes: &mut Vec<Cause>) {
                 refuse("must be an absolute path");
             }
         }
-        other => causes.push(Cause::unsupported(path.field("pathType"), &other.into(), KNOWN)),
+        other => causes.push(Cause::unsupported(
+            path.field("pathType"),
+            &other.into(),
+            KNOWN,
+        )),
     }
     backend(&path.child("backend", "backend"), causes);
 }
@@ -206,10 +247,16 @@ fn backend(backend: &Place<'_>, causes: &mut Vec<Cause>) {
     let refuse = |why: &str| Cause::invalid(backend.path(), &"".into(), why);
     let service = backend.child("service", "service");
     match (backend.has("resource"), backend.has("service")) {
-        (true, true) => return causes.push(refuse("cannot set both resource and service backends")),
+        (true, true) => {
+            return causes.push(refuse("cannot set both resource and service backends"));
+        }
         (false, false) => return causes.push(refuse("resource or service backend is required")),
         (true, false) => {
-            return crate::validate::engine::check(REFERENCE, &backend.child("resource", "resource"), causes);
+            return crate::validate::engine::check(
+                REFERENCE,
+                &backend.child("resource", "resource"),
+                causes,
+            );
         }
         (false, true) => {}
     }
@@ -217,19 +264,30 @@ fn backend(backend: &Place<'_>, causes: &mut Vec<Cause>) {
         "" => causes.push(Cause::required(service.field("name"), "")),
         name => {
             let faults = names::dns_label(name);
-            causes.extend(faults.iter().map(|why| service.invalid("name", &name.into(), why)));
+            causes.extend(
+                faults
+                    .iter()
+                    .map(|why| service.invalid("name", &name.into(), why)),
+            );
         }
     }
     let port = service.child("port", "port");
     let (name, number) = (port.text("name"), port.number("number").unwrap_or_default());
     match (name, number) {
-        ("", 0) => causes.push(Cause::required(backend.path(), "port name or number is required")),
+        ("", 0) => causes.push(Cause::required(
+            backend.path(),
+            "port name or number is required",
+        )),
         ("", number) if !(1..=LAST_PORT).contains(&number) => {
             causes.push(port.invalid("number", &number.into(), &range(1, LAST_PORT)));
         }
         ("", _) => {}
         (name, 0) => {
-            causes.extend(names::port_name(name).iter().map(|why| port.invalid("name", &name.into(), why)));
+            causes.extend(
+                names::port_name(name)
+                    .iter()
+                    .map(|why| port.invalid("name", &name.into(), why)),
+            );
         }
         _ => causes.push(refuse("cannot set both port name & port number")),
     }
@@ -237,12 +295,19 @@ fn backend(backend: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn same_class(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     const ANNOTATION: &str = "kubernetes.io/ingress.class";
-    let said = spec.object().pointer("/metadata/annotations").and_then(|all| all.get(ANNOTATION));
+    let said = spec
+        .object()
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(ANNOTATION));
     if let Some(said) =
         said.filter(|said| spec.has("ingressClassName") && *said != spec.get("ingressClassName"))
     {
         let why = "must match `ingressClassName` when both are specified";
-        causes.push(Cause::invalid(format!("annotations.{ANNOTATION}"), said, why));
+        causes.push(Cause::invalid(
+            format!("annotations.{ANNOTATION}"),
+            said,
+            why,
+        ));
     }
 }
 
@@ -250,15 +315,25 @@ fn scope(parameters: &Place<'_>, causes: &mut Vec<Cause>) {
     let field = || parameters.field("namespace");
     match parameters.text("scope") {
         "Namespace" if !parameters.has("namespace") => {
-            causes.push(Cause::required(field(), "`parameters.scope` is set to 'Namespace'"));
+            causes.push(Cause::required(
+                field(),
+                "`parameters.scope` is set to 'Namespace'",
+            ));
         }
         "Namespace" => {
             let name = text_or_empty(parameters.value, "/namespace");
             let faults = names::dns_label(name);
-            causes.extend(faults.iter().map(|why| Cause::invalid(field(), &name.into(), why)));
+            causes.extend(
+                faults
+                    .iter()
+                    .map(|why| Cause::invalid(field(), &name.into(), why)),
+            );
         }
         "Cluster" if parameters.has("namespace") => {
-            causes.push(Cause::forbidden(field(), "`parameters.scope` is set to 'Cluster'"));
+            causes.push(Cause::forbidden(
+                field(),
+                "`parameters.scope` is set to 'Cluster'",
+            ));
         }
         _ => {}
     }
@@ -269,8 +344,12 @@ fn two_ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
     if list.len() > 2 {
         return causes.push(ranges.refused("may only hold up to 2 values"));
     }
-    let is_v4 =
-        |range: &Value| range.as_str().and_then(formats::parse_cidr).map(|(address, _)| address.is_ipv4());
+    let is_v4 = |range: &Value| {
+        range
+            .as_str()
+            .and_then(formats::parse_cidr)
+            .map(|(address, _)| address.is_ipv4())
+    };
     if let [first, second] = list
         && (is_v4(first).is_none() || is_v4(second).is_none() || is_v4(first) == is_v4(second))
     {
@@ -279,6 +358,10 @@ fn two_ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     for (index, range) in list.iter().enumerate() {
         let faults = formats::cidr(range.as_str().unwrap_or_default());
-        causes.extend(faults.iter().map(|why| ranges.item(index, range).refused(why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| ranges.item(index, range).refused(why)),
+        );
     }
 }

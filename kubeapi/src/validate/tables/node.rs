@@ -50,7 +50,10 @@ pub(super) static CHANGES: &[Change] = &[
 static TAINT: &[Row] = &[
     row("key", Name(names::qualified_name)),
     row("value", Check(value)),
-    row("effect", Choice(&["NoSchedule", "PreferNoSchedule", "NoExecute"])),
+    row(
+        "effect",
+        Choice(&["NoSchedule", "PreferNoSchedule", "NoExecute"]),
+    ),
 ];
 
 fn value(value: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -64,7 +67,9 @@ fn repeated(taints: &Place<'_>, causes: &mut Vec<Cause>) {
         let place = taints.item(index, taint);
         if !taken.insert((place.text("key"), place.text("effect"))) {
             let mut cause = Cause::duplicate_value(place.path(), taint);
-            cause.message.push_str(": taints must be unique by key and effect pair");
+            cause
+                .message
+                .push_str(": taints must be unique by key and effect pair");
             causes.push(cause);
         }
     }
@@ -78,7 +83,10 @@ fn amount(amount: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn addresses(addresses: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, address) in repeats(addresses.list()) {
-        causes.push(Cause::duplicate_value(addresses.item(index, address).path(), address));
+        causes.push(Cause::duplicate_value(
+            addresses.item(index, address).path(),
+            address,
+        ));
     }
 }
 
@@ -86,7 +94,11 @@ fn ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
     let list = ranges.list();
     for (index, range) in list.iter().enumerate() {
         let place = ranges.item(index, range);
-        causes.extend(formats::cidr(range.as_str().unwrap_or_default()).iter().map(|why| place.refused(why)));
+        causes.extend(
+            formats::cidr(range.as_str().unwrap_or_default())
+                .iter()
+                .map(|why| place.refused(why)),
+        );
     }
     let family = |range: &Value| Some(formats::parse_cidr(range.as_str()?)?.0.is_ipv4());
     match list {
@@ -98,7 +110,10 @@ fn ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
         }
     }
     for (index, range) in repeats(list) {
-        causes.push(Cause::duplicate_value(ranges.item(index, range).path(), range));
+        causes.push(Cause::duplicate_value(
+            ranges.item(index, range).path(),
+            range,
+        ));
     }
 }
 

@@ -11,7 +11,8 @@ use crate::{
         engine::{
             Member, Row,
             Rule::{
-                Absent, Check, Format, FormatIfSet, Name, OneOf, Present, Required, Table, Union as OneMember,
+                Absent, Check, Format, FormatIfSet, Name, OneOf, Present, Required, Table,
+                Union as OneMember,
             },
             Union, member, renamed, row,
         },
@@ -30,8 +31,14 @@ static SPEC: &[Row] = &[
     row("accessModes", Check(claim::access_modes)),
     row("capacity", Required("")),
     row("capacity", Check(capacity)),
-    row("persistentVolumeReclaimPolicy", OneOf(&["Delete", "Recycle", "Retain"])),
-    row("nodeAffinity?.required", Present("must specify required node constraints")),
+    row(
+        "persistentVolumeReclaimPolicy",
+        OneOf(&["Delete", "Recycle", "Retain"]),
+    ),
+    row(
+        "nodeAffinity?.required",
+        Present("must specify required node constraints"),
+    ),
     row("nodeAffinity?.required?", Table(affinity::NODE_SELECTOR)),
     row("", OneMember(&SOURCE)),
     row("", Check(recycled_root)),
@@ -45,7 +52,10 @@ static SPEC: &[Row] = &[
 pub(super) static INLINE: &[Row] = &[
     row("claimRef", Absent(INLINE_WHY)),
     row("capacity", Absent(INLINE_WHY)),
-    row("csi", Present("has to be specified in the context of inline volumes")),
+    row(
+        "csi",
+        Present("has to be specified in the context of inline volumes"),
+    ),
     row("accessModes", Required("")),
     row("accessModes", Check(claim::access_modes)),
     row("nodeAffinity", Absent(INLINE_WHY)),
@@ -54,21 +64,38 @@ pub(super) static INLINE: &[Row] = &[
 ];
 const INLINE_WHY: &str = "may not be specified in the context of inline volumes";
 
-static SOURCE: Union = Union { members: MEMBERS, many: volume::MANY, none: volume::NONE };
+static SOURCE: Union = Union {
+    members: MEMBERS,
+    many: volume::MANY,
+    none: volume::NONE,
+};
 static MEMBERS: &[Member] = &[
     member("hostPath", volume::HOST_PATH),
-    renamed("gcePersistentDisk", ["gcePersistentDisk", "persistentDisk"], volume::GCE),
+    renamed(
+        "gcePersistentDisk",
+        ["gcePersistentDisk", "persistentDisk"],
+        volume::GCE,
+    ),
     member("awsElasticBlockStore", volume::AWS),
     member(
         "glusterfs",
-        &[row("", Table(volume::GLUSTER)), row("endpointsNamespace", FormatIfSet(endpoints_namespace))],
+        &[
+            row("", Table(volume::GLUSTER)),
+            row("endpointsNamespace", FormatIfSet(endpoints_namespace)),
+        ],
     ),
     member("flocker", volume::FLOCKER),
     member("nfs", volume::NFS),
     member("rbd", volume::RBD),
     member("quobyte", volume::QUOBYTE),
     renamed("cephfs", ["cephFS", "cephfs"], volume::CEPHFS),
-    member("iscsi", &[row("", Table(volume::ISCSI)), row("secretRef?.name", Required(""))]),
+    member(
+        "iscsi",
+        &[
+            row("", Table(volume::ISCSI)),
+            row("secretRef?.name", Required("")),
+        ],
+    ),
     member(
         "cinder",
         &[
@@ -81,7 +108,10 @@ static MEMBERS: &[Member] = &[
     member("flexVolume", volume::FLEX),
     member(
         "azureFile",
-        &[row("", Table(volume::AZURE_FILE)), row("secretNamespace", FormatIfSet(not_empty))],
+        &[
+            row("", Table(volume::AZURE_FILE)),
+            row("secretNamespace", FormatIfSet(not_empty)),
+        ],
     ),
     member("vsphereVolume", volume::VSPHERE),
     member("photonPersistentDisk", volume::PHOTON),
@@ -114,7 +144,10 @@ static CSI: &[Row] = &[
     row("nodePublishSecretRef?", Table(SECRET)),
     row("nodeExpandSecretRef?", Table(SECRET)),
 ];
-static SECRET: &[Row] = &[row("name", Name(names::dns_subdomain)), row("namespace", Name(names::dns_label))];
+static SECRET: &[Row] = &[
+    row("name", Name(names::dns_subdomain)),
+    row("namespace", Name(names::dns_label)),
+];
 
 /// What of a volume may not change.
 pub(super) static CHANGES: &[Change] = &[
@@ -125,13 +158,21 @@ pub(super) static CHANGES: &[Change] = &[
 
 fn capacity(capacity: &Place<'_>, causes: &mut Vec<Cause>) {
     if !capacity.has("storage") || capacity.entries().count() > 1 {
-        causes.push(Cause::unsupported(capacity.path(), capacity.value, &["storage"]));
+        causes.push(Cause::unsupported(
+            capacity.path(),
+            capacity.value,
+            &["storage"],
+        ));
     }
     for (name, amount) in capacity.entries() {
         let parsed = amount.as_str().and_then(Quantity::parse);
         let field = format!("{}[{name}]", capacity.path());
         if parsed.is_some_and(Quantity::is_negative) {
-            causes.push(Cause::invalid(field.as_str(), amount, "must be a valid resource quantity"));
+            causes.push(Cause::invalid(
+                field.as_str(),
+                amount,
+                "must be a valid resource quantity",
+            ));
         }
         if parsed.is_some_and(|amount| !amount.is_positive()) {
             causes.push(Cause::invalid(field, amount, "must be greater than zero"));
@@ -144,14 +185,20 @@ fn recycled_root(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let path = spec.pointer("/hostPath/path").as_str().unwrap_or_default();
     let is_root = path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "."));
     if is_root && spec.text(FIELD) == "Recycle" {
-        causes.push(Cause::forbidden(spec.field(FIELD), "may not be 'recycle' for a hostPath mount of '/'"));
+        causes.push(Cause::forbidden(
+            spec.field(FIELD),
+            "may not be 'recycle' for a hostPath mount of '/'",
+        ));
     }
 }
 
 fn has_affinity(local: &Place<'_>, causes: &mut Vec<Cause>) {
     if local.sibling("nodeAffinity").is_null() {
         let field = local.path().replace("local", "nodeAffinity");
-        causes.push(Cause::required(field, "Local volume requires node affinity"));
+        causes.push(Cause::required(
+            field,
+            "Local volume requires node affinity",
+        ));
     }
 }
 
@@ -181,18 +228,24 @@ fn endpoints_namespace(name: &str) -> Vec<String> {
 }
 
 fn not_empty(text: &str) -> Vec<String> {
-    text.is_empty().then(|| "must not be empty".to_owned()).into_iter().collect()
+    text.is_empty()
+        .then(|| "must not be empty".to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// Checks that the source of a volume stays; a driver may get a secret for growing it.
 fn source_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     const SECRET: &str = "controllerExpandSecretRef";
     let sources = |spec: &Value| {
-        let of = |member: &Member| Some((member.name().to_owned(), spec.get(member.name())?.clone()));
+        let of =
+            |member: &Member| Some((member.name().to_owned(), spec.get(member.name())?.clone()));
         Value::Object(MEMBERS.iter().filter_map(of).collect())
     };
     let (before, mut after) = (sources(old), sources(new));
-    if before.pointer("/csi").is_some_and(|csi| csi.get(SECRET).is_none())
+    if before
+        .pointer("/csi")
+        .is_some_and(|csi| csi.get(SECRET).is_none())
         && let Some(Value::Object(csi)) = after.get_mut("csi")
     {
         csi.shift_remove(SECRET);
@@ -205,11 +258,20 @@ fn source_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 
 fn affinity_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     const RENAMED: [(&str, &str); 5] = [
-        ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-        ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+        (
+            "failure-domain.beta.kubernetes.io/zone",
+            "topology.kubernetes.io/zone",
+        ),
+        (
+            "failure-domain.beta.kubernetes.io/region",
+            "topology.kubernetes.io/region",
+        ),
         ("beta.kubernetes.io/os", "kubernetes.io/os"),
         ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
-        ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+        (
+            "beta.kubernetes.io/instance-type",
+            "node.kubernetes.io/instance-type",
+        ),
     ];
     let newest = |affinity: &Value| {
         let mut text = affinity.to_string();

@@ -12,8 +12,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                Always, Between, Check, Choice, Format, FormatIfSet, Labels, MaxItems, Name, NonNegative,
-                OneOf, Present, Required, Table, Unique,
+                Always, Between, Check, Choice, Format, FormatIfSet, Labels, MaxItems, Name,
+                NonNegative, OneOf, Present, Required, Table, Unique,
             },
             row,
         },
@@ -41,8 +41,10 @@ pub(super) static POD: &[Row] = &[
 ];
 
 /// A new pod.
-pub(super) static NEW_POD: &[Row] =
-    &[row("spec", Check(new_pod)), row("", Check(annotations::agree_with_fields))];
+pub(super) static NEW_POD: &[Row] = &[
+    row("spec", Check(new_pod)),
+    row("", Check(annotations::agree_with_fields)),
+];
 
 /// A pod template.
 pub(super) static TEMPLATE: &[Row] = &[
@@ -77,13 +79,19 @@ pub(super) static SPEC: &[Row] = &[
     row("", Check(resources::of_pod)),
     row("", Check(container::host_network)),
     row("restartPolicy", Choice(&["Always", "OnFailure", "Never"])),
-    row("dnsPolicy", Choice(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"])),
+    row(
+        "dnsPolicy",
+        Choice(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
+    ),
     row("nodeSelector", Labels),
     row("securityContext?", Table(security::POD)),
     row("", Check(security::of_pod)),
     row("affinity?", Table(affinity::AFFINITY)),
     row("", Check(dns)),
-    row("readinessGates[*].conditionType", Always(names::qualified_name)),
+    row(
+        "readinessGates[*].conditionType",
+        Always(names::qualified_name),
+    ),
     row("schedulingGates[*].name>", Always(names::qualified_name)),
     row("schedulingGates", Check(gates)),
     row("topologySpreadConstraints[*]", Table(affinity::SPREAD)),
@@ -99,19 +107,27 @@ pub(super) static SPEC: &[Row] = &[
     row("hostAliases[*]", Table(HOST_ALIAS)),
     row("priorityClassName", Format(names::dns_subdomain)),
     row("runtimeClassName", FormatIfSet(names::dns_subdomain)),
-    row("preemptionPolicy", OneOf(&["PreemptLowerPriority", "Never"])),
+    row(
+        "preemptionPolicy",
+        OneOf(&["PreemptLowerPriority", "Never"]),
+    ),
     row("overhead", Check(resources::overhead)),
     row("", Check(super::windows::operating_system)),
 ];
 
-static HOST_ALIAS: &[Row] =
-    &[row("ip", Always(formats::ip)), row("hostnames[*]", Always(names::dns_subdomain))];
+static HOST_ALIAS: &[Row] = &[
+    row("ip", Always(formats::ip)),
+    row("hostnames[*]", Always(names::dns_subdomain)),
+];
 
 static RESOURCE_CLAIM: &[Row] = &[
     row("name", Name(names::dns_label)),
     row("", Check(one_claim)),
     row("resourceClaimName", FormatIfSet(names::dns_subdomain)),
-    row("resourceClaimTemplateName", FormatIfSet(names::dns_subdomain)),
+    row(
+        "resourceClaimTemplateName",
+        FormatIfSet(names::dns_subdomain),
+    ),
 ];
 
 fn mirror(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -125,7 +141,10 @@ fn mirror(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn new_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if !spec.items("ephemeralContainers").is_empty() {
-        causes.push(Cause::forbidden(spec.field("ephemeralContainers"), "cannot be set on create"));
+        causes.push(Cause::forbidden(
+            spec.field("ephemeralContainers"),
+            "cannot be set on create",
+        ));
     }
     if !spec.text("nodeName").is_empty() && !spec.items("schedulingGates").is_empty() {
         let why = "cannot be set until all schedulingGates have been cleared";
@@ -141,7 +160,10 @@ fn new_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn no_ephemeral(list: &Place<'_>, causes: &mut Vec<Cause>) {
     if !list.list().is_empty() {
-        causes.push(Cause::forbidden(list.path(), "ephemeral containers not allowed in pod template"));
+        causes.push(Cause::forbidden(
+            list.path(),
+            "ephemeral containers not allowed in pod template",
+        ));
     }
 }
 
@@ -151,7 +173,10 @@ fn token_without_account(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     for (at, volume) in spec.items("volumes").iter().enumerate() {
         for (index, source) in items(volume, "/projected/sources").iter().enumerate() {
-            if source.get("serviceAccountToken").is_some_and(Value::is_object) {
+            if source
+                .get("serviceAccountToken")
+                .is_some_and(Value::is_object)
+            {
                 let field = format!("volumes[{at}].projected.sources[{index}].serviceAccountToken");
                 let why = "must not be specified when serviceAccountName is not set";
                 causes.push(Cause::forbidden(spec.field(&field), why));
@@ -179,16 +204,22 @@ fn created_claims(volumes: &Place<'_>, causes: &mut Vec<Cause>) {
         }
         if ephemeral(&volume) {
             let (name, claim) = (place.text("name"), claim(volume));
-            let faults =
-                names::dns_subdomain(&claim).into_iter().map(|why| format!("PVC name {claim:?}: {why}"));
+            let faults = names::dns_subdomain(&claim)
+                .into_iter()
+                .map(|why| format!("PVC name {claim:?}: {why}"));
             causes.extend(faults.map(|why| place.invalid("name", &name.into(), &why)));
         }
     }
 }
 
 fn one_claim(claim: &Place<'_>, causes: &mut Vec<Cause>) {
-    let why = match (claim.has("resourceClaimName"), claim.has("resourceClaimTemplateName")) {
-        (true, true) => "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+    let why = match (
+        claim.has("resourceClaimName"),
+        claim.has("resourceClaimTemplateName"),
+    ) {
+        (true, true) => {
+            "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        }
         (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
         _ => return,
     };
@@ -210,8 +241,10 @@ fn dns(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let (servers, searches) = (config.items("nameservers"), config.items("searches"));
     if spec.text("dnsPolicy") == "None" {
         if config.value.is_null() {
-            return causes
-                .push(Cause::required(config.path(), "must provide `dnsConfig` when `dnsPolicy` is None"));
+            return causes.push(Cause::required(
+                config.path(),
+                "must provide `dnsConfig` when `dnsPolicy` is None",
+            ));
         }
         if servers.is_empty() {
             let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
@@ -227,7 +260,10 @@ fn dns(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         let why = format!("must not have more than {SEARCHES} search paths");
         causes.push(config.invalid("searches", config.get("searches"), &why));
     }
-    let bytes: usize = searches.iter().map(|search| search.as_str().map_or(0, str::len) + 1).sum();
+    let bytes: usize = searches
+        .iter()
+        .map(|search| search.as_str().map_or(0, str::len) + 1)
+        .sum();
     if bytes > SEARCH_BYTES + 1 {
         let why = format!(
             "must not have more than {SEARCH_BYTES} characters (including spaces) in the search list"

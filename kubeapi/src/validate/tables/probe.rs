@@ -6,7 +6,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                Always, AtLeast, Check, NonNegative, Port, Required, Supported, Table, Union as OneMember,
+                Always, AtLeast, Check, NonNegative, Port, Required, Supported, Table,
+                Union as OneMember,
             },
             Union, member, row,
         },
@@ -16,8 +17,10 @@ use crate::{
 };
 
 /// `lifecycle`.
-pub(super) static LIFECYCLE: &[Row] =
-    &[row("postStart?", OneMember(&HOOK)), row("preStop?", OneMember(&HOOK))];
+pub(super) static LIFECYCLE: &[Row] = &[
+    row("postStart?", OneMember(&HOOK)),
+    row("preStop?", OneMember(&HOOK)),
+];
 
 /// `livenessProbe` and `startupProbe`.
 pub(super) static LIVENESS: &[Row] = &[row("", Table(PROBE)), row("", Check(one_success))];
@@ -32,7 +35,10 @@ static PROBE: &[Row] = &[
     row("periodSeconds", NonNegative),
     row("successThreshold", NonNegative),
     row("failureThreshold", NonNegative),
-    row("terminationGracePeriodSeconds", AtLeast(1, "must be greater than 0")),
+    row(
+        "terminationGracePeriodSeconds",
+        AtLeast(1, "must be greater than 0"),
+    ),
 ];
 
 const MANY: &str = "may not specify more than 1 handler type";
@@ -78,19 +84,26 @@ fn one_success(probe: &Place<'_>, causes: &mut Vec<Cause>) {
 fn no_grace_period(probe: &Place<'_>, causes: &mut Vec<Cause>) {
     const FIELD: &str = "terminationGracePeriodSeconds";
     if probe.has(FIELD) {
-        causes.push(probe.invalid(FIELD, probe.get(FIELD), "must not be set for readinessProbes"));
+        causes.push(probe.invalid(
+            FIELD,
+            probe.get(FIELD),
+            "must not be set for readinessProbes",
+        ));
     }
 }
 
 fn sleep(sleep: &Place<'_>, causes: &mut Vec<Cause>) {
     let seconds = sleep.number("seconds").unwrap_or_default();
-    let Some(grace) =
-        sleep.nearest("spec").get("terminationGracePeriodSeconds").and_then(serde_json::Value::as_i64)
+    let Some(grace) = sleep
+        .nearest("spec")
+        .get("terminationGracePeriodSeconds")
+        .and_then(serde_json::Value::as_i64)
     else {
         return;
     };
     if !(0..=grace).contains(&seconds) {
-        let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        let why =
+            format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
         causes.push(Cause::invalid(sleep.path(), &seconds.into(), &why));
     }
 }

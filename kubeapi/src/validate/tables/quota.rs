@@ -28,9 +28,13 @@ pub(super) static QUOTA: &[Row] = &[
     row("spec", Check(selected_scopes)),
     row("status", Table(QUOTA_STATUS)),
 ];
-pub(super) static QUOTA_STATUS: &[Row] = &[row("hard{*}", Check(hard)), row("used{*}", Check(hard))];
+pub(super) static QUOTA_STATUS: &[Row] =
+    &[row("hard{*}", Check(hard)), row("used{*}", Check(hard))];
 pub(super) static QUOTA_CHANGES: &[Change] = &[change("spec.scopes", Kept::Check(scopes_stay))];
-pub(super) static LIMITS: &[Row] = &[row("spec.limits[*]", Check(limit)), row("spec.limits", Check(types))];
+pub(super) static LIMITS: &[Row] = &[
+    row("spec.limits[*]", Check(limit)),
+    row("spec.limits", Check(types)),
+];
 
 const SCOPES: &[&str] = &[
     "Terminating",
@@ -79,8 +83,15 @@ fn applies(scope: &str, name: &str) -> bool {
 }
 
 fn limited<'a>(spec: &Place<'a>) -> BTreeSet<&'a str> {
-    let names = spec.get("hard").as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    names.filter(|name| resources::is_quota_resource(name)).collect()
+    let names = spec
+        .get("hard")
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str());
+    names
+        .filter(|name| resources::is_quota_resource(name))
+        .collect()
 }
 
 /// The most faults of scopes that are reported: each repeats the whole list.
@@ -98,14 +109,20 @@ fn scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         if !SCOPES.contains(scope) {
             causes.push(list.refused("unsupported scope"));
         }
-        let wrong = limited.iter().filter(|name| !applies(scope, name)).take(left);
+        let wrong = limited
+            .iter()
+            .filter(|name| !applies(scope, name))
+            .take(left);
         causes.extend(wrong.map(|_| list.refused("unsupported scope applied to resource")));
     }
     conflicts(&names, &list.path(), list.value, causes);
 }
 
 fn conflicts(scopes: &[&str], field: &str, value: &Value, causes: &mut Vec<Cause>) {
-    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
+    for pair in [
+        ["BestEffort", "NotBestEffort"],
+        ["Terminating", "NotTerminating"],
+    ] {
         if pair.iter().all(|scope| scopes.contains(scope)) {
             causes.push(Cause::invalid(field, value, "conflicting scopes"));
         }
@@ -117,17 +134,26 @@ fn selected_scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let list = selector.child("matchExpressions", "matchExpressions");
     let mut names = Vec::new();
     for item in list.list() {
-        let (scope, operator) = (text_or_empty(item, "/scopeName"), text_or_empty(item, "/operator"));
+        let (scope, operator) = (
+            text_or_empty(item, "/scopeName"),
+            text_or_empty(item, "/operator"),
+        );
         let values = items(item, "/values");
         if !SCOPES.contains(&scope) {
             causes.push(list.invalid("scopeName", &scope.into(), "unsupported scope"));
         }
-        let wrong = limited(spec).into_iter().filter(|name| !applies(scope, name));
+        let wrong = limited(spec)
+            .into_iter()
+            .filter(|name| !applies(scope, name));
         let why = "unsupported scope applied to resource";
         causes.extend(wrong.map(|_| Cause::invalid(list.path(), selector.value, why)));
         if matches!(
             scope,
-            "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
+            "BestEffort"
+                | "NotBestEffort"
+                | "Terminating"
+                | "NotTerminating"
+                | "CrossNamespacePodAffinity"
         ) && operator != "Exists"
         {
             let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
@@ -144,7 +170,11 @@ fn selected_scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
                 causes.push(list.invalid("values", &values.to_vec().into(), why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => causes.push(list.invalid("operator", &other.into(), "not a valid selector operator")),
+            other => causes.push(list.invalid(
+                "operator",
+                &other.into(),
+                "not a valid selector operator",
+            )),
         }
         names.push(scope);
     }
@@ -152,7 +182,12 @@ fn selected_scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn scopes_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    let set = |list: &Value| items(list, "").iter().map(Value::to_string).collect::<BTreeSet<_>>();
+    let set = |list: &Value| {
+        items(list, "")
+            .iter()
+            .map(Value::to_string)
+            .collect::<BTreeSet<_>>()
+    };
     if set(old) != set(new) {
         causes.push(Cause::invalid("spec.scopes", new, "field is immutable"));
     }
@@ -163,7 +198,10 @@ fn types(limits: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, limit) in limits.list().iter().enumerate() {
         let kind = text_or_empty(limit, "/type");
         if !taken.insert(kind) {
-            causes.push(Cause::duplicate(limits.item(index, limit).field("type"), kind));
+            causes.push(Cause::duplicate(
+                limits.item(index, limit).field("type"),
+                kind,
+            ));
         }
     }
 }
@@ -183,11 +221,20 @@ fn limit(limit: &Place<'_>, causes: &mut Vec<Cause>) {
         && !kind.contains('/')
         && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim");
     let unknown = is_unknown.then(|| "must be a standard limit type or fully qualified".to_owned());
-    causes.extend(faults.into_iter().chain(unknown).map(|why| limit.invalid("type", &kind.into(), &why)));
+    causes.extend(
+        faults
+            .into_iter()
+            .chain(unknown)
+            .map(|why| limit.invalid("type", &kind.into(), &why)),
+    );
     check(NAMES, limit, causes);
     if kind == "Pod" {
         for field in ["default", "defaultRequest"] {
-            if limit.get(field).as_object().is_some_and(|amounts| !amounts.is_empty()) {
+            if limit
+                .get(field)
+                .as_object()
+                .is_some_and(|amounts| !amounts.is_empty())
+            {
                 let why = "may not be specified when `type` is 'Pod'";
                 causes.push(Cause::forbidden(limit.field(field), why));
             }
@@ -200,8 +247,17 @@ fn limit(limit: &Place<'_>, causes: &mut Vec<Cause>) {
         let why = "either minimum or maximum storage value is required, but neither was provided";
         causes.push(Cause::required(limit.field("limits"), why));
     }
-    let fields = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
-    let all = fields.iter().filter_map(|field| limit.get(field).as_object()).flat_map(Map::keys);
+    let fields = [
+        "max",
+        "min",
+        "default",
+        "defaultRequest",
+        "maxLimitRequestRatio",
+    ];
+    let all = fields
+        .iter()
+        .filter_map(|field| limit.get(field).as_object())
+        .flat_map(Map::keys);
     for name in all.collect::<BTreeSet<_>>() {
         amounts(limit, name, causes);
     }
@@ -219,14 +275,33 @@ fn limit_name(amount: &Place<'_>, causes: &mut Vec<Cause>) {
 /// Checks the amounts of one resource against each other.
 fn amounts(limit: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
     let value = |field: &str| limit.get(field).get(name);
-    let parsed = |field: &str| value(field).and_then(Value::as_str).and_then(Quantity::parse);
+    let parsed = |field: &str| {
+        value(field)
+            .and_then(Value::as_str)
+            .and_then(Quantity::parse)
+    };
     let text = |field: &str| value(field).map(written).unwrap_or_default();
     // field, its larger counterpart, the field of the message, how messages call both
     for (low, high, field, what) in [
         ("min", "max", "min", ("min value", "max value")),
-        ("min", "defaultRequest", "defaultRequest", ("min value", "default request value")),
-        ("defaultRequest", "max", "defaultRequest", ("default request value", "max value")),
-        ("defaultRequest", "default", "defaultRequest", ("default request value", "default limit value")),
+        (
+            "min",
+            "defaultRequest",
+            "defaultRequest",
+            ("min value", "default request value"),
+        ),
+        (
+            "defaultRequest",
+            "max",
+            "defaultRequest",
+            ("default request value", "max value"),
+        ),
+        (
+            "defaultRequest",
+            "default",
+            "defaultRequest",
+            ("default request value", "default limit value"),
+        ),
         ("min", "default", "default", ("min value", "default value")),
         ("default", "max", "default", ("default value", "max value")),
     ] {
@@ -238,21 +313,36 @@ fn amounts(limit: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
                 ("default", "max") => "max",
                 _ => field,
             };
-            let why = format!("{} {} is greater than {} {}", what.0, text(low), what.1, text(high));
+            let why = format!(
+                "{} {} is greater than {} {}",
+                what.0,
+                text(low),
+                what.1,
+                text(high)
+            );
             causes.push(limit.invalid(&format!("{field}[{name}]"), &text(shown).into(), &why));
         }
     }
     let field = format!("maxLimitRequestRatio[{name}]");
-    let Some(ratio) = parsed("maxLimitRequestRatio") else { return };
+    let Some(ratio) = parsed("maxLimitRequestRatio") else {
+        return;
+    };
     let shown = text("maxLimitRequestRatio");
     if ratio < Quantity::ONE {
-        causes.push(limit.invalid(&field, &shown.clone().into(), &format!("ratio {shown} is less than 1")));
+        causes.push(limit.invalid(
+            &field,
+            &shown.clone().into(),
+            &format!("ratio {shown} is less than 1"),
+        ));
     }
     if let (Some(min), Some(max)) = (parsed("min"), parsed("max"))
         && min.is_positive()
         && ratio.ratio(Quantity::ONE) > max.ratio(min)
     {
-        let why = format!("ratio {shown} is greater than max/min = {:.6}", max.ratio(min));
+        let why = format!(
+            "ratio {shown} is greater than max/min = {:.6}",
+            max.ratio(min)
+        );
         causes.push(limit.invalid(&field, &shown.into(), &why));
     }
 }

@@ -61,10 +61,17 @@ pub(super) fn requirements(place: &Place<'_>, causes: &mut Vec<Cause>) {
         not_above(&requests, (name, amount), &limits, causes);
         whole_pages(&entry, name, causes);
     }
-    let uses =
-        |wanted: fn(&str) -> bool| limits.entries().chain(requests.entries()).any(|(name, _)| wanted(name));
+    let uses = |wanted: fn(&str) -> bool| {
+        limits
+            .entries()
+            .chain(requests.entries())
+            .any(|(name, _)| wanted(name))
+    };
     if uses(|name| name.starts_with(HUGE_PAGES)) && !uses(|name| matches!(name, "cpu" | "memory")) {
-        causes.push(Cause::forbidden(place.path(), "HugePages require cpu or memory"));
+        causes.push(Cause::forbidden(
+            place.path(),
+            "HugePages require cpu or memory",
+        ));
     }
     claims(place, causes);
 }
@@ -98,7 +105,10 @@ fn not_above(
 ) {
     let Some(limit) = limits.value.get(name) else {
         if !may_be_overcommitted(name) {
-            causes.push(Cause::required(limits.path(), "Limit must be set for non overcommitable resources"));
+            causes.push(Cause::required(
+                limits.path(),
+                "Limit must be set for non overcommitable resources",
+            ));
         }
         return;
     };
@@ -111,12 +121,18 @@ fn not_above(
         return;
     };
     let why = format!("must be {how} {name} limit of {}", written(limit));
-    causes.push(Cause::invalid(requests.path(), &written(amount).into(), &why));
+    causes.push(Cause::invalid(
+        requests.path(),
+        &written(amount).into(),
+        &why,
+    ));
 }
 
 /// Checks that the amount of a resource is not negative, and whole if it is counted.
 pub(super) fn quantity(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
-    let Some(amount) = parsed(place.value) else { return };
+    let Some(amount) = parsed(place.value) else {
+        return;
+    };
     let text = Value::from(written(place.value));
     if amount.is_negative() {
         causes.push(Cause::invalid(place.path(), &text, NEGATIVE));
@@ -128,14 +144,26 @@ pub(super) fn quantity(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
 }
 
 fn whole_pages(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
-    let Some(size) = name.strip_prefix(HUGE_PAGES).and_then(Quantity::parse).and_then(Quantity::as_whole)
+    let Some(size) = name
+        .strip_prefix(HUGE_PAGES)
+        .and_then(Quantity::parse)
+        .and_then(Quantity::as_whole)
     else {
         return;
     };
-    let amount = parsed(place.value).and_then(Quantity::as_whole).unwrap_or_default();
+    let amount = parsed(place.value)
+        .and_then(Quantity::as_whole)
+        .unwrap_or_default();
     if size <= 0 || amount % size != 0 {
-        let why = format!("{} is not positive integer multiple of {name}", written(place.value));
-        causes.push(Cause::invalid(place.path(), &written(place.value).into(), &why));
+        let why = format!(
+            "{} is not positive integer multiple of {name}",
+            written(place.value)
+        );
+        causes.push(Cause::invalid(
+            place.path(),
+            &written(place.value).into(),
+            &why,
+        ));
     }
 }
 
@@ -143,10 +171,14 @@ fn whole_pages(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
 pub(super) fn name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) -> bool {
     let faults = names::qualified_name(name);
     let is_unknown = faults.is_empty() && !name.contains('/') && !is_standard(name);
-    let unknown = is_unknown.then(|| "must be a standard resource type or fully qualified".to_owned());
+    let unknown =
+        is_unknown.then(|| "must be a standard resource type or fully qualified".to_owned());
     let before = causes.len();
     causes.extend(
-        faults.into_iter().chain(unknown).map(|why| Cause::invalid(place.path(), &name.into(), &why)),
+        faults
+            .into_iter()
+            .chain(unknown)
+            .map(|why| Cause::invalid(place.path(), &name.into(), &why)),
     );
     causes.len() == before
 }
@@ -158,7 +190,8 @@ pub(super) fn container_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cau
         (!OF_CONTAINERS.contains(&name) && !name.starts_with(HUGE_PAGES))
             .then_some("must be a standard resource for containers")
     } else {
-        (!is_native(name) && !is_extended(name)).then_some("doesn't follow extended resource name standard")
+        (!is_native(name) && !is_extended(name))
+            .then_some("doesn't follow extended resource name standard")
     };
     causes.extend(why.map(|why| Cause::invalid(place.path(), &name.into(), why)));
 }
@@ -168,7 +201,11 @@ pub(super) fn quota_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>)
     self::name(place, name, causes);
     let is_limited = STANDARD.contains(&name) || is_huge(name);
     if !name.contains('/') && !is_limited {
-        causes.push(Cause::invalid(place.path(), &name.into(), "must be a standard resource for quota"));
+        causes.push(Cause::invalid(
+            place.path(),
+            &name.into(),
+            "must be a standard resource for quota",
+        ));
     }
 }
 
@@ -213,7 +250,9 @@ pub(super) fn written(value: &Value) -> String {
 fn claims(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let spec = place.nearest("spec");
     let claims = crate::object::items(spec, "/resourceClaims").iter();
-    let names = claims.map(|claim| text_or_empty(claim, "/name")).filter(|name| !name.is_empty());
+    let names = claims
+        .map(|claim| text_or_empty(claim, "/name"))
+        .filter(|name| !name.is_empty());
     let known: HashSet<_> = names.clone().collect();
     let list = place.child("claims", "claims");
     let mut taken: HashMap<_, HashSet<_>> = HashMap::new();
@@ -226,14 +265,23 @@ fn claims(place: &Place<'_>, causes: &mut Vec<Cause>) {
         }
         let others = taken.entry(name).or_default();
         // no request stands for all
-        if others.contains(request) || others.contains("") || request.is_empty() && !others.is_empty() {
+        if others.contains(request)
+            || others.contains("")
+            || request.is_empty() && !others.is_empty()
+        {
             causes.push(Cause::duplicate(claim.path(), name));
         }
         others.insert(request);
         if !known.contains(name) {
-            let list = if known.is_empty() { " which is empty".to_owned() } else { named(names.clone()) };
+            let list = if known.is_empty() {
+                " which is empty".to_owned()
+            } else {
+                named(names.clone())
+            };
             let mut cause = Cause::not_found(claim.path(), name);
-            cause.message.push_str(&format!(": must be one of the names in pod.spec.resourceClaims{list}"));
+            cause.message.push_str(&format!(
+                ": must be one of the names in pod.spec.resourceClaims{list}"
+            ));
             causes.push(cause);
         }
     }
@@ -263,7 +311,11 @@ pub(super) fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     requirements(&resources, causes);
     let none = Map::new();
     let of = |value: &'_ Value, kind: &str| {
-        value.pointer(&format!("/resources/{kind}")).and_then(Value::as_object).unwrap_or(&none).clone()
+        value
+            .pointer(&format!("/resources/{kind}"))
+            .and_then(Value::as_object)
+            .unwrap_or(&none)
+            .clone()
     };
     let (limits, requests) = (of(spec.value, "limits"), of(spec.value, "requests"));
     let mut sums = Map::new();
@@ -271,24 +323,38 @@ pub(super) fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         for (name, amount) in of(container, "requests") {
             let sum = sums.get(&name).and_then(parsed).unwrap_or(Quantity::ZERO);
             let total = sum.plus(parsed(&amount).unwrap_or(Quantity::ZERO));
-            sums.insert(name, total.written_like(amount.as_str().unwrap_or_default()).into());
+            sums.insert(
+                name,
+                total
+                    .written_like(amount.as_str().unwrap_or_default())
+                    .into(),
+            );
         }
     }
     for (name, sum) in &sums {
-        let Some(of_pod) = requests.get(name) else { continue };
+        let Some(of_pod) = requests.get(name) else {
+            continue;
+        };
         if parsed(sum) > parsed(of_pod) {
             let field = resources.field(&format!("requests[{name}]"));
-            let why =
-                format!("must be greater than or equal to aggregate container requests of {}", written(sum));
+            let why = format!(
+                "must be greater than or equal to aggregate container requests of {}",
+                written(sum)
+            );
             causes.push(Cause::invalid(field, &written(of_pod).into(), &why));
         }
     }
     for (index, container) in spec.items("containers").iter().enumerate() {
         for (name, limit) in of(container, "limits") {
-            let Some(of_pod) = limits.get(&name) else { continue };
+            let Some(of_pod) = limits.get(&name) else {
+                continue;
+            };
             if parsed(&limit) > parsed(of_pod) {
                 let field = resources.field(&format!("containers[{index}][{name}].limits"));
-                let why = format!("must be less than or equal to pod limits of {}", written(of_pod));
+                let why = format!(
+                    "must be less than or equal to pod limits of {}",
+                    written(of_pod)
+                );
                 causes.push(Cause::invalid(field, &written(&limit).into(), &why));
             }
         }

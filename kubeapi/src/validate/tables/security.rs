@@ -78,21 +78,27 @@ fn user_name(text: &str) -> Vec<String> {
     };
     let mut faults = Vec::new();
     if domain.is_some_and(|domain| domain.len() >= DOMAIN_BYTES) {
-        faults.push(format!("runAsUserName's Domain length must be under {DOMAIN_BYTES} characters"));
+        faults.push(format!(
+            "runAsUserName's Domain length must be under {DOMAIN_BYTES} characters"
+        ));
     }
     if domain.is_some_and(|domain| !is_domain(domain)) {
-        faults.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+        faults
+            .push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
     }
     if user.is_empty() {
         faults.push("runAsUserName's User cannot be empty".to_owned());
     } else if user.len() > USER_BYTES {
-        faults.push(format!("runAsUserName's User length must not be longer than {USER_BYTES} characters"));
+        faults.push(format!(
+            "runAsUserName's User length must not be longer than {USER_BYTES} characters"
+        ));
     }
     if !user.is_empty() && user.chars().all(|char| matches!(char, '.' | ' ')) {
         faults.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
     }
     if user.contains(|char| "\"/\\:;|=,+*?<>@[]".contains(char)) {
-        let why = "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]";
+        let why =
+            "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]";
         faults.push(why.to_owned());
     }
     faults
@@ -109,11 +115,16 @@ fn is_domain(domain: &str) -> bool {
 fn seccomp(profile: &Place<'_>, causes: &mut Vec<Cause>) {
     let kind = profile.text("type");
     match kind {
-        "" => {
-            causes.push(Cause::required(profile.field("type"), "type is required when seccompProfile is set"))
-        }
+        "" => causes.push(Cause::required(
+            profile.field("type"),
+            "type is required when seccompProfile is set",
+        )),
         kind if !PROFILES.contains(&kind) => {
-            causes.push(Cause::unsupported(profile.field("type"), &kind.into(), PROFILES));
+            causes.push(Cause::unsupported(
+                profile.field("type"),
+                &kind.into(),
+                PROFILES,
+            ));
         }
         _ => {}
     }
@@ -126,9 +137,16 @@ fn seccomp(profile: &Place<'_>, causes: &mut Vec<Cause>) {
     } else if profile.has(FIELD) {
         let path = profile.text(FIELD);
         let faults = formats::relative_path(path);
-        causes.extend(faults.iter().map(|why| profile.invalid(FIELD, &path.into(), why)));
+        causes.extend(
+            faults
+                .iter()
+                .map(|why| profile.invalid(FIELD, &path.into(), why)),
+        );
     } else {
-        causes.push(Cause::required(profile.field(FIELD), "must be set when seccomp type is Localhost"));
+        causes.push(Cause::required(
+            profile.field(FIELD),
+            "must be set when seccomp type is Localhost",
+        ));
     }
 }
 
@@ -141,22 +159,36 @@ fn app_armor(profile: &Place<'_>, causes: &mut Vec<Cause>) {
         "Localhost" if name.trim() != name => {
             causes.push(profile.invalid(FIELD, &name.into(), "must not be padded with whitespace"));
         }
-        "Localhost" if name.is_empty() => causes.push(Cause::required(profile.field(FIELD), missing)),
-        "Localhost" if name.len() > LONGEST => causes.push(Cause::too_long(profile.field(FIELD), LONGEST)),
+        "Localhost" if name.is_empty() => {
+            causes.push(Cause::required(profile.field(FIELD), missing))
+        }
+        "Localhost" if name.len() > LONGEST => {
+            causes.push(Cause::too_long(profile.field(FIELD), LONGEST))
+        }
         "Localhost" => {}
         "RuntimeDefault" | "Unconfined" if profile.has(FIELD) => {
             let why = "can only be set when AppArmor type is Localhost";
             causes.push(profile.invalid(FIELD, &name.into(), why));
         }
         "RuntimeDefault" | "Unconfined" => {}
-        "" => causes
-            .push(Cause::required(profile.field("type"), "type is required when appArmorProfile is set")),
-        kind => causes.push(Cause::unsupported(profile.field("type"), &kind.into(), PROFILES)),
+        "" => causes.push(Cause::required(
+            profile.field("type"),
+            "type is required when appArmorProfile is set",
+        )),
+        kind => causes.push(Cause::unsupported(
+            profile.field("type"),
+            &kind.into(),
+            PROFILES,
+        )),
     }
 }
 
 fn unmasked(kind: &Place<'_>, causes: &mut Vec<Cause>) {
-    let has_users = kind.nearest("spec").get("hostUsers").and_then(serde_json::Value::as_bool) == Some(false);
+    let has_users = kind
+        .nearest("spec")
+        .get("hostUsers")
+        .and_then(serde_json::Value::as_bool)
+        == Some(false);
     if kind.value == "Unmasked" && !has_users {
         causes.push(kind.refused("`hostUsers` must be false to use `Unmasked`"));
     }
@@ -168,11 +200,18 @@ fn escalation(context: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     if context.is("privileged") {
         causes
-            .push(context.refused("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
+            .push(context.refused(
+                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+            ));
     }
     let added = context.child("capabilities", "");
-    if added.items("add").iter().any(|capability| capability == "CAP_SYS_ADMIN") {
-        let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+    if added
+        .items("add")
+        .iter()
+        .any(|capability| capability == "CAP_SYS_ADMIN")
+    {
+        let why =
+            "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
         causes.push(context.refused(why));
     }
 }
@@ -190,9 +229,16 @@ pub(super) fn host_users(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if !spec.has("hostUsers") || spec.is("hostUsers") {
         return;
     }
-    for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (field, shown) in [
+        ("hostNetwork", "hostNetwork"),
+        ("hostPID", "HostPID"),
+        ("hostIPC", "HostIPC"),
+    ] {
         if spec.is(field) {
-            causes.push(Cause::forbidden(spec.field(shown), "when `pod.Spec.HostUsers` is false"));
+            causes.push(Cause::forbidden(
+                spec.field(shown),
+                "when `pod.Spec.HostUsers` is false",
+            ));
         }
     }
 }

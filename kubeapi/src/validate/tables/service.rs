@@ -14,8 +14,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                Check, Choice, Format, FormatIfSet, Labels, MaxItems, OneOf, Port, Supported, Table, Unique,
-                Within,
+                Check, Choice, Format, FormatIfSet, Labels, MaxItems, OneOf, Port, Supported,
+                Table, Unique, Within,
             },
             row,
         },
@@ -43,14 +43,20 @@ pub(super) static SERVICE: &[Row] = &[
     row("spec", Check(session)),
     row("spec", Check(families)),
     row("spec.clusterIPs", Check(cluster_addresses)),
-    row("spec.type", Choice(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])),
+    row(
+        "spec.type",
+        Choice(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]),
+    ),
     row("spec", Check(node_ports)),
     row("spec.ports", Check(repeated)),
     row("spec", Check(source_ranges)),
     row("spec", Check(balancer)),
     row("spec", Check(traffic)),
     row("spec.internalTrafficPolicy", OneOf(&["Cluster", "Local"])),
-    row("spec.trafficDistribution", OneOf(&["PreferClose", "PreferSameNode", "PreferSameZone"])),
+    row(
+        "spec.trafficDistribution",
+        OneOf(&["PreferClose", "PreferSameNode", "PreferSameZone"]),
+    ),
 ];
 
 static PORT: &[Row] = &[
@@ -61,7 +67,10 @@ static PORT: &[Row] = &[
     row("appProtocol", FormatIfSet(names::qualified_name)),
 ];
 
-static POLICIES: &[Row] = &[row("externalTrafficPolicy", Supported(&["Cluster", "Local"]))];
+static POLICIES: &[Row] = &[row(
+    "externalTrafficPolicy",
+    Supported(&["Cluster", "Local"]),
+)];
 
 /// What of a service may not change.
 pub(super) static CHANGES: &[Change] = &[
@@ -81,7 +90,10 @@ fn is_headless(spec: &Value) -> bool {
 }
 
 fn has_ports(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    if spec.items("ports").is_empty() && !is_headless(spec.value) && spec.text("type") != "ExternalName" {
+    if spec.items("ports").is_empty()
+        && !is_headless(spec.value)
+        && spec.text("type") != "ExternalName"
+    {
         causes.push(Cause::required(spec.field("ports"), ""));
     }
 }
@@ -98,8 +110,12 @@ fn of_type(spec: &Place<'_>, causes: &mut Vec<Cause>) {
                 ("ipFamilies", !spec.items("ipFamilies").is_empty()),
                 ("ipFamilyPolicy", spec.has("ipFamilyPolicy")),
             ] {
-                let cause =
-                    || Cause::forbidden(spec.field(field), "may not be set for ExternalName services");
+                let cause = || {
+                    Cause::forbidden(
+                        spec.field(field),
+                        "may not be set for ExternalName services",
+                    )
+                };
                 causes.extend(is_set.then(cause));
             }
             let name = spec.text("externalName");
@@ -107,7 +123,11 @@ fn of_type(spec: &Place<'_>, causes: &mut Vec<Cause>) {
                 "" => causes.push(Cause::required(spec.field("externalName"), "")),
                 name => {
                     let faults = names::dns_subdomain(name);
-                    causes.extend(faults.iter().map(|why| spec.invalid("externalName", &name.into(), why)));
+                    causes.extend(
+                        faults
+                            .iter()
+                            .map(|why| spec.invalid("externalName", &name.into(), why)),
+                    );
                 }
             }
         }
@@ -131,7 +151,10 @@ fn session(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let config = spec.child("sessionAffinityConfig", "sessionAffinityConfig");
     match spec.text("sessionAffinity") {
         "None" if !config.value.is_null() => {
-            causes.push(Cause::forbidden(config.path(), "must not be set when session affinity is None"));
+            causes.push(Cause::forbidden(
+                config.path(),
+                "must not be set when session affinity is None",
+            ));
         }
         "ClientIP" => {
             let why = "when session affinity type is ClientIP";
@@ -143,7 +166,10 @@ fn session(spec: &Place<'_>, causes: &mut Vec<Cause>) {
             } else if timeout.is_null() {
                 config.field("clientIP.timeoutSeconds")
             } else {
-                if !timeout.as_i64().is_some_and(|seconds| (1..=LONGEST).contains(&seconds)) {
+                if !timeout
+                    .as_i64()
+                    .is_some_and(|seconds| (1..=LONGEST).contains(&seconds))
+                {
                     let why = format!("must be greater than 0 and less than {LONGEST}");
                     causes.push(config.invalid("clientIP.timeoutSeconds", timeout, &why));
                 }
@@ -180,7 +206,11 @@ fn families(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     const KNOWN: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
     let policy = spec.text("ipFamilyPolicy");
     if spec.has("ipFamilyPolicy") && !KNOWN.contains(&policy) {
-        causes.push(Cause::unsupported(spec.field("ipFamilyPolicy"), &policy.into(), KNOWN));
+        causes.push(Cause::unsupported(
+            spec.field("ipFamilyPolicy"),
+            &policy.into(),
+            KNOWN,
+        ));
     }
 }
 
@@ -211,9 +241,16 @@ fn cluster_addresses(list: &Place<'_>, causes: &mut Vec<Cause>) {
     {
         causes.push(list.refused("may specify no more than one IP for each IP family"));
     }
-    let families = list.sibling("ipFamilies").as_array().map_or(&[][..], Vec::as_slice);
-    for (index, (address, family)) in
-        list.list().iter().zip(families).enumerate().filter(|(_, (address, _))| *address != "None")
+    let families = list
+        .sibling("ipFamilies")
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    for (index, (address, family)) in list
+        .list()
+        .iter()
+        .zip(families)
+        .enumerate()
+        .filter(|(_, (address, _))| *address != "None")
     {
         if is_v6(address) != (family == "IPv6") {
             let family = family.as_str().unwrap_or_default();
@@ -227,12 +264,19 @@ fn node_ports(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     let is_internal = spec.text("type") == "ClusterIP";
     for (index, port) in spec.items("ports").iter().enumerate() {
-        let Some(number) = port.get("nodePort").and_then(Value::as_i64).filter(|number| *number != 0) else {
+        let Some(number) = port
+            .get("nodePort")
+            .and_then(Value::as_i64)
+            .filter(|number| *number != 0)
+        else {
             continue;
         };
         let field = spec.field(&format!("ports[{index}].nodePort"));
         if is_internal {
-            causes.push(Cause::forbidden(field.as_str(), "may not be used when `type` is 'ClusterIP'"));
+            causes.push(Cause::forbidden(
+                field.as_str(),
+                "may not be used when `type` is 'ClusterIP'",
+            ));
         }
         if !taken.insert((text_or_empty(port, "/protocol"), number)) {
             causes.push(Cause::duplicate_value(field, &number.into()));
@@ -243,14 +287,20 @@ fn node_ports(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 fn repeated(ports: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     for (index, port) in ports.list().iter().enumerate() {
-        let (protocol, number) = (text_or_empty(port, "/protocol"), port.get("port").and_then(Value::as_i64));
+        let (protocol, number) = (
+            text_or_empty(port, "/protocol"),
+            port.get("port").and_then(Value::as_i64),
+        );
         if !taken.insert((protocol, number)) {
             // the value is a Go structure, as the real server writes it
             let value = json!({
                 "Name": "", "Protocol": protocol, "AppProtocol": null, "Port": number.unwrap_or_default(), "TargetPort": 0,
                 "NodePort": 0,
             });
-            causes.push(Cause::duplicate_value(ports.item(index, port).path(), &value));
+            causes.push(Cause::duplicate_value(
+                ports.item(index, port).path(),
+                &value,
+            ));
         }
     }
 }
@@ -259,7 +309,10 @@ fn source_ranges(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     const ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
     let is_balancer = spec.text("type") == "LoadBalancer";
     let ranges = spec.child("loadBalancerSourceRanges", "LoadBalancerSourceRanges");
-    let said = spec.object().pointer("/metadata/annotations").and_then(|all| all.get(ANNOTATION));
+    let said = spec
+        .object()
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(ANNOTATION));
     if !ranges.list().is_empty() {
         if !is_balancer {
             causes.push(Cause::forbidden(ranges.path(), OF_BALANCERS));
@@ -267,17 +320,28 @@ fn source_ranges(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         for (index, range) in ranges.list().iter().enumerate() {
             let text = range.as_str().unwrap_or_default().trim();
             let item = ranges.item(index, range);
-            causes
-                .extend(formats::cidr(text).iter().map(|why| Cause::invalid(item.path(), &text.into(), why)));
+            causes.extend(
+                formats::cidr(text)
+                    .iter()
+                    .map(|why| Cause::invalid(item.path(), &text.into(), why)),
+            );
         }
     } else if let Some(said) = said.and_then(Value::as_str) {
         let field = format!("metadata.annotations[{ANNOTATION}]");
         if !is_balancer {
             causes.push(Cause::forbidden(field.as_str(), OF_BALANCERS));
         }
-        for range in said.split(',').map(str::trim).filter(|_| !said.trim().is_empty()) {
+        for range in said
+            .split(',')
+            .map(str::trim)
+            .filter(|_| !said.trim().is_empty())
+        {
             let faults = formats::cidr(range);
-            causes.extend(faults.iter().map(|why| Cause::invalid(field.as_str(), &range.into(), why)));
+            causes.extend(
+                faults
+                    .iter()
+                    .map(|why| Cause::invalid(field.as_str(), &range.into(), why)),
+            );
         }
     }
 }
@@ -287,7 +351,11 @@ fn balancer(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         if spec.has("loadBalancerClass") {
             let name = spec.text("loadBalancerClass");
             let faults = names::qualified_name(name);
-            causes.extend(faults.iter().map(|why| spec.invalid("loadBalancerClass", &name.into(), why)));
+            causes.extend(
+                faults
+                    .iter()
+                    .map(|why| spec.invalid("loadBalancerClass", &name.into(), why)),
+            );
         }
         return;
     }
@@ -304,14 +372,21 @@ fn traffic(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         || kind == "ClusterIP" && !spec.items("externalIPs").is_empty();
     if spec.has("externalTrafficPolicy") && !is_external {
         let why = "may only be set for externally-accessible services";
-        causes.push(spec.invalid("externalTrafficPolicy", spec.get("externalTrafficPolicy"), why));
+        causes.push(spec.invalid(
+            "externalTrafficPolicy",
+            spec.get("externalTrafficPolicy"),
+            why,
+        ));
     } else if spec.has("externalTrafficPolicy") {
         crate::validate::engine::check(POLICIES, spec, causes);
     }
     let needs_check = kind == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local";
-    let Some(port) = spec.number("healthCheckNodePort").filter(|port| *port != 0) else { return };
+    let Some(port) = spec.number("healthCheckNodePort").filter(|port| *port != 0) else {
+        return;
+    };
     if !needs_check {
-        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        let why =
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         causes.push(spec.invalid("healthCheckNodePort", &port.into(), why));
     } else if !(1..=LAST_PORT).contains(&port) {
         causes.push(spec.invalid("healthCheckNodePort", &port.into(), &range(1, LAST_PORT)));
@@ -319,7 +394,9 @@ fn traffic(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn is_external_name(old: &Value, new: &Value) -> bool {
-    [old, new].iter().any(|spec| text_or_empty(spec, "/type") == "ExternalName")
+    [old, new]
+        .iter()
+        .any(|spec| text_or_empty(spec, "/type") == "ExternalName")
 }
 
 fn addresses_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
@@ -329,9 +406,18 @@ fn addresses_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let of = |spec: &Value| {
         let all = crate::object::items(spec, "/clusterIPs").to_vec();
         let first = text_or_empty(spec, "/clusterIP");
-        if all.is_empty() && !first.is_empty() { vec![first.into()] } else { all }
+        if all.is_empty() && !first.is_empty() {
+            vec![first.into()]
+        } else {
+            all
+        }
     };
-    list_stays(("clusterIPs", "clusterIP"), (&of(old), &of(new)), new, causes);
+    list_stays(
+        ("clusterIPs", "clusterIP"),
+        (&of(old), &of(new)),
+        new,
+        causes,
+    );
 }
 
 fn families_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
@@ -339,7 +425,12 @@ fn families_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         return;
     }
     let of = |spec: &Value| crate::object::items(spec, "/ipFamilies").to_vec();
-    list_stays(("ipFamilies", "ipFamily"), (&of(old), &of(new)), new, causes);
+    list_stays(
+        ("ipFamilies", "ipFamily"),
+        (&of(old), &of(new)),
+        new,
+        causes,
+    );
 }
 
 /// Checks that the first item stays, and that the second is only removed with the family policy.
@@ -350,9 +441,14 @@ fn list_stays(
     causes: &mut Vec<Cause>,
 ) {
     let value = Value::from(after.to_vec());
-    let refuse = |index: usize, why: &str| Cause::invalid(format!("spec.{field}[{index}]"), &value, why);
+    let refuse =
+        |index: usize, why: &str| Cause::invalid(format!("spec.{field}[{index}]"), &value, why);
     if before.len() == after.len() {
-        let changed = before.iter().zip(after).enumerate().filter(|(_, (before, after))| before != after);
+        let changed = before
+            .iter()
+            .zip(after)
+            .enumerate()
+            .filter(|(_, (before, after))| before != after);
         causes.extend(changed.map(|(index, _)| refuse(index, "may not change once set")));
         return;
     }
@@ -374,7 +470,11 @@ fn class_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let is_balancer = |spec: &Value| text_or_empty(spec, "/type") == "LoadBalancer";
     let class = |spec: &Value| spec.get("loadBalancerClass").cloned().unwrap_or_default();
     if is_balancer(old) && is_balancer(new) && class(old) != class(new) {
-        causes.push(Cause::invalid("spec.loadBalancerClass", &class(new), "may not change once set"));
+        causes.push(Cause::invalid(
+            "spec.loadBalancerClass",
+            &class(new),
+            "may not change once set",
+        ));
     }
 }
 
@@ -383,8 +483,15 @@ fn health_port_stays(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         text_or_empty(spec, "/type") == "LoadBalancer"
             && text_or_empty(spec, "/externalTrafficPolicy") == "Local"
     };
-    let port = |spec: &Value| spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or_default();
+    let port = |spec: &Value| {
+        spec.get("healthCheckNodePort")
+            .and_then(Value::as_i64)
+            .unwrap_or_default()
+    };
     if needs_check(old) && needs_check(new) && port(old) != 0 && port(old) != port(new) {
-        causes.push(Cause::forbidden("spec.healthCheckNodePort", "field is immutable"));
+        causes.push(Cause::forbidden(
+            "spec.healthCheckNodePort",
+            "field is immutable",
+        ));
     }
 }

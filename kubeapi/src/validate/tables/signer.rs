@@ -13,7 +13,9 @@ pub(super) fn signer_name(place: &Place<'_>, causes: &mut Vec<Cause>) {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
         return causes.push(place.refused(why));
     };
-    let labels = domain.split('.').map(|label| (label, names::dns_label(label)));
+    let labels = domain
+        .split('.')
+        .map(|label| (label, names::dns_label(label)));
     first_fault(place, domain, labels, causes);
     if domain.split('.').count() < 2 {
         causes.push(Cause::invalid(
@@ -22,7 +24,9 @@ pub(super) fn signer_name(place: &Place<'_>, causes: &mut Vec<Cause>) {
             "should be a domain with at least two segments",
         ));
     }
-    let labels = path.split('.').map(|label| (label, names::dns_subdomain(label)));
+    let labels = path
+        .split('.')
+        .map(|label| (label, names::dns_subdomain(label)));
     first_fault(place, path, labels, causes);
 }
 
@@ -34,7 +38,9 @@ fn first_fault<'a>(
     causes: &mut Vec<Cause>,
 ) {
     if let Some((label, faults)) = labels.find(|(_, faults)| !faults.is_empty()) {
-        let why = faults.iter().map(|why| format!("validating label {label:?}: {why}"));
+        let why = faults
+            .iter()
+            .map(|why| format!("validating label {label:?}: {why}"));
         causes.extend(why.map(|why| Cause::invalid(place.path(), &value.into(), &why)));
     }
 }

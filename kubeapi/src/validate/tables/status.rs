@@ -60,8 +60,10 @@ pub(super) static JOB: &[Row] = &[
     row("status.ready", NonNegative),
     row("status.terminating", NonNegative),
 ];
-pub(super) static AUTOSCALER: &[Row] =
-    &[row("status.currentReplicas", NonNegative), row("status.desiredReplicas", NonNegative)];
+pub(super) static AUTOSCALER: &[Row] = &[
+    row("status.currentReplicas", NonNegative),
+    row("status.desiredReplicas", NonNegative),
+];
 pub(super) static BUDGET: &[Row] = &[
     row("status.disruptionsAllowed", NonNegative),
     row("status.currentHealthy", NonNegative),
@@ -70,7 +72,12 @@ pub(super) static BUDGET: &[Row] = &[
 ];
 
 fn deployment(status: &Place<'_>, causes: &mut Vec<Cause>) {
-    not_above(status, &["updatedReplicas", "readyReplicas", "availableReplicas"], "readyReplicas", causes);
+    not_above(
+        status,
+        &["updatedReplicas", "readyReplicas", "availableReplicas"],
+        "readyReplicas",
+        causes,
+    );
 }
 
 fn replica_set(status: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -83,7 +90,12 @@ fn replica_set(status: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn stateful_set(status: &Place<'_>, causes: &mut Vec<Cause>) {
-    let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    let counts = [
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ];
     not_above(status, &counts, "status.readyReplicas", causes);
 }
 

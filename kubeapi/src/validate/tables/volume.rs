@@ -9,8 +9,8 @@ use crate::{
         engine::{
             Member, Row,
             Rule::{
-                self, Always, Check, Choice, Format, Limited, MaxBytes, Name, OneOf, Present, Required,
-                Table, Union as OneMember,
+                self, Always, Check, Choice, Format, Limited, MaxBytes, Name, OneOf, Present,
+                Required, Table, Union as OneMember,
             },
             Union, member, renamed, row,
         },
@@ -31,19 +31,40 @@ pub(super) const MANY: &str = "may not specify more than 1 volume type";
 pub(super) const NONE: &str = "must specify a volume type";
 
 /// `volumes[*]` of a pod.
-pub(super) static VOLUME: &[Row] =
-    &[row("", OneMember(&SOURCE)), row("", Check(iscsi_name)), row("name", Name(names::dns_label))];
+pub(super) static VOLUME: &[Row] = &[
+    row("", OneMember(&SOURCE)),
+    row("", Check(iscsi_name)),
+    row("name", Name(names::dns_label)),
+];
 
-static SOURCE: Union = Union { members: MEMBERS, many: MANY, none: NONE };
+static SOURCE: Union = Union {
+    members: MEMBERS,
+    many: MANY,
+    none: NONE,
+};
 static MEMBERS: &[Member] = &[
     member("emptyDir", &[row("sizeLimit", Check(size_limit))]),
     member("hostPath", HOST_PATH),
-    member("gitRepo", &[row("repository", Required("")), row("directory", Format(formats::relative_path))]),
-    renamed("gcePersistentDisk", ["gcePersistentDisk", "persistentDisk"], GCE),
+    member(
+        "gitRepo",
+        &[
+            row("repository", Required("")),
+            row("directory", Format(formats::relative_path)),
+        ],
+    ),
+    renamed(
+        "gcePersistentDisk",
+        ["gcePersistentDisk", "persistentDisk"],
+        GCE,
+    ),
     member("awsElasticBlockStore", AWS),
     member(
         "secret",
-        &[row("secretName", Required("")), row("defaultMode", MODE), row("items[*]", Table(KEY_TO_PATH))],
+        &[
+            row("secretName", Required("")),
+            row("defaultMode", MODE),
+            row("items[*]", Table(KEY_TO_PATH)),
+        ],
     ),
     member("nfs", NFS),
     member("iscsi", ISCSI),
@@ -51,7 +72,13 @@ static MEMBERS: &[Member] = &[
     member("flocker", FLOCKER),
     member("persistentVolumeClaim", &[row("claimName", Required(""))]),
     member("rbd", RBD),
-    member("cinder", &[row("volumeID", Required("")), row("secretRef?.name", Required(""))]),
+    member(
+        "cinder",
+        &[
+            row("volumeID", Required("")),
+            row("secretRef?.name", Required("")),
+        ],
+    ),
     renamed("cephfs", ["cephFS", "cephfs"], CEPHFS),
     member("quobyte", QUOBYTE),
     renamed(
@@ -63,28 +90,53 @@ static MEMBERS: &[Member] = &[
     member("flexVolume", FLEX),
     member(
         "configMap",
-        &[row("name", Required("")), row("defaultMode", MODE), row("items[*]", Table(KEY_TO_PATH))],
+        &[
+            row("name", Required("")),
+            row("defaultMode", MODE),
+            row("items[*]", Table(KEY_TO_PATH)),
+        ],
     ),
     member("azureFile", AZURE_FILE),
     member("vsphereVolume", VSPHERE),
     member("photonPersistentDisk", PHOTON),
     member("portworxVolume", PORTWORX),
     member("azureDisk", AZURE_DISK),
-    member("storageos", &[row("", Table(STORAGE_OS)), row("secretRef?.name", Required(""))]),
+    member(
+        "storageos",
+        &[
+            row("", Table(STORAGE_OS)),
+            row("secretRef?.name", Required("")),
+        ],
+    ),
     member("projected", projected::PROJECTED),
     member("scaleIO", SCALE_IO),
-    member("csi", &[row("", Table(DRIVER)), row("nodePublishSecretRef?.name", Name(names::dns_subdomain))]),
+    member(
+        "csi",
+        &[
+            row("", Table(DRIVER)),
+            row("nodePublishSecretRef?.name", Name(names::dns_subdomain)),
+        ],
+    ),
     member(
         "ephemeral",
         &[
             row("volumeClaimTemplate", Present("")),
-            row("volumeClaimTemplate?.metadata.annotations", Check(crate::validate::metadata::annotations)),
+            row(
+                "volumeClaimTemplate?.metadata.annotations",
+                Check(crate::validate::metadata::annotations),
+            ),
             row("volumeClaimTemplate?.metadata.labels", Rule::Labels),
             row("volumeClaimTemplate?.metadata", Check(only_labels)),
             row("volumeClaimTemplate?.spec", Table(claim::SPEC)),
         ],
     ),
-    member("image", &[row("reference", Check(image_reference)), row("pullPolicy", Check(pull_policy))]),
+    member(
+        "image",
+        &[
+            row("reference", Check(image_reference)),
+            row("pullPolicy", Check(pull_policy)),
+        ],
+    ),
 ];
 
 /// `hostPath`.
@@ -107,18 +159,27 @@ pub(super) static HOST_PATH: &[Row] = &[
 ];
 pub(super) static GCE: &[Row] = &[row("pdName", Required("")), row("partition", PARTITION)];
 pub(super) static AWS: &[Row] = &[row("volumeID", Required("")), row("partition", PARTITION)];
-pub(super) static NFS: &[Row] =
-    &[row("server", Required("")), row("path", Required("")), row("path", Always(absolute_path))];
+pub(super) static NFS: &[Row] = &[
+    row("server", Required("")),
+    row("path", Required("")),
+    row("path", Always(absolute_path)),
+];
 pub(super) static GLUSTER: &[Row] = &[row("endpoints", Required("")), row("path", Required(""))];
 pub(super) static FLOCKER: &[Row] = &[row("", Check(flocker))];
 pub(super) static RBD: &[Row] = &[row("monitors", Required("")), row("image", Required(""))];
 pub(super) static CEPHFS: &[Row] = &[row("monitors", Required(""))];
 pub(super) static FC: &[Row] = &[row("", Check(fibre_channel))];
-pub(super) static FLEX: &[Row] = &[row("driver", Required("")), row("options", Check(reserved_options))];
+pub(super) static FLEX: &[Row] = &[
+    row("driver", Required("")),
+    row("options", Check(reserved_options)),
+];
 pub(super) static VSPHERE: &[Row] = &[row("volumePath", Required(""))];
 pub(super) static PHOTON: &[Row] = &[row("pdID", Required(""))];
 pub(super) static PORTWORX: &[Row] = &[row("volumeID", Required(""))];
-pub(super) static AZURE_FILE: &[Row] = &[row("secretName", Required("")), row("shareName", Required(""))];
+pub(super) static AZURE_FILE: &[Row] = &[
+    row("secretName", Required("")),
+    row("shareName", Required("")),
+];
 pub(super) static AZURE_DISK: &[Row] = &[
     row("diskName", Required("")),
     row("diskURI", Required("")),
@@ -126,10 +187,15 @@ pub(super) static AZURE_DISK: &[Row] = &[
     row("kind", OneOf(&["Dedicated", "Managed", "Shared"])),
     row("", Check(disk_uri)),
 ];
-pub(super) static SCALE_IO: &[Row] =
-    &[row("gateway", Required("")), row("system", Required("")), row("volumeName", Required(""))];
-pub(super) static STORAGE_OS: &[Row] =
-    &[row("volumeName", Name(names::dns_label)), row("volumeNamespace", Format(names::dns_label))];
+pub(super) static SCALE_IO: &[Row] = &[
+    row("gateway", Required("")),
+    row("system", Required("")),
+    row("volumeName", Required("")),
+];
+pub(super) static STORAGE_OS: &[Row] = &[
+    row("volumeName", Name(names::dns_label)),
+    row("volumeNamespace", Format(names::dns_label)),
+];
 pub(super) static QUOBYTE: &[Row] = &[row("", Check(quobyte)), row("volume", Required(""))];
 pub(super) static ISCSI: &[Row] = &[
     row("targetPortal", Required("")),
@@ -139,24 +205,39 @@ pub(super) static ISCSI: &[Row] = &[
     row("initiatorName>initiatorname", Check(initiator)),
 ];
 /// The name of a CSI driver.
-pub(super) static DRIVER: &[Row] = &[row("driver", Name(formats::driver)), row("driver", MaxBytes(63))];
+pub(super) static DRIVER: &[Row] = &[
+    row("driver", Name(formats::driver)),
+    row("driver", MaxBytes(63)),
+];
 
 fn size_limit(limit: &Place<'_>, causes: &mut Vec<Cause>) {
-    let amount = limit.value.as_str().and_then(crate::quantity::Quantity::parse);
+    let amount = limit
+        .value
+        .as_str()
+        .and_then(crate::quantity::Quantity::parse);
     if amount.is_some_and(crate::quantity::Quantity::is_negative) {
-        causes.push(Cause::forbidden(limit.path(), "SizeLimit field must be a valid resource quantity"));
+        causes.push(Cause::forbidden(
+            limit.path(),
+            "SizeLimit field must be a valid resource quantity",
+        ));
     }
 }
 
 fn absolute_path(path: &str) -> Vec<String> {
     let is_relative = !path.starts_with('/');
-    is_relative.then(|| "must be an absolute path".to_owned()).into_iter().collect()
+    is_relative
+        .then(|| "must be an absolute path".to_owned())
+        .into_iter()
+        .collect()
 }
 
 fn flocker(source: &Place<'_>, causes: &mut Vec<Cause>) {
     let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
-        causes.push(Cause::required(source.path(), "one of datasetName and datasetUUID is required"));
+        causes.push(Cause::required(
+            source.path(),
+            "one of datasetName and datasetUUID is required",
+        ));
     }
     if !name.is_empty() && !uuid.is_empty() {
         let why = "datasetName and datasetUUID can not be specified simultaneously";
@@ -179,9 +260,10 @@ fn fibre_channel(source: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     match source.number("lun") {
         _ if targets.is_empty() => {}
-        None => {
-            causes.push(Cause::required(source.field("lun"), "lun is required if targetWWNs is specified"))
-        }
+        None => causes.push(Cause::required(
+            source.field("lun"),
+            "lun is required if targetWWNs is specified",
+        )),
         Some(lun) if !(0..=255).contains(&lun) => {
             causes.push(source.invalid("lun", &lun.into(), "must be between 0 and 255, inclusive"));
         }
@@ -208,10 +290,17 @@ fn disk_uri(disk: &Place<'_>, causes: &mut Vec<Cause>) {
             "/subscriptions/",
             "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
         ),
-        _ => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
+        _ => (
+            "https://",
+            "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd",
+        ),
     };
     if !uri.starts_with(start) {
-        causes.push(Cause::unsupported(disk.field("diskURI"), &uri.into(), &[form]));
+        causes.push(Cause::unsupported(
+            disk.field("diskURI"),
+            &uri.into(),
+            &[form],
+        ));
     }
 }
 
@@ -225,7 +314,9 @@ fn quobyte(source: &Place<'_>, causes: &mut Vec<Cause>) {
         let why = "must be a UUID and may not exceed a length of 64 characters";
         return causes.push(Cause::required(source.field("tenant"), why));
     }
-    let wrong = registry.split(',').filter(|pair| pair.rsplit_once(':').is_none());
+    let wrong = registry
+        .split(',')
+        .filter(|pair| pair.rsplit_once(':').is_none());
     causes.extend(wrong.map(|_| source.invalid("registry", &registry.into(), why)));
 }
 
@@ -242,24 +333,33 @@ fn iqn(name: &str) -> Vec<String> {
 }
 
 fn is_hexadecimal(name: &str, prefix: &str, length: usize) -> bool {
-    name.strip_prefix(prefix)
-        .is_some_and(|rest| rest.len() == length && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    name.strip_prefix(prefix).is_some_and(|rest| {
+        rest.len() == length && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 /// Whether the name is such as `iqn.2001-04.com.example:storage`.
 fn is_iqn(name: &str) -> bool {
-    let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
+    let Some((date, rest)) = name
+        .strip_prefix("iqn.")
+        .and_then(|rest| rest.split_once('.'))
+    else {
         return false;
     };
     let is_date = date.len() == 7
-        && date
-            .bytes()
-            .enumerate()
-            .all(|(at, byte)| if at == 4 { byte == b'-' } else { byte.is_ascii_digit() });
+        && date.bytes().enumerate().all(|(at, byte)| {
+            if at == 4 {
+                byte == b'-'
+            } else {
+                byte.is_ascii_digit()
+            }
+        });
     let (host, unit) = rest.split_once(':').unwrap_or((rest, ""));
     is_date
         && !host.is_empty()
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
         && !unit.contains(|char: char| char.is_whitespace() || ",;*&$|^".contains(char))
         && rest.contains(':')
         && !unit.is_empty()
@@ -289,9 +389,9 @@ fn iscsi_name(volume: &Place<'_>, causes: &mut Vec<Cause>) {
 
 /// Checks the metadata of a claim's template.
 fn only_labels(metadata: &Place<'_>, causes: &mut Vec<Cause>) {
-    let others = metadata
-        .entries()
-        .filter(|(key, value)| !matches!(*key, "labels" | "annotations") && !matches!(value, Value::Null));
+    let others = metadata.entries().filter(|(key, value)| {
+        !matches!(*key, "labels" | "annotations") && !matches!(value, Value::Null)
+    });
     causes.extend(others.map(|(key, _)| Cause::forbidden(metadata.field(key), "cannot be set")));
 }
 

@@ -20,7 +20,8 @@ pub(super) fn check(field: &str, text: &str, causes: &mut Vec<Cause>) {
             return refuse("", HOST);
         }
         Err(error) => {
-            let why = format!("url must be a valid URL: {error}; desired format: https://host[/path]");
+            let why =
+                format!("url must be a valid URL: {error}; desired format: https://host[/path]");
             return causes.push(Cause::required(field, &why));
         }
     };
@@ -31,7 +32,10 @@ pub(super) fn check(field: &str, text: &str, causes: &mut Vec<Cause>) {
         refuse("", HOST);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        refuse(url.username(), "user information is not permitted in the URL");
+        refuse(
+            url.username(),
+            "user information is not permitted in the URL",
+        );
     }
     if let Some(fragment) = url.fragment() {
         refuse(fragment, "fragments are not permitted in the URL");
@@ -50,13 +54,21 @@ pub(super) fn path(field: &str, path: &str) -> Vec<Cause> {
     if path == "//" {
         return invalid("segment[0] may not be empty");
     }
-    let Some(rest) = path.strip_prefix('/') else { return invalid("must start with a '/'") };
+    let Some(rest) = path.strip_prefix('/') else {
+        return invalid("must start with a '/'");
+    };
     let segments: Vec<_> = rest.strip_suffix('/').unwrap_or(rest).split('/').collect();
-    let faults = segments.iter().enumerate().flat_map(|(index, segment)| match *segment {
-        "" => vec![format!("segment[{index}] may not be empty")],
-        segment => {
-            names::dns_subdomain(segment).iter().map(|why| format!("segment[{index}]: {why}")).collect()
-        }
-    });
-    faults.map(|why| Cause::invalid(field, &path.into(), &why)).collect()
+    let faults = segments
+        .iter()
+        .enumerate()
+        .flat_map(|(index, segment)| match *segment {
+            "" => vec![format!("segment[{index}] may not be empty")],
+            segment => names::dns_subdomain(segment)
+                .iter()
+                .map(|why| format!("segment[{index}]: {why}"))
+                .collect(),
+        });
+    faults
+        .map(|why| Cause::invalid(field, &path.into(), &why))
+        .collect()
 }

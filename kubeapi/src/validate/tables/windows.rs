@@ -47,15 +47,38 @@ pub(super) fn operating_system(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         "" => causes.push(Cause::required(os.field("name"), "cannot be empty")),
         "linux" => {
             let why = "windows options cannot be set for a linux pod";
-            forbid(spec, &["securityContext.windowsOptions"], &["windowsOptions"], why, causes);
+            forbid(
+                spec,
+                &["securityContext.windowsOptions"],
+                &["windowsOptions"],
+                why,
+                causes,
+            );
         }
-        "windows" => forbid(spec, &OF_POD, &OF_CONTAINER, "cannot be set for a windows pod", causes),
-        other => causes.push(Cause::unsupported(os.path(), &other.into(), &["linux", "windows"])),
+        "windows" => forbid(
+            spec,
+            &OF_POD,
+            &OF_CONTAINER,
+            "cannot be set for a windows pod",
+            causes,
+        ),
+        other => causes.push(Cause::unsupported(
+            os.path(),
+            &other.into(),
+            &["linux", "windows"],
+        )),
     }
 }
 
-fn forbid(spec: &Place<'_>, of_pod: &[&str], of_container: &[&str], why: &str, causes: &mut Vec<Cause>) {
-    let is_set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && *value != false);
+fn forbid(
+    spec: &Place<'_>,
+    of_pod: &[&str],
+    of_container: &[&str],
+    why: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let is_set =
+        |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && *value != false);
     for field in of_pod {
         if is_set(spec.value.pointer(&format!("/{}", field.replace('.', "/")))) {
             causes.push(Cause::forbidden(spec.field(field), why));
@@ -90,8 +113,9 @@ pub(super) fn host_process(spec: &Place<'_>, causes: &mut Vec<Cause>) {
                 && of_pod != own
             {
                 let field = format!("{list}[{index}].securityContext.windowsOptions.hostProcess");
-                let why =
-                    format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
+                let why = format!(
+                    "pod hostProcess value must be identical if both are specified, was {of_pod}"
+                );
                 causes.push(spec.invalid(&field, &own.into(), &why));
             }
         }
@@ -100,8 +124,7 @@ pub(super) fn host_process(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         return;
     }
     if processes != count {
-        let why =
-            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
         causes.push(Cause::invalid(spec.path(), &"".into(), why));
     }
     if !spec.is("hostNetwork") {

@@ -10,8 +10,8 @@ use crate::{
         engine::{
             Row,
             Rule::{
-                Absent, AtMostAll, Check, Format, IntOrPercent, NonNegative, Present, Required, Selector,
-                Supported, Table,
+                Absent, AtMostAll, Check, Format, IntOrPercent, NonNegative, Present, Required,
+                Selector, Supported, Table,
             },
             row,
         },
@@ -61,8 +61,14 @@ pub(super) static STATEFUL_SET: &[Row] = &[
     row("spec.podManagementPolicy", Required("")),
     row("spec.podManagementPolicy", Format(pod_management)),
     row("spec.updateStrategy", Check(stateful_strategy)),
-    row("spec.persistentVolumeClaimRetentionPolicy?.whenDeleted", Supported(RETENTION)),
-    row("spec.persistentVolumeClaimRetentionPolicy?.whenScaled", Supported(RETENTION)),
+    row(
+        "spec.persistentVolumeClaimRetentionPolicy?.whenDeleted",
+        Supported(RETENTION),
+    ),
+    row(
+        "spec.persistentVolumeClaimRetentionPolicy?.whenScaled",
+        Supported(RETENTION),
+    ),
     row("spec.replicas", NonNegative),
     row("spec.minReadySeconds", NonNegative),
     row("spec.revisionHistoryLimit", NonNegative),
@@ -110,10 +116,15 @@ pub(super) static REPLICATION_CONTROLLER: &[Row] = &[
 ];
 
 pub(super) static POD_TEMPLATE: &[Row] = &[row("template", Table(pod::TEMPLATE))];
-pub(super) static CONTROLLER_REVISION: &[Row] =
-    &[row("data", Present("data is mandatory")), row("revision", NonNegative)];
+pub(super) static CONTROLLER_REVISION: &[Row] = &[
+    row("data", Present("data is mandatory")),
+    row("revision", NonNegative),
+];
 
-static ROLLING: &[Row] = &[row("maxUnavailable", IntOrPercent), row("maxSurge", IntOrPercent)];
+static ROLLING: &[Row] = &[
+    row("maxUnavailable", IntOrPercent),
+    row("maxSurge", IntOrPercent),
+];
 static AT_MOST_ALL: &[Row] = &[row("maxUnavailable", AtMostAll), row("maxSurge", AtMostAll)];
 static STATEFUL_ROLLING: &[Row] = &[
     row("partition", NonNegative),
@@ -137,12 +148,16 @@ const MUTABLE_OF_STATEFUL_SETS: [&str; 7] = [
 ];
 
 pub(super) static SELECTOR_STAYS: &[Change] = &[change("spec.selector", Kept::Same)];
-pub(super) static STATEFUL_SET_CHANGES: &[Change] = &[change("spec", Kept::Check(stateful_spec_stays))];
+pub(super) static STATEFUL_SET_CHANGES: &[Change] =
+    &[change("spec", Kept::Check(stateful_spec_stays))];
 pub(super) static REVISION_CHANGES: &[Change] = &[change("data", Kept::Same)];
 
 fn pod_management(policy: &str) -> Vec<String> {
     let is_known = matches!(policy, "OrderedReady" | "Parallel");
-    (!is_known).then(|| "must be 'OrderedReady' or 'Parallel'".to_owned()).into_iter().collect()
+    (!is_known)
+        .then(|| "must be 'OrderedReady' or 'Parallel'".to_owned())
+        .into_iter()
+        .collect()
 }
 
 fn not_zero(amount: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -165,7 +180,10 @@ fn not_empty(selector: &Place<'_>, causes: &mut Vec<Cause>) {
 
 /// Checks that a workload selects the pods of its own template.
 pub(super) fn matches_template(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let (selector, labels) = (spec.get("selector"), spec.pointer("/template/metadata/labels"));
+    let (selector, labels) = (
+        spec.get("selector"),
+        spec.pointer("/template/metadata/labels"),
+    );
     let why = match spec.object().get("kind").and_then(Value::as_str) {
         Some("Deployment" | "ReplicaSet") => Some("invalid label selector"),
         _ => None,
@@ -198,18 +216,29 @@ fn deployment_strategy(strategy: &Place<'_>, causes: &mut Vec<Cause>) {
             }
         }
         "RollingUpdate" if rolling.value.is_null() => {
-            causes.push(Cause::required(rolling.path(), "this should be defaulted and never be nil"));
+            causes.push(Cause::required(
+                rolling.path(),
+                "this should be defaulted and never be nil",
+            ));
         }
         "RollingUpdate" => {
             crate::validate::engine::check(ROLLING, &rolling, causes);
             if is_zero(rolling.get("maxUnavailable")) && is_zero(rolling.get("maxSurge")) {
                 let value = rolling.get("maxUnavailable");
-                causes.push(rolling.invalid("maxUnavailable", value, "may not be 0 when `maxSurge` is 0"));
+                causes.push(rolling.invalid(
+                    "maxUnavailable",
+                    value,
+                    "may not be 0 when `maxSurge` is 0",
+                ));
             }
             let (unavailable, _) = AT_MOST_ALL.split_at(1);
             crate::validate::engine::check(unavailable, &rolling, causes);
         }
-        _ => causes.push(Cause::unsupported(strategy.path(), strategy.value, &["Recreate", "RollingUpdate"])),
+        _ => causes.push(Cause::unsupported(
+            strategy.path(),
+            strategy.value,
+            &["Recreate", "RollingUpdate"],
+        )),
     }
 }
 
@@ -230,11 +259,16 @@ fn daemon_strategy(strategy: &Place<'_>, causes: &mut Vec<Cause>) {
     let rolling = strategy.child("rollingUpdate", "rollingUpdate");
     match strategy.text("type") {
         "OnDelete" => {}
-        "RollingUpdate" if rolling.value.is_null() => causes.push(Cause::required(rolling.path(), "")),
+        "RollingUpdate" if rolling.value.is_null() => {
+            causes.push(Cause::required(rolling.path(), ""))
+        }
         "RollingUpdate" => {
             crate::validate::engine::check(ROLLING, &rolling, causes);
             crate::validate::engine::check(AT_MOST_ALL, &rolling, causes);
-            match (is_zero(rolling.get("maxUnavailable")), is_zero(rolling.get("maxSurge"))) {
+            match (
+                is_zero(rolling.get("maxUnavailable")),
+                is_zero(rolling.get("maxSurge")),
+            ) {
                 (false, false) => {
                     let why = "may not be set when maxUnavailable is non-zero";
                     causes.push(rolling.invalid("maxSurge", rolling.get("maxSurge"), why));
@@ -248,12 +282,18 @@ fn daemon_strategy(strategy: &Place<'_>, causes: &mut Vec<Cause>) {
                 _ => {}
             }
         }
-        _ => causes.push(Cause::unsupported(strategy.path(), strategy.value, &["RollingUpdate", "OnDelete"])),
+        _ => causes.push(Cause::unsupported(
+            strategy.path(),
+            strategy.value,
+            &["RollingUpdate", "OnDelete"],
+        )),
     }
 }
 
 fn progress(spec: &Place<'_>, causes: &mut Vec<Cause>) {
-    let Some(deadline) = spec.number("progressDeadlineSeconds") else { return };
+    let Some(deadline) = spec.number("progressDeadlineSeconds") else {
+        return;
+    };
     if deadline <= spec.number("minReadySeconds").unwrap_or_default() {
         let why = "must be greater than minReadySeconds";
         causes.push(spec.invalid("progressDeadlineSeconds", &deadline.into(), why));

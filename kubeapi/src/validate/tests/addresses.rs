@@ -21,7 +21,10 @@ const CASES: [(&str, &str); 22] = [
     ("ff05::1", ""),
     ("0.0.0.0", "may not be unspecified (0.0.0.0)"),
     ("::", "may not be unspecified (::)"),
-    ("0:0:0:0:0:0:0:0", "may not be unspecified (0:0:0:0:0:0:0:0)"),
+    (
+        "0:0:0:0:0:0:0:0",
+        "may not be unspecified (0:0:0:0:0:0:0:0)",
+    ),
     ("127.0.0.1", LOOPBACK),
     ("127.9.9.9", LOOPBACK),
     ("::1", LOOPBACK),
@@ -39,7 +42,11 @@ const CASES: [(&str, &str); 22] = [
 ];
 
 fn expected(field: &str, address: &str, why: &str) -> Vec<String> {
-    if why.is_empty() { Vec::new() } else { vec![format!("{field}: Invalid value: {address:?}: {why}")] }
+    if why.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("{field}: Invalid value: {address:?}: {why}")]
+    }
 }
 
 fn endpoints(list: &str, address: &str) -> Value {
@@ -59,13 +66,26 @@ fn no_address_leads_a_node_to_itself() {
     for (address, why) in CASES {
         for list in ["addresses", "notReadyAddresses"] {
             let field = format!("subsets[0].{list}[0].ip");
-            assert_eq!(created("endpoints", endpoints(list, address)), expected(&field, address, why));
+            assert_eq!(
+                created("endpoints", endpoints(list, address)),
+                expected(&field, address, why)
+            );
         }
-        let kind = if address.contains(':') { "IPv6" } else { "IPv4" };
+        let kind = if address.contains(':') {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
         let field = "endpoints[0].addresses[0]";
-        assert_eq!(created("endpointslices", slice(kind, address)), expected(field, address, why));
+        assert_eq!(
+            created("endpointslices", slice(kind, address)),
+            expected(field, address, why)
+        );
         let field = "spec.externalIPs[0]";
-        assert_eq!(created("services", service(&[address])), expected(field, address, why));
+        assert_eq!(
+            created("services", service(&[address])),
+            expected(field, address, why)
+        );
     }
 }
 
@@ -77,18 +97,34 @@ fn an_address_is_of_the_family_of_its_slice() {
         ("IPv6", "10.0.0.1", "must be an IPv6 address"),
         ("FQDN", "example.com", ""),
         ("FQDN", "example.com.", ""),
-        ("FQDN", "localhost", "should be a domain with at least two segments separated by dots"),
+        (
+            "FQDN",
+            "localhost",
+            "should be a domain with at least two segments separated by dots",
+        ),
     ] {
-        assert_eq!(created("endpointslices", slice(kind, address)), expected(field, address, why));
+        assert_eq!(
+            created("endpointslices", slice(kind, address)),
+            expected(field, address, why)
+        );
     }
     let both = created("endpointslices", slice("IPv4", "::1"));
     let texts = ["must be an IPv4 address", LOOPBACK];
-    assert_eq!(both, texts.map(|why| format!("{field}: Invalid value: \"::1\": {why}")));
-    assert_eq!(created("endpointslices", slice("FQDN", "")), [format!("{field}: Required value")]);
+    assert_eq!(
+        both,
+        texts.map(|why| format!("{field}: Invalid value: \"::1\": {why}"))
+    );
+    assert_eq!(
+        created("endpointslices", slice("FQDN", "")),
+        [format!("{field}: Required value")]
+    );
     let why = "a lowercase RFC 1123 subdomain must consist of";
     assert!(created("endpointslices", slice("FQDN", "a_b.c"))[0].contains(why));
     let long = format!("{}.example.com", "a".repeat(64));
-    assert!(created("endpointslices", slice("FQDN", &long))[0].contains("must be no more than 63 bytes"));
+    assert!(
+        created("endpointslices", slice("FQDN", &long))[0]
+            .contains("must be no more than 63 bytes")
+    );
 }
 
 #[test]
@@ -101,9 +137,15 @@ fn a_slice_has_a_bound() {
         )
     };
     assert!(of(many(1000)).is_empty());
-    assert_eq!(of(many(1001)), ["endpoints: Too many: 1001: must have at most 1000 items"]);
+    assert_eq!(
+        of(many(1001)),
+        ["endpoints: Too many: 1001: must have at most 1000 items"]
+    );
     let addresses = json!([{"addresses": vec!["10.0.0.1"; 101]}]);
-    assert_eq!(of(addresses), ["endpoints[0].addresses: Too many: 101: must have at most 100 items"]);
+    assert_eq!(
+        of(addresses),
+        ["endpoints[0].addresses: Too many: 101: must have at most 100 items"]
+    );
 }
 
 /// Objects that were stored before can still be written: only new addresses are checked.
@@ -115,14 +157,30 @@ fn what_was_stored_before_may_stay() {
     };
     let none = Vec::<String>::new();
     let bad = endpoints("addresses", "127.0.0.1");
-    assert_eq!(updated("endpoints", bad.clone(), labelled(bad.clone())), none);
-    assert_eq!(updated("endpoints", bad, endpoints("addresses", "::1")).len(), 1);
+    assert_eq!(
+        updated("endpoints", bad.clone(), labelled(bad.clone())),
+        none
+    );
+    assert_eq!(
+        updated("endpoints", bad, endpoints("addresses", "::1")).len(),
+        1
+    );
     let bad = slice("IPv4", "127.0.0.1");
-    assert_eq!(updated("endpointslices", bad.clone(), labelled(bad.clone())), none);
-    assert_eq!(updated("endpointslices", bad, slice("IPv4", "127.0.0.2")).len(), 1);
-    let changed = |addresses: &[&str]| updated("services", service(&["127.0.0.1"]), service(addresses));
+    assert_eq!(
+        updated("endpointslices", bad.clone(), labelled(bad.clone())),
+        none
+    );
+    assert_eq!(
+        updated("endpointslices", bad, slice("IPv4", "127.0.0.2")).len(),
+        1
+    );
+    let changed =
+        |addresses: &[&str]| updated("services", service(&["127.0.0.1"]), service(addresses));
     assert_eq!(changed(&["192.0.2.1", "127.0.0.1"]), none);
-    assert_eq!(changed(&["127.0.0.1", "::1"]), expected("spec.externalIPs[1]", "::1", LOOPBACK));
+    assert_eq!(
+        changed(&["127.0.0.1", "::1"]),
+        expected("spec.externalIPs[1]", "::1", LOOPBACK)
+    );
 }
 
 #[test]
@@ -135,12 +193,24 @@ fn a_load_balancers_addresses_are_addresses() {
     };
     let changed = |ingress: Value| updated("services", service(&[]), with(ingress));
     let field = |name: &str| format!("status.loadBalancer.ingress[0].{name}");
-    for (ip, why) in [("192.0.2.1", ""), ("::ffff:127.0.0.1", MAPPED), ("banana", NO_ADDRESS), ("", "")] {
+    for (ip, why) in [
+        ("192.0.2.1", ""),
+        ("::ffff:127.0.0.1", MAPPED),
+        ("banana", NO_ADDRESS),
+        ("", ""),
+    ] {
         assert_eq!(changed(json!({"ip": ip})), expected(&field("ip"), ip, why));
     }
     let why = "must be a DNS name, not an IP address";
-    for (name, why) in [("example.com", ""), ("192.0.2.1", why), ("::ffff:192.0.2.1", why)] {
-        assert_eq!(changed(json!({"hostname": name})), expected(&field("hostname"), name, why));
+    for (name, why) in [
+        ("example.com", ""),
+        ("192.0.2.1", why),
+        ("::ffff:192.0.2.1", why),
+    ] {
+        assert_eq!(
+            changed(json!({"hostname": name})),
+            expected(&field("hostname"), name, why)
+        );
     }
     let bad = with(json!({"ip": "banana"}));
     assert_eq!(updated("services", bad.clone(), bad), Vec::<String>::new());

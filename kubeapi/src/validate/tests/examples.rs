@@ -11,7 +11,11 @@ pub(super) fn example(plural: &str) -> Value {
         .or_else(|| storage(plural))
         .or_else(|| admission(plural))
         .unwrap_or_else(|| json!({}));
-    let metadata = object.as_object_mut().unwrap().entry("metadata").or_insert_with(|| json!({}));
+    let metadata = object
+        .as_object_mut()
+        .unwrap()
+        .entry("metadata")
+        .or_insert_with(|| json!({}));
     let metadata = metadata.as_object_mut().unwrap();
     metadata.entry("name").or_insert_with(|| json!("a"));
     metadata.entry("namespace").or_insert_with(|| json!("n"));
@@ -28,8 +32,12 @@ fn core(plural: &str) -> Option<Value> {
             "containers": [{"name": "c", "image": "i"}],
             "initContainers": [{"name": "first", "image": "i"}],
             "volumes": [{"name": "v", "emptyDir": {}}]}}),
-        "services" => json!({"spec": {"ports": [{"name": "web", "port": 80}], "selector": {"app": "a"}}}),
-        "endpoints" => json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}),
+        "services" => {
+            json!({"spec": {"ports": [{"name": "web", "port": 80}], "selector": {"app": "a"}}})
+        }
+        "endpoints" => {
+            json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]})
+        }
         "endpointslices" => {
             json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]})
         }
@@ -54,12 +62,18 @@ fn workload(plural: &str) -> Option<Value> {
         "deployments" | "replicasets" | "daemonsets" => {
             json!({"spec": {"selector": selector, "template": template()}})
         }
-        "statefulsets" => json!({"spec": {"selector": selector, "serviceName": "a", "template": template(),
+        "statefulsets" => {
+            json!({"spec": {"selector": selector, "serviceName": "a", "template": template(),
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
-                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]}}),
-        "replicationcontrollers" => json!({"spec": {"selector": {"app": "a"}, "template": template()}}),
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]}})
+        }
+        "replicationcontrollers" => {
+            json!({"spec": {"selector": {"app": "a"}, "template": template()}})
+        }
         "jobs" => json!({"spec": {"template": jobs}}),
-        "cronjobs" => json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": jobs}}}}),
+        "cronjobs" => {
+            json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": jobs}}}})
+        }
         "horizontalpodautoscalers" => json!({"spec": {
             "maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]}}),
@@ -122,8 +136,7 @@ fn storage(plural: &str) -> Option<Value> {
 }
 
 fn admission(plural: &str) -> Option<Value> {
-    let rule =
-        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     Some(match plural {
         "validatingadmissionpolicies" => json!({"spec": {
             "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}}),
@@ -134,9 +147,11 @@ fn admission(plural: &str) -> Option<Value> {
             "matchConstraints": {"resourceRules": [rule]}, "reinvocationPolicy": "Never",
             "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}}),
         "mutatingadmissionpolicybindings" => json!({"spec": {"policyName": "a"}}),
-        "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => json!({"webhooks": [{
+        "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
+            json!({"webhooks": [{
             "name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": [rule],
-            "clientConfig": {"url": "https://example.com/check"}}]}),
+            "clientConfig": {"url": "https://example.com/check"}}]})
+        }
         "apiservices" => json!({"metadata": {"name": "v1.example.com"}, "spec": {
             "group": "example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10}}),
         "flowschemas" => json!({"spec": {"priorityLevelConfiguration": {"name": "a"}}}),

@@ -73,7 +73,10 @@ fn check(table: &str, faults: impl Fn(&str, &str) -> Vec<String>) {
             plural = kind;
             continue;
         }
-        let found: Vec<_> = faults(plural, line).iter().map(|fault| fault.replace('\n', "\\n")).collect();
+        let found: Vec<_> = faults(plural, line)
+            .iter()
+            .map(|fault| fault.replace('\n', "\\n"))
+            .collect();
         let mut expected = Vec::new();
         while let Some(fault) = lines.next_if(|line| line.starts_with(' ')) {
             expected.push(fault.trim_start().to_owned());
@@ -135,8 +138,16 @@ fn valid_objects_are_accepted_and_may_stay_as_they_are() {
         include_str!("rules/cluster.txt"),
     ] {
         for plural in table.lines().filter_map(|line| line.strip_prefix("# ")) {
-            assert_eq!(created(plural, example(plural)), Vec::<String>::new(), "{plural}");
-            assert_eq!(updated(plural, stored(plural), stored(plural)), Vec::<String>::new(), "{plural}");
+            assert_eq!(
+                created(plural, example(plural)),
+                Vec::<String>::new(),
+                "{plural}"
+            );
+            assert_eq!(
+                updated(plural, stored(plural), stored(plural)),
+                Vec::<String>::new(),
+                "{plural}"
+            );
         }
     }
 }

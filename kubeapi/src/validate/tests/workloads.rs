@@ -30,7 +30,11 @@ fn job(change: Value) -> Value {
 fn workloads_have_rules() {
     for plural in ["deployments", "replicasets", "daemonsets", "statefulsets"] {
         let good = workload(json!({}));
-        let good = if plural == "statefulsets" { good } else { without_service(good) };
+        let good = if plural == "statefulsets" {
+            good
+        } else {
+            without_service(good)
+        };
         assert_eq!(created(plural, good), Vec::<String>::new(), "{plural}");
     }
     let texts = report(
@@ -54,20 +58,40 @@ fn workloads_have_rules() {
 }
 
 fn without_service(mut object: Value) -> Value {
-    object["spec"].as_object_mut().unwrap().remove("serviceName");
+    object["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("serviceName");
     object
 }
 
 #[test]
 fn what_pods_are_found_by_stays() {
     let other = json!({"/spec/selector": {"matchLabels": {"app": "b"}}, "/spec/template/metadata": {"labels": {"app": "b"}}});
-    let texts =
-        updated("deployments", without_service(workload(json!({}))), without_service(workload(other)));
+    let texts = updated(
+        "deployments",
+        without_service(workload(json!({}))),
+        without_service(workload(other)),
+    );
     assert_eq!(texts.len(), 1);
     insta::assert_snapshot!(texts[0], @r#"spec.selector: Invalid value: {"matchLabels":{"app":"b"}}: field is immutable"#);
-    let texts = updated("statefulsets", workload(json!({})), workload(json!({"/spec/serviceName": "b"})));
-    assert!(texts[0].starts_with("spec: Forbidden: updates to statefulset spec"), "{texts:?}");
-    assert!(updated("statefulsets", workload(json!({})), workload(json!({"/spec/replicas": 3}))).is_empty());
+    let texts = updated(
+        "statefulsets",
+        workload(json!({})),
+        workload(json!({"/spec/serviceName": "b"})),
+    );
+    assert!(
+        texts[0].starts_with("spec: Forbidden: updates to statefulset spec"),
+        "{texts:?}"
+    );
+    assert!(
+        updated(
+            "statefulsets",
+            workload(json!({})),
+            workload(json!({"/spec/replicas": 3}))
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -85,11 +109,13 @@ fn jobs_have_rules() {
         .to_vec(),
     );
     let cron = |schedule: &str, name: &str, zone: Value| {
-        let spec =
-            json!({"schedule": schedule, "timeZone": zone, "jobTemplate": {"spec": job(json!({}))["spec"]}});
+        let spec = json!({"schedule": schedule, "timeZone": zone, "jobTemplate": {"spec": job(json!({}))["spec"]}});
         json!({"metadata": {"name": name, "namespace": "n"}, "spec": spec})
     };
-    assert_eq!(created("cronjobs", cron("*/5 * * * *", "c", Value::Null)), Vec::<String>::new());
+    assert_eq!(
+        created("cronjobs", cron("*/5 * * * *", "c", Value::Null)),
+        Vec::<String>::new()
+    );
     let crons = report(
         "cronjobs",
         vec![
@@ -110,10 +136,18 @@ fn what_a_job_does_stays() {
     suspended["spec"]["suspend"] = json!(true);
     // nothing was made of it yet, so that a queue may still choose its nodes
     let nodes = job(json!({"/spec/template/spec/nodeSelector": {"zone": "a"}}));
-    assert_eq!(updated("jobs", suspended.clone(), nodes), Vec::<String>::new());
+    assert_eq!(
+        updated("jobs", suspended.clone(), nodes),
+        Vec::<String>::new()
+    );
     assert_eq!(updated("jobs", suspended, job(image)).len(), 1);
     assert_eq!(
-        updated("jobs", job(json!({"/spec/completions": 1})), job(json!({"/spec/completions": 2}))).len(),
+        updated(
+            "jobs",
+            job(json!({"/spec/completions": 1})),
+            job(json!({"/spec/completions": 2}))
+        )
+        .len(),
         1
     );
 }
@@ -126,12 +160,21 @@ fn service_account_of_a_binding_needs_a_namespace_only_in_the_cluster() {
         ("clusterrolebindings", None, None, 1),
         ("clusterrolebindings", None, Some("n"), 0),
     ] {
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
+        let role =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
         let subject = json!({"kind": "ServiceAccount", "name": "a", "namespace": own});
         let metadata = json!({"name": "b", "namespace": namespace});
-        let found = created(plural, json!({"metadata": metadata, "roleRef": role, "subjects": [subject]}));
+        let found = created(
+            plural,
+            json!({"metadata": metadata, "roleRef": role, "subjects": [subject]}),
+        );
         assert_eq!(found.len(), faults, "{plural} {own:?}: {found:?}");
-        assert!(found.iter().all(|fault| fault.contains("subjects[0].namespace")), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|fault| fault.contains("subjects[0].namespace")),
+            "{found:?}"
+        );
     }
 }
 

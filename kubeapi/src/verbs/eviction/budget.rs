@@ -16,8 +16,16 @@ const NOT_YET: u64 = 10;
 
 /// Reports whether the pod's eviction counts in the budget of this name; an error where it is not allowed.
 pub(super) fn counts(name: &str, budget: &Value, pod: &Value) -> Result<bool, StatusError> {
-    let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
-    let (healthy, desired) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
+    let number = |pointer: &str| {
+        budget
+            .pointer(pointer)
+            .and_then(Value::as_i64)
+            .unwrap_or_default()
+    };
+    let (healthy, desired) = (
+        number("/status/currentHealthy"),
+        number("/status/desiredHealthy"),
+    );
     if !is_ready(pod) {
         let always = text(budget, "/spec/unhealthyPodEvictionPolicy") == Some("AlwaysAllow");
         if always || (healthy >= desired && desired > 0) {
@@ -30,9 +38,14 @@ pub(super) fn counts(name: &str, budget: &Value, pod: &Value) -> Result<bool, St
     }
     let allowed = number("/status/disruptionsAllowed");
     if allowed < 0 {
-        return Err(StatusError::budget_broken(name, "pdb disruptions allowed is negative"));
+        return Err(StatusError::budget_broken(
+            name,
+            "pdb disruptions allowed is negative",
+        ));
     }
-    let disrupted = budget.pointer("/status/disruptedPods").and_then(Value::as_object);
+    let disrupted = budget
+        .pointer("/status/disruptedPods")
+        .and_then(Value::as_object);
     if disrupted.is_some_and(|disrupted| disrupted.len() > MAX_DISRUPTED) {
         let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
         return Err(StatusError::budget_broken(name, why));
@@ -41,7 +54,8 @@ pub(super) fn counts(name: &str, budget: &Value, pod: &Value) -> Result<bool, St
         return Ok(true);
     }
     let mut conditions = items(budget, "/status/conditions").iter();
-    let condition = conditions.find(|condition| text(condition, "/type") == Some("DisruptionAllowed"));
+    let condition =
+        conditions.find(|condition| text(condition, "/type") == Some("DisruptionAllowed"));
     let failed = condition.filter(|condition| text(condition, "/reason") == Some("SyncFailed"));
     let cause = match failed {
         Some(failed) => {
@@ -51,7 +65,9 @@ pub(super) fn counts(name: &str, budget: &Value, pod: &Value) -> Result<bool, St
             )
         }
         None if healthy <= desired => {
-            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+            format!(
+                "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+            )
         }
         None => format!("The disruption budget {name} does not allow evicting pods currently"),
     };
@@ -68,10 +84,17 @@ fn is_ready(pod: &Value) -> bool {
 /// Returns the budget with the pod of this name in `disruptedPods`.
 pub(super) fn taken(mut budget: Value, pod: &str, now: &str) -> Value {
     let status = child(as_map(&mut budget), "status");
-    let left = status.get("disruptionsAllowed").and_then(Value::as_i64).unwrap_or_default().saturating_sub(1);
+    let left = status
+        .get("disruptionsAllowed")
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
+        .saturating_sub(1);
     status.insert("disruptionsAllowed".into(), left.into());
     if let (0, Some(Value::Array(conditions))) = (left, status.get_mut("conditions")) {
-        for condition in conditions.iter_mut().filter(|one| text(one, "/type") == Some("DisruptionAllowed")) {
+        for condition in conditions
+            .iter_mut()
+            .filter(|one| text(one, "/type") == Some("DisruptionAllowed"))
+        {
             let condition = as_map(condition);
             condition.insert("status".into(), json!("False"));
             condition.insert("reason".into(), json!("InsufficientPods"));

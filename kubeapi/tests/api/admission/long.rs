@@ -12,10 +12,17 @@ async fn long_checks_hold_up_nobody() {
     let names: Vec<_> = (0..40).map(|index| format!("f{index}")).collect();
     let properties: serde_json::Map<_, _> = names
         .iter()
-        .map(|name| (name.clone(), json!({"type": "string", "pattern": "^[a-z]{1,500}$"})))
+        .map(|name| {
+            (
+                name.clone(),
+                json!({"type": "string", "pattern": "^[a-z]{1,500}$"}),
+            )
+        })
         .collect();
-    let rule = json!({"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))"});
-    let mut spec = json!({"type": "object", "properties": properties, "x-kubernetes-validations": [rule]});
+    let rule =
+        json!({"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))"});
+    let mut spec =
+        json!({"type": "object", "properties": properties, "x-kubernetes-validations": [rule]});
     spec["properties"]["list"] = json!({"type": "array", "items": {"type": "integer"}});
     let definition = json!({
         "metadata": {"name": "slows.example.org"},
@@ -25,12 +32,26 @@ async fn long_checks_hold_up_nobody() {
                 "type": "object", "properties": {"spec": spec}}}}],
         },
     });
-    world.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    world
+        .create(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            definition,
+        )
+        .await;
     let text = "a".repeat(20_000);
-    let mut spec: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), json!(text))).collect();
+    let mut spec: serde_json::Map<_, _> = names
+        .iter()
+        .map(|name| (name.clone(), json!(text)))
+        .collect();
     spec.insert("list".into(), (0..1000).collect());
     let slow = json!({"metadata": {"name": "a"}, "spec": spec});
-    assert_holds_up_nobody(world, "POST /apis/example.org/v1/namespaces/default/slows", slow, 422).await;
+    assert_holds_up_nobody(
+        world,
+        "POST /apis/example.org/v1/namespaces/default/slows",
+        slow,
+        422,
+    )
+    .await;
 }
 
 /// Reading a policy of many expressions takes as long, and holds up nobody either.

@@ -11,7 +11,9 @@ const PODS: &str = "/api/v1/namespaces/guarded/pods";
 /// A world with the namespace `guarded`, which has these labels.
 async fn guarded(labels: Value) -> World {
     let world = World::new().await;
-    let answer = world.send(&format!("POST {NAMESPACES}"), namespace(&labels)).await;
+    let answer = world
+        .send(&format!("POST {NAMESPACES}"), namespace(&labels))
+        .await;
     assert_eq!(answer.code, StatusCode::CREATED, "{answer:?}");
     world
 }
@@ -27,7 +29,8 @@ fn namespace(labels: &Value) -> Value {
 }
 
 fn pod(name: &str, spec: Value) -> Value {
-    let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "x", "image": "i"}]}});
+    let mut pod =
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "x", "image": "i"}]}});
     for (name, value) in spec.as_object().unwrap() {
         pod["spec"][name] = value.clone();
     }
@@ -40,7 +43,10 @@ fn warnings(answer: &Answer) -> Vec<String> {
     texts
         .map(|text| {
             let text = text.to_str().unwrap();
-            let text = text.strip_prefix("299 - \"").and_then(|text| text.strip_suffix('"')).unwrap();
+            let text = text
+                .strip_prefix("299 - \"")
+                .and_then(|text| text.strip_suffix('"'))
+                .unwrap();
             text.replace("\\\"", "\"").replace("\\\\", "\\")
         })
         .collect()
@@ -57,7 +63,10 @@ async fn what_is_enforced_refuses_pods_and_warns_of_workloads() {
     let bad = pod("bad", json!({"hostNetwork": true}));
     let refused = world.send(&format!("POST {PODS}"), bad.clone()).await;
     assert_eq!(refused.code, StatusCode::FORBIDDEN);
-    assert_eq!(message(&refused), format!(r#"pods "bad" is forbidden: {violation}"#));
+    assert_eq!(
+        message(&refused),
+        format!(r#"pods "bad" is forbidden: {violation}"#)
+    );
     assert_eq!(refused.body["reason"], "Forbidden");
     assert_eq!(warnings(&refused), [""; 0]);
     world.create(PODS, pod("good", json!({}))).await;
@@ -66,27 +75,47 @@ async fn what_is_enforced_refuses_pods_and_warns_of_workloads() {
     let mut spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
     let workload = |spec: &Value| json!({"metadata": {"name": "w"}, "spec": spec});
     let told = format!("would {}", violation.replace("violates", "violate"));
-    for path in ["apps/v1/namespaces/guarded/deployments", "apps/v1/namespaces/guarded/daemonsets"] {
-        let taken = world.send(&format!("POST /apis/{path}"), workload(&spec)).await;
+    for path in [
+        "apps/v1/namespaces/guarded/deployments",
+        "apps/v1/namespaces/guarded/daemonsets",
+    ] {
+        let taken = world
+            .send(&format!("POST /apis/{path}"), workload(&spec))
+            .await;
         assert_eq!(taken.code, StatusCode::CREATED, "{taken:?}");
         assert_eq!(warnings(&taken), [told.as_str()], "{path}");
     }
     spec["template"]["spec"]["restartPolicy"] = json!("Never");
     let job = json!({"template": spec["template"]});
-    let taken = world.send("POST /apis/batch/v1/namespaces/guarded/jobs", workload(&job)).await;
+    let taken = world
+        .send(
+            "POST /apis/batch/v1/namespaces/guarded/jobs",
+            workload(&job),
+        )
+        .await;
     assert_eq!(warnings(&taken), [told.as_str()]);
     let cron = json!({"schedule": "* * * * *", "jobTemplate": {"spec": job}});
-    let taken = world.send("POST /apis/batch/v1/namespaces/guarded/cronjobs", workload(&cron)).await;
+    let taken = world
+        .send(
+            "POST /apis/batch/v1/namespaces/guarded/cronjobs",
+            workload(&cron),
+        )
+        .await;
     assert_eq!(warnings(&taken), [told.as_str()]);
 }
 
 #[tokio::test]
 async fn a_warning_alone_refuses_nothing() {
-    let world = guarded(json!({"warn": "restricted", "warn-version": "v1.30", "audit": "baseline"})).await;
-    let taken = world.send(&format!("POST {PODS}"), pod("p", json!({}))).await;
+    let world =
+        guarded(json!({"warn": "restricted", "warn-version": "v1.30", "audit": "baseline"})).await;
+    let taken = world
+        .send(&format!("POST {PODS}"), pod("p", json!({})))
+        .await;
     assert_eq!(taken.code, StatusCode::CREATED);
     let told = warnings(&taken);
-    let [warning] = &told[..] else { panic!("{taken:?}") };
+    let [warning] = &told[..] else {
+        panic!("{taken:?}")
+    };
     let expected = r#"would violate PodSecurity "restricted:v1.30": allowPrivilegeEscalation != false (container "x" must set securityContext.allowPrivilegeEscalation=false), "#;
     assert!(warning.starts_with(expected), "{warning}");
 }
@@ -96,8 +125,11 @@ async fn containers_that_are_added_are_judged_and_other_changes_are_not() {
     let world = guarded(json!({})).await;
     let mut old = pod("old", json!({"hostNetwork": true}));
     world.create(PODS, old.clone()).await;
-    let strict = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
-    let labelled = world.send(&format!("MERGE {NAMESPACES}/guarded"), strict).await;
+    let strict =
+        json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
+    let labelled = world
+        .send(&format!("MERGE {NAMESPACES}/guarded"), strict)
+        .await;
     assert_eq!(
         warnings(&labelled),
         [
@@ -107,15 +139,22 @@ async fn containers_that_are_added_are_judged_and_other_changes_are_not() {
     );
     // it stays, and may be changed where nothing of this depends on it
     let more = json!({"metadata": {"labels": {"a": "b"}}});
-    assert_eq!(world.send(&format!("MERGE {PODS}/old"), more).await.code, StatusCode::OK);
+    assert_eq!(
+        world.send(&format!("MERGE {PODS}/old"), more).await.code,
+        StatusCode::OK
+    );
     let image = json!({"spec": {"containers": [{"name": "x", "image": "other"}]}});
     let refused = world.send(&format!("STRATEGIC {PODS}/old"), image).await;
     assert_eq!(refused.code, StatusCode::FORBIDDEN, "{refused:?}");
 
     world.create(PODS, pod("good", json!({}))).await;
     old["spec"] = json!({"ephemeralContainers": [{"name": "debug", "image": "i", "securityContext": {"privileged": true}}]});
-    let added =
-        world.send(&format!("STRATEGIC {PODS}/good/ephemeralcontainers"), json!({"spec": old["spec"]})).await;
+    let added = world
+        .send(
+            &format!("STRATEGIC {PODS}/good/ephemeralcontainers"),
+            json!({"spec": old["spec"]}),
+        )
+        .await;
     assert_eq!(
         message(&added),
         r#"pods "good" is forbidden: violates PodSecurity "baseline:latest": privileged (container "debug" must not set securityContext.privileged=true)"#
@@ -135,7 +174,13 @@ async fn labels_that_mean_nothing_are_refused_unless_they_stand_already() {
          \"latest\" or \"v1.x\"]"
     );
     let world = guarded(json!({"enforce": "restricted"})).await;
-    let relaxed = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}});
-    let answer = world.send(&format!("MERGE {NAMESPACES}/guarded"), relaxed).await;
-    assert_eq!((answer.code, warnings(&answer)), (StatusCode::OK, Vec::new()));
+    let relaxed =
+        json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}});
+    let answer = world
+        .send(&format!("MERGE {NAMESPACES}/guarded"), relaxed)
+        .await;
+    assert_eq!(
+        (answer.code, warnings(&answer)),
+        (StatusCode::OK, Vec::new())
+    );
 }

@@ -9,14 +9,19 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
 fn policy(name: &str, more: Value) -> Value {
-    let mut spec = json!({"matchConstraints": {"resourceRules": about(&["CREATE", "UPDATE"], &["widgets"])}});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut spec =
+        json!({"matchConstraints": {"resourceRules": about(&["CREATE", "UPDATE"], &["widgets"])}});
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
 fn binding(policy: &str, more: Value) -> Value {
     let mut spec = json!({"policyName": policy, "validationActions": ["Deny"]});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     json!({"metadata": {"name": format!("{policy}-everywhere")}, "spec": spec})
 }
 
@@ -44,7 +49,12 @@ async fn a_policy_refuses_in_kubernetes_words() {
             422,
             denied("failed expression: object.spec.size < 5"),
         ),
-        (json!({"validations": [{"expression": "object.spec.size < 5"}]}), 4, 201, String::new()),
+        (
+            json!({"validations": [{"expression": "object.spec.size < 5"}]}),
+            4,
+            201,
+            String::new(),
+        ),
         (
             json!({"validations": [{"expression": "object.spec.size < 5", "message": "too large"}]}),
             9,
@@ -123,11 +133,16 @@ async fn a_policy_refuses_in_kubernetes_words() {
     ];
     for (more, size, code, message) in cases {
         let world = with_policy(more.clone(), json!({})).await;
-        let answer = world.send(&format!("POST {WIDGETS}"), widget("a", size)).await;
+        let answer = world
+            .send(&format!("POST {WIDGETS}"), widget("a", size))
+            .await;
         assert_eq!(answer.code, code, "{more}: {}", answer.body);
         if code != 201 {
             assert_eq!(answer.body["message"], message, "{more}");
-            assert_eq!(answer.body["reason"], if code == 403 { "Forbidden" } else { "Invalid" });
+            assert_eq!(
+                answer.body["reason"],
+                if code == 403 { "Forbidden" } else { "Invalid" }
+            );
         }
     }
 }
@@ -144,8 +159,16 @@ async fn a_policy_is_about_what_it_names() {
     // constraints, what the binding adds, whether a widget `a` in the namespace `default` is refused
     let cases = [
         (json!({"resourceRules": all}), json!({}), true),
-        (json!({"resourceRules": about(&["DELETE"], &["widgets"])}), json!({}), false),
-        (json!({"resourceRules": about(&["CREATE"], &["gadgets"])}), json!({}), false),
+        (
+            json!({"resourceRules": about(&["DELETE"], &["widgets"])}),
+            json!({}),
+            false,
+        ),
+        (
+            json!({"resourceRules": about(&["CREATE"], &["gadgets"])}),
+            json!({}),
+            false,
+        ),
         (
             json!({"resourceRules": all, "excludeResourceRules": about(&["*"], &["widgets"])}),
             json!({}),
@@ -161,7 +184,11 @@ async fn a_policy_is_about_what_it_names() {
             json!({}),
             true,
         ),
-        (json!({"resourceRules": all, "objectSelector": {"matchLabels": {"a": "b"}}}), json!({}), false),
+        (
+            json!({"resourceRules": all, "objectSelector": {"matchLabels": {"a": "b"}}}),
+            json!({}),
+            false,
+        ),
         (
             json!({"resourceRules": all}),
             json!({"matchResources": {"namespaceSelector": {"matchLabels": {"x": "y"}}}}),
@@ -172,7 +199,11 @@ async fn a_policy_is_about_what_it_names() {
             json!({"matchResources": {"resourceRules": about(&["CREATE"], &["widgets"])}}),
             true,
         ),
-        (json!({"resourceRules": all}), json!({"policyName": "another"}), false),
+        (
+            json!({"resourceRules": all}),
+            json!({"policyName": "another"}),
+            false,
+        ),
         (
             json!({"resourceRules": [{"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["widgets"], "resourceNames": ["b"]}]}),
             json!({}),
@@ -187,7 +218,12 @@ async fn a_policy_is_about_what_it_names() {
     for (constraints, bound, refused) in cases {
         let world = with_policy(only(constraints.clone()), bound).await;
         let answer = world.send(&format!("POST {WIDGETS}"), widget("a", 1)).await;
-        assert_eq!(answer.code == 422, refused, "{constraints}: {}", answer.body);
+        assert_eq!(
+            answer.code == 422,
+            refused,
+            "{constraints}: {}",
+            answer.body
+        );
     }
 }
 
@@ -200,17 +236,43 @@ async fn updates_and_deletions_are_held_against_policies_too() {
     let world = with_policy(never_smaller, json!({})).await;
     world.create(WIDGETS, widget("a", 5)).await;
     let size = |size: i64| json!({"spec": {"size": size}});
-    world.expect(&format!("MERGE {WIDGETS}/a"), size(4), 422, json!({"message": denied("no")})).await;
-    world.expect(&format!("MERGE {WIDGETS}/a"), size(12), 200, json!({})).await;
-    world.expect(&format!("DELETE {WIDGETS}/a"), Value::Null, 422, json!({"message": denied("no")})).await;
+    world
+        .expect(
+            &format!("MERGE {WIDGETS}/a"),
+            size(4),
+            422,
+            json!({"message": denied("no")}),
+        )
+        .await;
+    world
+        .expect(&format!("MERGE {WIDGETS}/a"), size(12), 200, json!({}))
+        .await;
+    world
+        .expect(
+            &format!("DELETE {WIDGETS}/a"),
+            Value::Null,
+            422,
+            json!({"message": denied("no")}),
+        )
+        .await;
     assert_eq!(world.get(&format!("{WIDGETS}/a")).await["spec"]["size"], 12);
-    world.expect(&format!("DELETE {BINDINGS}/sizes-everywhere"), Value::Null, 200, json!({})).await;
-    world.expect(&format!("DELETE {WIDGETS}/a"), Value::Null, 200, json!({})).await;
+    world
+        .expect(
+            &format!("DELETE {BINDINGS}/sizes-everywhere"),
+            Value::Null,
+            200,
+            json!({}),
+        )
+        .await;
+    world
+        .expect(&format!("DELETE {WIDGETS}/a"), Value::Null, 200, json!({}))
+        .await;
 }
 
 #[tokio::test]
 async fn bindings_say_what_becomes_of_a_refusal() {
-    let more = json!({"validations": [{"expression": "object.spec.size < 5", "message": "too large"}]});
+    let more =
+        json!({"validations": [{"expression": "object.spec.size < 5", "message": "too large"}]});
     let world = with_policy(more, json!({"validationActions": ["Warn", "Audit"]})).await;
     let answer = world.send(&format!("POST {WIDGETS}"), widget("a", 9)).await;
     assert_eq!(answer.code, 201);
@@ -228,8 +290,14 @@ async fn policies_have_parameters() {
     });
     let limit = |name: &str, max: &str| json!({"metadata": {"name": name, "labels": {"limit": "yes"}}, "data": {"max": max}});
     let cases = [
-        (json!({"name": "limits", "parameterNotFoundAction": "Deny"}), "at most 5"),
-        (json!({"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}), "at most 5"),
+        (
+            json!({"name": "limits", "parameterNotFoundAction": "Deny"}),
+            "at most 5",
+        ),
+        (
+            json!({"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}),
+            "at most 5",
+        ),
         (
             json!({"selector": {"matchLabels": {"limit": "yes"}}, "parameterNotFoundAction": "Deny"}),
             "at most 5",
@@ -238,8 +306,14 @@ async fn policies_have_parameters() {
             json!({"name": "none", "parameterNotFoundAction": "Deny"}),
             "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
         ),
-        (json!({"name": "none", "parameterNotFoundAction": "Allow"}), ""),
-        (json!({"selector": {"matchLabels": {"limit": "no"}}, "parameterNotFoundAction": "Allow"}), ""),
+        (
+            json!({"name": "none", "parameterNotFoundAction": "Allow"}),
+            "",
+        ),
+        (
+            json!({"selector": {"matchLabels": {"limit": "no"}}, "parameterNotFoundAction": "Allow"}),
+            "",
+        ),
     ];
     for (param_ref, expected) in cases {
         let world = with_policy(more.clone(), json!({"paramRef": param_ref})).await;
@@ -257,7 +331,9 @@ async fn a_policy_that_cannot_be_evaluated_is_refused() {
     let world = World::new().await;
     let post = format!("POST {POLICIES}");
     let variables = |count: usize| {
-        (0..count).map(|index| json!({"name": format!("v{index}"), "expression": "1"})).collect::<Vec<_>>()
+        (0..count)
+            .map(|index| json!({"name": format!("v{index}"), "expression": "1"}))
+            .collect::<Vec<_>>()
     };
     let refused = |field: &str, why: &str| json!({"reason": "Invalid", "details": {"causes": [{"field": field, "message": why}]}});
     world

@@ -38,16 +38,32 @@ fn hanging(count: usize) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn webhooks_that_hang_hold_up_a_request_for_a_minute_at_most() {
-    for collection in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
-        let api = Api::builder(MemoryStore::new()).registry(registry()).webhooks(Arc::new(Silent)).build();
+    for collection in [
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    ] {
+        let api = Api::builder(MemoryStore::new())
+            .registry(registry())
+            .webhooks(Arc::new(Silent))
+            .build();
         let world = World::around(api);
         world.create("/api/v1/namespaces", named("default")).await;
-        world.create(&format!("{CONFIGURATIONS}/{collection}"), hanging(10)).await;
+        world
+            .create(&format!("{CONFIGURATIONS}/{collection}"), hanging(10))
+            .await;
         let is_mutating = collection.starts_with("mutating");
         // validating webhooks are called at the same time, each for 30 s
         for (query, code, seconds) in [
-            ("", if is_mutating { 504 } else { 201 }, if is_mutating { 60 } else { 30 }),
-            ("?timeout=2m", if is_mutating { 504 } else { 201 }, if is_mutating { 60 } else { 30 }),
+            (
+                "",
+                if is_mutating { 504 } else { 201 },
+                if is_mutating { 60 } else { 30 },
+            ),
+            (
+                "?timeout=2m",
+                if is_mutating { 504 } else { 201 },
+                if is_mutating { 60 } else { 30 },
+            ),
             ("?timeout=5s", 504, 5),
         ] {
             let begun = Instant::now();
@@ -65,6 +81,13 @@ async fn webhooks_that_hang_hold_up_a_request_for_a_minute_at_most() {
         }
         let message = "invalid timeout specified in the request URL: \"soon\"";
         let invalid = refusal("BadRequest", message);
-        world.expect(&format!("GET {WIDGETS}?timeout=soon"), Value::Null, 400, invalid).await;
+        world
+            .expect(
+                &format!("GET {WIDGETS}?timeout=soon"),
+                Value::Null,
+                400,
+                invalid,
+            )
+            .await;
     }
 }

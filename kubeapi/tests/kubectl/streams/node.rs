@@ -34,7 +34,11 @@ pub(super) struct FakeNode {
 
 impl Default for FakeNode {
     fn default() -> Self {
-        Self { asked: Mutex::default(), said: broadcast::channel(16).0, left: std::sync::Arc::default() }
+        Self {
+            asked: Mutex::default(),
+            said: broadcast::channel(16).0,
+            left: std::sync::Arc::default(),
+        }
     }
 }
 
@@ -79,7 +83,9 @@ impl AsyncWrite for Ours {
 }
 
 fn text(code: u16, text: &'static str) -> NodeAnswer {
-    let body = Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let body = Full::from(text)
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync();
     NodeAnswer::Response(Response::builder().status(code).body(body).unwrap())
 }
 
@@ -101,17 +107,22 @@ impl FakeNode {
 
     fn log(&self, path: &str, query: &str) -> NodeAnswer {
         match path.rsplit('/').next() {
-            Some("a") => text(400, "container \"a\" in pod \"two\" is waiting to start: ContainerCreating"),
+            Some("a") => text(
+                400,
+                "container \"a\" in pod \"two\" is waiting to start: ContainerCreating",
+            ),
             Some("b") => text(404, "pod \"two\" does not exist"),
             _ if query.contains("follow=true") => {
                 let left = Left(self.left.clone());
                 let said = futures::stream::unfold(self.said.subscribe(), |mut said| async {
                     said.recv().await.ok().map(|line| (line, said))
                 });
-                let lines = futures::stream::iter(["line 1\n"]).chain(said).map(move |line| {
-                    let _ = &left;
-                    Ok(http_body::Frame::data(Bytes::from_static(line.as_bytes())))
-                });
+                let lines = futures::stream::iter(["line 1\n"])
+                    .chain(said)
+                    .map(move |line| {
+                        let _ = &left;
+                        Ok(http_body::Frame::data(Bytes::from_static(line.as_bytes())))
+                    });
                 let body: Body = StreamBody::new(lines).boxed_unsync();
                 NodeAnswer::Response(Response::new(body))
             }
@@ -130,7 +141,8 @@ impl FakeNode {
     {
         assert_eq!(request.headers[header::UPGRADE], "SPDY/3.1");
         let offered = request.headers.get_all("x-stream-protocol-version").iter();
-        let is_known = |name: &&HeaderValue| *name == "v4.channel.k8s.io" || *name == "portforward.k8s.io";
+        let is_known =
+            |name: &&HeaderValue| *name == "v4.channel.k8s.io" || *name == "portforward.k8s.io";
         let protocol = offered.into_iter().find(is_known).unwrap().clone();
         let (ours, theirs) = duplex(4096);
         let (session, incoming, driver) = session::new(theirs, Role::Server);
@@ -139,7 +151,12 @@ impl FakeNode {
             let (_, _) = tokio::join!(driver.run(), serve);
         });
         let head = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
-        let head = head.header("x-stream-protocol-version", protocol).body(()).unwrap().into_parts().0;
+        let head = head
+            .header("x-stream-protocol-version", protocol)
+            .body(())
+            .unwrap()
+            .into_parts()
+            .0;
         let io: Box<dyn NodeIo> = Box::new(Ours(ours, Left(self.left.clone())));
         NodeAnswer::Upgraded(head, io)
     }
@@ -148,15 +165,24 @@ impl FakeNode {
 #[async_trait]
 impl NodeStreams for FakeNode {
     async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
-        self.asked.lock().push(format!("{node} {} {}", request.method, request.path_and_query));
+        self.asked.lock().push(format!(
+            "{node} {} {}",
+            request.method, request.path_and_query
+        ));
         if node != "edge-1" {
             return Err(NodeError::NotConnected(node.to_owned()));
         }
         let path_and_query = request.path_and_query.clone();
-        let (path, query) = path_and_query.split_once('?').unwrap_or((&path_and_query, ""));
-        let query: Vec<(String, String)> =
-            url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        let words = query.iter().filter(|(name, _)| name == "command").map(|(_, word)| word.clone());
+        let (path, query) = path_and_query
+            .split_once('?')
+            .unwrap_or((&path_and_query, ""));
+        let query: Vec<(String, String)> = url::form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect();
+        let words = query
+            .iter()
+            .filter(|(name, _)| name == "command")
+            .map(|(_, word)| word.clone());
         let words: Vec<String> = words.collect();
         Ok(match path.split('/').nth(1) {
             Some("containerLogs") => self.log(path, &path_and_query),
@@ -164,10 +190,16 @@ impl NodeStreams for FakeNode {
                 text(500, "container not found (\"c\")")
             }
             Some(what @ ("exec" | "attach")) => {
-                let words =
-                    if what == "attach" { vec!["say".to_owned(), "attached".to_owned()] } else { words };
+                let words = if what == "attach" {
+                    vec!["say".to_owned(), "attached".to_owned()]
+                } else {
+                    words
+                };
                 let flags = ["input", "output", "error", "tty"];
-                let wanted = query.iter().filter(|(name, _)| flags.contains(&name.as_str())).count();
+                let wanted = query
+                    .iter()
+                    .filter(|(name, _)| flags.contains(&name.as_str()))
+                    .count();
                 self.upgraded(&request, move |session, incoming| {
                     command(session, incoming, words, 1 + wanted)
                 })
@@ -192,7 +224,9 @@ struct Streams {
 async fn command(session: Session, mut incoming: Incoming, words: Vec<String>, count: usize) {
     let mut streams = Streams::default();
     for _ in 0..count {
-        let Some(request) = incoming.next().await else { return };
+        let Some(request) = incoming.next().await else {
+            return;
+        };
         let name = request.headers.get("streamtype").unwrap().to_owned();
         let stream = Some(request.accept().await.unwrap());
         match name.as_str() {
@@ -232,7 +266,13 @@ async fn command(session: Session, mut incoming: Incoming, words: Vec<String>, c
         }
         ["size"] => {
             let mut size = vec![0; 64];
-            let length = streams.resize.as_mut().unwrap().read(&mut size).await.unwrap();
+            let length = streams
+                .resize
+                .as_mut()
+                .unwrap()
+                .read(&mut size)
+                .await
+                .unwrap();
             stdout.write_all(&size[..length]).await.unwrap();
             success()
         }
@@ -294,30 +334,38 @@ fn tls() -> tokio_rustls::TlsAcceptor {
     let own = rcgen::generate_simple_self_signed(["pod".to_owned()]).unwrap();
     let key = rustls_pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config =
-        rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![own.cert.into()], key).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = config
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.into()], key)
+        .unwrap();
     tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config))
 }
 
 /// A server that says what it was asked.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
-    let service = hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
-        let (head, body) = request.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        let mut lines = format!("{} {}\n", head.method, head.uri);
-        for (name, value) in &head.headers {
-            lines.push_str(&format!("{name}: {}\n", value.to_str().unwrap()));
-        }
-        lines.push_str(&String::from_utf8_lossy(&body));
-        let mut answer = Response::new(Full::new(Bytes::from(lines)));
-        if head.uri.path() == "/moved" {
-            *answer.status_mut() = StatusCode::FOUND;
-            answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/elsewhere"));
-        }
-        Ok::<_, Infallible>(answer)
-    });
-    let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let service =
+        hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let mut lines = format!("{} {}\n", head.method, head.uri);
+            for (name, value) in &head.headers {
+                lines.push_str(&format!("{name}: {}\n", value.to_str().unwrap()));
+            }
+            lines.push_str(&String::from_utf8_lossy(&body));
+            let mut answer = Response::new(Full::new(Bytes::from(lines)));
+            if head.uri.path() == "/moved" {
+                *answer.status_mut() = StatusCode::FOUND;
+                answer
+                    .headers_mut()
+                    .insert(header::LOCATION, HeaderValue::from_static("/elsewhere"));
+            }
+            Ok::<_, Infallible>(answer)
+        });
+    let serving =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     // a client may leave at any time
     let _ = serving.await;
 }

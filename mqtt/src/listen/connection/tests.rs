@@ -39,18 +39,34 @@ impl AsyncWrite for Broken {
 async fn what_a_client_said_last_is_heard_though_nothing_can_be_written_to_it() {
     let (commands, mut heard) = mpsc::channel(8);
     let context = ConnectionContext::new(Limits::default(), Arc::default(), commands);
-    let from = From { peer: Ipv4Addr::LOCALHOST.into(), slot: context.connections.accept(None).unwrap() };
+    let from = From {
+        peer: Ipv4Addr::LOCALHOST.into(),
+        slot: context.connections.accept(None).unwrap(),
+    };
     let (mut client, reader) = tokio::io::duplex(1024);
     let asked = Arc::<Notify>::default();
     let writer = Broken(asked.clone());
     tokio::spawn(async move { run(&context, (1, from), None, reader, writer).await });
     client.write_all(CONNECT).await.unwrap();
-    let Some(Command::Connect { outbox, .. }) = heard.recv().await else { panic!("no CONNECT") };
+    let Some(Command::Connect { outbox, .. }) = heard.recv().await else {
+        panic!("no CONNECT")
+    };
     outbox.push(&mut BytesMut::from(&b"\x20\x02\0\0"[..]));
     asked.notified().await;
     client.write_all(DISCONNECT).await.unwrap();
     drop(client);
-    let Some(Command::Packets(batch)) = heard.recv().await else { panic!("no DISCONNECT") };
-    assert!(matches!(batch.packets.front(), Some(Packet::Disconnect { .. })), "{batch:?}");
-    assert!(matches!(heard.recv().await, Some(Command::Closed { connection: 1, fault: None })));
+    let Some(Command::Packets(batch)) = heard.recv().await else {
+        panic!("no DISCONNECT")
+    };
+    assert!(
+        matches!(batch.packets.front(), Some(Packet::Disconnect { .. })),
+        "{batch:?}"
+    );
+    assert!(matches!(
+        heard.recv().await,
+        Some(Command::Closed {
+            connection: 1,
+            fault: None
+        })
+    ));
 }

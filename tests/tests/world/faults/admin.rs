@@ -13,14 +13,21 @@ use crate::raw::Caller;
 /// A client of the cloud's kubeconfig, over its socket.
 async fn client(world: &World) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(world.cloud().kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
 async fn ask(client: &Client, method: Method, path: &str, body: Value) -> Result<Value, String> {
-    let request = Request::builder().method(method).uri(format!("/cloudsim/v1/{path}"));
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("/cloudsim/v1/{path}"));
     let request = request.body(serde_json::to_vec(&body).unwrap()).unwrap();
-    client.request(request).await.map_err(|error| error.to_string())
+    client
+        .request(request)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 #[tokio::test]
@@ -33,48 +40,117 @@ async fn only_administrators_get_in() {
         (Caller::admin(&world).await, 200),
     ] {
         for path in ["nodes", "faults"] {
-            let (status, said) = caller.https(api, &format!("/cloudsim/v1/{path}"), "", b"").await.unwrap();
+            let (status, said) = caller
+                .https(api, &format!("/cloudsim/v1/{path}"), "", b"")
+                .await
+                .unwrap();
             assert_eq!(status, code, "{}", String::from_utf8_lossy(&said));
         }
     }
     let admin = Caller::admin(&world).await;
-    let masked =
-        admin.https(api, "/cloudsim/v1/faults", "Impersonate-User: system:node:edge-1\r\n", b"").await;
-    assert_eq!(masked.unwrap().0, 403, "whoever acts as another has that one's rights");
+    let masked = admin
+        .https(
+            api,
+            "/cloudsim/v1/faults",
+            "Impersonate-User: system:node:edge-1\r\n",
+            b"",
+        )
+        .await;
+    assert_eq!(
+        masked.unwrap().0,
+        403,
+        "whoever acts as another has that one's rights"
+    );
 }
 
 #[tokio::test]
 async fn sessions_are_listed_and_faults_are_ordered() {
-    let world = World::with(Setup { hubs: 2, ..Setup::default() }).await;
+    let world = World::with(Setup {
+        hubs: 2,
+        ..Setup::default()
+    })
+    .await;
     world.until_ready().await;
     let client = client(&world).await;
-    let nodes = ask(&client, Method::GET, "nodes", json!(null)).await.unwrap();
+    let nodes = ask(&client, Method::GET, "nodes", json!(null))
+        .await
+        .unwrap();
     let node = &nodes["nodes"][0];
-    assert_eq!((&node["node"], &node["transport"]), (&json!("edge-1"), &json!("WebSocket")));
+    assert_eq!(
+        (&node["node"], &node["transport"]),
+        (&json!("edge-1"), &json!("WebSocket"))
+    );
     assert!(
         node["received"]["messages"].as_u64() > Some(1) && node["sent"]["bytes"].as_u64() > Some(1),
         "{node}"
     );
 
     let conditions = json!({"profile": "Satellite", "delay": "1s"});
-    let wrong = ask(&client, Method::PUT, "faults/edge-1", conditions.clone()).await.unwrap();
+    let wrong = ask(&client, Method::PUT, "faults/edge-1", conditions.clone())
+        .await
+        .unwrap();
     assert_eq!(wrong["nodes"]["edge-1"], conditions);
-    let refused = ask(&client, Method::PUT, "faults/edge-1", json!({"drop": 2})).await.unwrap_err();
+    let refused = ask(&client, Method::PUT, "faults/edge-1", json!({"drop": 2}))
+        .await
+        .unwrap_err();
     assert!(refused.contains("from 0 to 1"), "{refused}");
-    ask(&client, Method::PUT, "faults/edge-1", json!({"link": "cut"})).await.unwrap();
+    ask(
+        &client,
+        Method::PUT,
+        "faults/edge-1",
+        json!({"link": "cut"}),
+    )
+    .await
+    .unwrap();
     world.until_connected(0, false).await;
-    assert_eq!(ask(&client, Method::GET, "nodes", json!(null)).await.unwrap(), json!({"nodes": []}));
-    let nobody = ask(&client, Method::POST, "hostile/edge-1", json!({"shape": "null"})).await.unwrap_err();
+    assert_eq!(
+        ask(&client, Method::GET, "nodes", json!(null))
+            .await
+            .unwrap(),
+        json!({"nodes": []})
+    );
+    let nobody = ask(
+        &client,
+        Method::POST,
+        "hostile/edge-1",
+        json!({"shape": "null"}),
+    )
+    .await
+    .unwrap_err();
     assert!(nobody.contains("is not connected"), "{nobody}");
-    let rest = ask(&client, Method::DELETE, "faults", json!(null)).await.unwrap();
-    assert_eq!((&rest["nodes"], &rest["certificate"]), (&json!({}), &json!("genuine")));
+    let rest = ask(&client, Method::DELETE, "faults", json!(null))
+        .await
+        .unwrap();
+    assert_eq!(
+        (&rest["nodes"], &rest["certificate"]),
+        (&json!({}), &json!("genuine"))
+    );
     world.until_connected(0, true).await;
     tests::within("a session", async {
-        while ask(&client, Method::POST, "hostile/edge-1", json!({"shape": "null-parts"})).await.is_err() {}
+        while ask(
+            &client,
+            Method::POST,
+            "hostile/edge-1",
+            json!({"shape": "null-parts"}),
+        )
+        .await
+        .is_err()
+        {}
     })
     .await;
-    let shown =
-        ask(&client, Method::PUT, "certificate", json!({"certificate": "rotatedAuthority"})).await.unwrap();
-    assert!(shown["token"].as_str().is_some_and(|token| token.len() > 64), "{shown}");
+    let shown = ask(
+        &client,
+        Method::PUT,
+        "certificate",
+        json!({"certificate": "rotatedAuthority"}),
+    )
+    .await
+    .unwrap();
+    assert!(
+        shown["token"]
+            .as_str()
+            .is_some_and(|token| token.len() > 64),
+        "{shown}"
+    );
     world.until_connected(0, false).await;
 }

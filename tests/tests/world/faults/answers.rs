@@ -10,7 +10,14 @@ async fn joins_after(answers: Answers, connections: u64) {
     let addresses = world.cloud().addresses();
     let relay = Relay::to(addresses.https).await;
     let mut node = world
-        .prepare_at(Addresses { https: relay.address(), ..addresses }, "edge-1", &Setup::default())
+        .prepare_at(
+            Addresses {
+                https: relay.address(),
+                ..addresses
+            },
+            "edge-1",
+            &Setup::default(),
+        )
         .await;
     node.start().await.unwrap();
     world.nodes.push(node);
@@ -19,7 +26,10 @@ async fn joins_after(answers: Answers, connections: u64) {
         made => Err(made),
     })
     .await;
-    assert!(world.cloud().sessions().is_empty(), "nobody can have joined");
+    assert!(
+        world.cloud().sessions().is_empty(),
+        "nobody can have joined"
+    );
     world.cloud().faults().set_answers(Answers::Genuine);
     world.until_ready().await;
 }

@@ -13,14 +13,21 @@ use crate::renewal::{DAY, ends, issued};
 async fn no_node_talks_to_a_cloud_whose_certificate_is_not_good() {
     let world = both().await;
     let faults = world.cloud().faults();
-    for certificate in Certificate::ALL.into_iter().filter(|one| *one != Certificate::Genuine) {
+    for certificate in Certificate::ALL
+        .into_iter()
+        .filter(|one| *one != Certificate::Genuine)
+    {
         faults.set_certificate(certificate);
         for number in 0..2 {
             world.until_connected(number, false).await;
         }
         let away = stay_away(&world, Duration::from_millis(500)).await;
         assert!(away, "a node took {}", certificate.name());
-        assert!(world.cloud().sessions().is_empty(), "{}", certificate.name());
+        assert!(
+            world.cloud().sessions().is_empty(),
+            "{}",
+            certificate.name()
+        );
         faults.set_certificate(Certificate::Genuine);
         for number in 0..2 {
             world.until_connected(number, true).await;
@@ -34,7 +41,10 @@ async fn with_a_rotated_authority_a_node_needs_a_new_token_and_then_goes_on() {
     let mut world = World::new(1).await;
     let web = world.run(&pod("web", Some("edge-1"))).await;
     let ran = world.running(0);
-    world.cloud().faults().set_certificate(Certificate::RotatedAuthority);
+    world
+        .cloud()
+        .faults()
+        .set_certificate(Certificate::RotatedAuthority);
     world.until_connected(0, false).await;
     // the old token is of the old authority, and so is the node's certificate: a person brings both up to date
     let token = world.cloud().token_now().unwrap();
@@ -48,13 +58,22 @@ async fn with_a_rotated_authority_a_node_needs_a_new_token_and_then_goes_on() {
     node.start().await.unwrap();
     world.until_connected(0, true).await;
     assert_eq!(world.running(0), ran, "the same containers");
-    world.pod("web").until("running", |pod| tests::runs(pod) && tests::uid(pod) == tests::uid(&web)).await;
+    world
+        .pod("web")
+        .until("running", |pod| {
+            tests::runs(pod) && tests::uid(pod) == tests::uid(&web)
+        })
+        .await;
 }
 
 #[tokio::test]
 async fn a_certificate_that_expired_within_the_grace_is_renewed_with_itself() {
     let grace = DAY * 30;
-    let setup = Setup { nodes: 0, renewal_grace: grace, ..Setup::default() };
+    let setup = Setup {
+        nodes: 0,
+        renewal_grace: grace,
+        ..Setup::default()
+    };
     let mut world = World::with(setup.clone()).await;
     let mut node = world.prepare("edge-1", &setup).await;
     let directory = node.directory().to_owned();
@@ -62,9 +81,14 @@ async fn a_certificate_that_expired_within_the_grace_is_renewed_with_itself() {
     node.configure(|config| config.edge_hub.token = None);
     node.start().await.unwrap();
     world.nodes.push(node);
-    world.node("edge-1").until("Ready", |node| condition(node, "Ready") == Some("True")).await;
+    world
+        .node("edge-1")
+        .until("Ready", |node| condition(node, "Ready") == Some("True"))
+        .await;
     eventually("the certificate is good again", async || {
-        let left = ends(&directory).duration_since(std::time::SystemTime::now()).unwrap_or_default();
+        let left = ends(&directory)
+            .duration_since(std::time::SystemTime::now())
+            .unwrap_or_default();
         if left > DAY * 300 { Ok(()) } else { Err(left) }
     })
     .await;
@@ -72,7 +96,11 @@ async fn a_certificate_that_expired_within_the_grace_is_renewed_with_itself() {
 
 #[tokio::test]
 async fn a_certificate_that_expired_before_the_grace_is_not() {
-    let setup = Setup { nodes: 0, renewal_grace: DAY * 30, ..Setup::default() };
+    let setup = Setup {
+        nodes: 0,
+        renewal_grace: DAY * 30,
+        ..Setup::default()
+    };
     let mut world = World::with(setup.clone()).await;
     let mut node = world.prepare("edge-1", &setup).await;
     let directory = node.directory().to_owned();

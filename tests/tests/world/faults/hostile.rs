@@ -54,31 +54,57 @@ async fn no_hostile_message_makes_an_agent_fall_or_grow() {
         }
         // behind all of it
         for (number, node) in NODES.iter().enumerate() {
-            world.run(&pod(&format!("r{round}-{node}"), Some(node))).await;
+            world
+                .run(&pod(&format!("r{round}-{node}"), Some(node)))
+                .await;
             let now = world.running(number);
-            assert!(ran[number].iter().all(|(place, id)| now.get(place) == Some(id)), "the same containers");
-            assert_eq!(now.len(), round + 2, "nothing runs that nobody wanted: {now:?}");
+            assert!(
+                ran[number]
+                    .iter()
+                    .all(|(place, id)| now.get(place) == Some(id)),
+                "the same containers"
+            );
+            assert_eq!(
+                now.len(),
+                round + 2,
+                "nothing runs that nobody wanted: {now:?}"
+            );
         }
         memory.push(in_use());
     }
     println!("in use: {memory:?}");
     let most = memory[1] + MORE;
-    eventually("as much memory in use as two rounds before", async || match in_use() {
-        now if now <= most => Ok(()),
-        now => Err((now, &memory)),
-    })
+    eventually(
+        "as much memory in use as two rounds before",
+        async || match in_use() {
+            now if now <= most => Ok(()),
+            now => Err((now, &memory)),
+        },
+    )
     .await;
-    assert!(!Path::new(TRACE).exists(), "a message wrote where it should not");
+    assert!(
+        !Path::new(TRACE).exists(),
+        "a message wrote where it should not"
+    );
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
 async fn each_message_that_can_be_passed_over_leaves_the_session_alone() {
     let world = both().await;
-    for shape in Shape::ALL.iter().copied().filter(|shape| !shape.may_end_session()) {
+    for shape in Shape::ALL
+        .iter()
+        .copied()
+        .filter(|shape| !shape.may_end_session())
+    {
         for (number, node) in NODES.iter().enumerate() {
             let before = super::link(&world, number);
-            world.cloud().faults().send_hostile(node, shape).await.unwrap();
+            world
+                .cloud()
+                .faults()
+                .send_hostile(node, shape)
+                .await
+                .unwrap();
             let name = format!("{}-{node}", shape.name());
             world.run(&pod(&name, Some(node))).await;
             assert_eq!(super::link(&world, number), before, "{}", shape.name());

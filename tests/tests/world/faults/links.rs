@@ -22,13 +22,22 @@ async fn a_half_open_link_is_noticed_and_nothing_is_lost_by_it() {
         // what happens meanwhile at both ends
         let (_, id) = ran.iter().next().unwrap();
         assert!(world.nodes[number].runtime.crash_container(id, 9));
-        world.apply(&pod(&format!("later-on-{node}"), Some(node))).await;
+        world
+            .apply(&pod(&format!("later-on-{node}"), Some(node)))
+            .await;
         faults.restore(node);
         world.until_connected(number, true).await;
         println!("{node}: noticed after {noticed:?}");
-        let counted = |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1;
-        world.pod(&format!("on-{node}")).until("told of its restart", counted).await;
-        world.pod(&format!("later-on-{node}")).until("running", tests::runs).await;
+        let counted =
+            |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1;
+        world
+            .pod(&format!("on-{node}"))
+            .until("told of its restart", counted)
+            .await;
+        world
+            .pod(&format!("later-on-{node}"))
+            .until("running", tests::runs)
+            .await;
     }
 }
 
@@ -44,7 +53,10 @@ async fn cut_links_stay_cut_until_they_are_restored_and_pods_run_on() {
         world.until_connected(number, false).await;
     }
     // many dials fall into this time
-    assert!(stay_away(&world, Duration::from_secs(1)).await, "a cut link lets nobody in");
+    assert!(
+        stay_away(&world, Duration::from_secs(1)).await,
+        "a cut link lets nobody in"
+    );
     assert!(world.cloud().sessions().is_empty());
     world.cloud().faults().clear_everything();
     for (number, ran) in ran.iter().enumerate() {
@@ -56,15 +68,23 @@ async fn cut_links_stay_cut_until_they_are_restored_and_pods_run_on() {
 #[tokio::test]
 async fn a_link_that_comes_and_goes_brings_everything_in_the_end() {
     let world = both().await;
-    set(world.cloud().faults(), json!({"schedule": {"up": "400ms", "down": "200ms"}}));
+    set(
+        world.cloud().faults(),
+        json!({"schedule": {"up": "400ms", "down": "200ms"}}),
+    );
     for round in 0..4 {
         for node in NODES {
-            world.apply(&pod(&format!("p{round}-{node}"), Some(node))).await;
+            world
+                .apply(&pod(&format!("p{round}-{node}"), Some(node)))
+                .await;
         }
     }
     for round in 0..4 {
         for node in NODES {
-            let pod = world.pod(&format!("p{round}-{node}")).until("running", tests::runs).await;
+            let pod = world
+                .pod(&format!("p{round}-{node}"))
+                .until("running", tests::runs)
+                .await;
             assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
         }
     }
@@ -76,14 +96,24 @@ async fn a_link_that_comes_and_goes_brings_everything_in_the_end() {
 #[tokio::test]
 async fn pods_run_over_every_kind_of_link() {
     let world = both().await;
-    for profile in [Profile::Satellite, Profile::Cellular3G, Profile::Cellular4G, Profile::Wifi] {
+    for profile in [
+        Profile::Satellite,
+        Profile::Cellular3G,
+        Profile::Cellular4G,
+        Profile::Wifi,
+    ] {
         let name = profile.name().to_lowercase();
         set(world.cloud().faults(), json!({"profile": profile.name()}));
         for node in NODES {
-            world.apply(&pod(&format!("{name}-{node}"), Some(node))).await;
+            world
+                .apply(&pod(&format!("{name}-{node}"), Some(node)))
+                .await;
         }
         for node in NODES {
-            world.pod(&format!("{name}-{node}")).until("running", tests::runs).await;
+            world
+                .pod(&format!("{name}-{node}"))
+                .until("running", tests::runs)
+                .await;
         }
     }
 }
@@ -94,14 +124,25 @@ async fn a_throttled_link_takes_its_time() {
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "large"}}]);
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
-    world.apply(&config_map("large", json!({"key": "first"}))).await;
+    world
+        .apply(&config_map("large", json!({"key": "first"})))
+        .await;
     let web = world.run(&manifest).await;
     let slow = conditions(json!({"throttle": 50_000}));
-    world.cloud().faults().set(&FaultTarget::Node("edge-1".to_owned()), slow).unwrap();
+    world
+        .cloud()
+        .faults()
+        .set(&FaultTarget::Node("edge-1".to_owned()), slow)
+        .unwrap();
     let large = "x".repeat(100_000);
     let begun = Instant::now();
-    world.apply(&config_map("large", json!({"key": large}))).await;
+    world
+        .apply(&config_map("large", json!({"key": large})))
+        .await;
     world.until_file(0, &web, "/v/key", &large).await;
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(2), "100 kB at 50 kB/s took {took:?}");
+    assert!(
+        took >= Duration::from_secs(2),
+        "100 kB at 50 kB/s took {took:?}"
+    );
 }

@@ -32,7 +32,10 @@ fn restarts(pod: &Value) -> &Value {
 async fn old_versions_never_replace_newer_ones_however_often_and_mixed_they_come() {
     let world = impatient().await;
     let faults = world.cloud().faults();
-    set(faults, json!({"stale": 1.0, "duplicate": 0.5, "reorder": 0.3, "jitter": "5ms"}));
+    set(
+        faults,
+        json!({"stale": 1.0, "duplicate": 0.5, "reorder": 0.3, "jitter": "5ms"}),
+    );
     let mut pods = Vec::new();
     for node in NODES {
         let name = format!("on-{node}");
@@ -41,17 +44,26 @@ async fn old_versions_never_replace_newer_ones_however_often_and_mixed_they_come
     }
     for version in 1..=6 {
         for node in NODES {
-            world.apply(&config_map(&format!("on-{node}"), json!({"key": format!("v{version}")}))).await;
+            world
+                .apply(&config_map(
+                    &format!("on-{node}"),
+                    json!({"key": format!("v{version}")}),
+                ))
+                .await;
         }
         for (number, pod) in pods.iter().enumerate() {
-            world.until_file(number, pod, "/v/key", &format!("v{version}")).await;
+            world
+                .until_file(number, pod, "/v/key", &format!("v{version}"))
+                .await;
         }
     }
     // behind everything that was old
     faults.clear_everything();
     for (number, node) in NODES.iter().enumerate() {
         world.run(&pod(&format!("last-{node}"), Some(node))).await;
-        world.until_file(number, &pods[number], "/v/key", "v6").await;
+        world
+            .until_file(number, &pods[number], "/v/key", "v6")
+            .await;
         assert_eq!(restarts(&world.pod(&format!("on-{node}")).get().await), 0);
     }
 }
@@ -69,7 +81,12 @@ async fn a_pod_that_was_deleted_does_not_come_back_with_an_old_message() {
         // behind the old message
         world.run(&pod(&format!("last-{node}"), Some(node))).await;
         world.until_nothing_is_left(number, &ran).await;
-        assert!(world.running(number).keys().all(|(pod, _)| pod != uid(&ran)));
+        assert!(
+            world
+                .running(number)
+                .keys()
+                .all(|(pod, _)| pod != uid(&ran))
+        );
     }
 }
 
@@ -90,8 +107,14 @@ async fn what_was_lost_comes_with_the_next_connection() {
         world.until_connected(number, false).await;
         faults.restore(node);
         until_anew(&world, number, before).await;
-        world.pod(&name).until("told of its restart", |pod| *restarts(pod) == 1).await;
-        world.pod(&format!("lost-{node}")).until("running", tests::runs).await;
+        world
+            .pod(&name)
+            .until("told of its restart", |pod| *restarts(pod) == 1)
+            .await;
+        world
+            .pod(&format!("lost-{node}"))
+            .until("running", tests::runs)
+            .await;
     }
 }
 
@@ -120,7 +143,10 @@ async fn a_cloud_that_hears_no_acknowledgement_makes_nothing_start_twice() {
     record.state("an acknowledgement", acknowledged).await;
     for (number, before) in ran.iter().enumerate() {
         let now = world.running(number);
-        assert!(before.iter().all(|(place, id)| now.get(place) == Some(id)), "the same containers");
+        assert!(
+            before.iter().all(|(place, id)| now.get(place) == Some(id)),
+            "the same containers"
+        );
     }
 }
 
@@ -136,7 +162,10 @@ async fn reports_that_nobody_answers_are_told_again() {
         let id = world.running(number).into_values().next().unwrap();
         assert!(world.nodes[number].runtime.crash_container(&id, 9));
         // what is told counts, whether it is answered or not
-        world.pod(&format!("on-{node}")).until("told of its restart", |pod| *restarts(pod) == 1).await;
+        world
+            .pod(&format!("on-{node}"))
+            .until("told of its restart", |pod| *restarts(pod) == 1)
+            .await;
     }
     faults.clear_everything();
     for (number, node) in NODES.iter().enumerate() {
@@ -147,6 +176,9 @@ async fn reports_that_nobody_answers_are_told_again() {
         until_anew(&world, number, before).await;
         let id = world.running(number).into_values().next().unwrap();
         assert!(world.nodes[number].runtime.crash_container(&id, 9));
-        world.pod(&format!("on-{node}")).until("told of its restart", |pod| *restarts(pod) == 2).await;
+        world
+            .pod(&format!("on-{node}"))
+            .until("told of its restart", |pod| *restarts(pod) == 2)
+            .await;
     }
 }

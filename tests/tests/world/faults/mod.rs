@@ -23,13 +23,20 @@ async fn both() -> World {
 }
 
 async fn with(setup: Setup) -> World {
-    let setup = Setup { nodes: 1, quic: true, ..setup };
+    let setup = Setup {
+        nodes: 1,
+        quic: true,
+        ..setup
+    };
     let mut world = World::with(setup.clone()).await;
     let mut node = world.prepare("edge-2", &setup).await;
     let server = world.cloud().addresses().quic.unwrap();
     node.configure(|config| {
         config.edge_hub.transport = Transport::Quic;
-        config.edge_hub.servers = vec![HostPort { host: server.ip().to_string(), port: server.port() }];
+        config.edge_hub.servers = vec![HostPort {
+            host: server.ip().to_string(),
+            port: server.port(),
+        }];
     });
     node.start().await.unwrap();
     world.nodes.push(node);

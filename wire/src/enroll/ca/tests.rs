@@ -44,16 +44,26 @@ fn the_authority_is_kubeedges() {
     assert!(usage.server_auth && usage.client_auth);
     let validity = cert.validity();
     assert_eq!(validity.not_before.timestamp(), 1_800_000_000 - 300);
-    assert_eq!(validity.not_after.timestamp(), 1_800_000_000 + 36_400 * 86_400);
-    assert!(matches!(identity_of(ca.cert_der()), Err(CertError::Subject(name)) if name == "CN=KubeEdge"));
+    assert_eq!(
+        validity.not_after.timestamp(),
+        1_800_000_000 + 36_400 * 86_400
+    );
+    assert!(
+        matches!(identity_of(ca.cert_der()), Err(CertError::Subject(name)) if name == "CN=KubeEdge")
+    );
 }
 
 #[test]
 fn an_authority_reads_back_and_signs_on() {
-    let (made, given) =
-        (Ca::generate(now()).unwrap(), Ca::from_der(&vectors::ca(), &vectors::ca_key()).unwrap());
+    let (made, given) = (
+        Ca::generate(now()).unwrap(),
+        Ca::from_der(&vectors::ca(), &vectors::ca_key()).unwrap(),
+    );
     let again = Ca::from_der(made.cert_der(), made.key_sec1_der()).unwrap();
-    assert_eq!((again.cert_der(), again.key_sec1_der()), (made.cert_der(), made.key_sec1_der()));
+    assert_eq!(
+        (again.cert_der(), again.key_sec1_der()),
+        (made.cert_der(), made.key_sec1_der())
+    );
     for ca in [again, given] {
         let cert = signed(&ca, &vectors::csr_node()).unwrap();
         check_leaf(&ca, &parse(&cert));
@@ -65,10 +75,16 @@ fn what_is_no_authority_is_refused() {
     let (ca, other) = (Ca::generate(now()).unwrap(), Ca::generate(now()).unwrap());
     let (leaf, key) = ca.sign_admin(now()).unwrap();
     let error = |cert: &[u8], key: &[u8]| Ca::from_der(cert, key).unwrap_err();
-    assert!(matches!(error(ca.cert_der(), other.key_sec1_der()), CertError::Mismatch));
+    assert!(matches!(
+        error(ca.cert_der(), other.key_sec1_der()),
+        CertError::Mismatch
+    ));
     assert!(matches!(error(&leaf, &key), CertError::NotCa));
     assert!(matches!(error(ca.cert_der(), b"key"), CertError::Key));
-    assert!(matches!(error(b"cert", ca.key_sec1_der()), CertError::Certificate));
+    assert!(matches!(
+        error(b"cert", ca.key_sec1_der()),
+        CertError::Certificate
+    ));
 }
 
 #[test]
@@ -79,19 +95,34 @@ fn a_node_gets_its_certificate() {
     assert_eq!(identity_of(&cert).unwrap(), Identity::Node("edge-1".into()));
     let cert = parse(&cert);
     check_leaf(&ca, &cert);
-    assert_eq!(cert.subject().to_string(), "O=system:nodes, CN=system:node:edge-1");
-    assert_eq!(cert.validity().not_after.timestamp(), 1_800_000_000 + 365 * 86_400);
+    assert_eq!(
+        cert.subject().to_string(),
+        "O=system:nodes, CN=system:node:edge-1"
+    );
+    assert_eq!(
+        cert.validity().not_after.timestamp(),
+        1_800_000_000 + 365 * 86_400
+    );
     let usage = cert.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.client_auth && !usage.server_auth && !usage.any);
     let key = EcKey::from_sec1_der(&csr.key_sec1_der()).unwrap();
-    assert_eq!(&*cert.public_key().subject_public_key.data, key.public_key());
+    assert_eq!(
+        &*cert.public_key().subject_public_key.data,
+        key.public_key()
+    );
 }
 
 #[test]
 fn usages_are_the_callers() {
     let ca = Ca::generate(now()).unwrap();
-    let cert =
-        ca.sign_edge(&vectors::csr_node(), &[Usage::ServerAuth, Usage::ClientAuth], YEAR, now()).unwrap();
+    let cert = ca
+        .sign_edge(
+            &vectors::csr_node(),
+            &[Usage::ServerAuth, Usage::ClientAuth],
+            YEAR,
+            now(),
+        )
+        .unwrap();
     let cert = parse(&cert);
     let usage = cert.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && usage.client_auth);
@@ -105,7 +136,10 @@ fn wishes_in_a_request_are_not_heard() {
         let cert = parse(&cert);
         check_leaf(&ca, &cert);
         assert!(cert.subject_alternative_name().unwrap().is_none());
-        assert_eq!(cert.subject().to_string(), "O=system:nodes, CN=system:node:edge-1");
+        assert_eq!(
+            cert.subject().to_string(),
+            "O=system:nodes, CN=system:node:edge-1"
+        );
     }
 }
 
@@ -122,27 +156,51 @@ fn other_requests_are_refused() {
     *forged.last_mut().unwrap() ^= 1;
     assert!(matches!(signed(&ca, &forged), Err(CertError::Request)));
     assert!(matches!(signed(&ca, b"request"), Err(CertError::Request)));
-    assert!(matches!(signed(&ca, &[0x30; REQUEST_LIMIT + 1]), Err(CertError::RequestTooLarge { .. })));
-    let forever = ca.sign_edge(&vectors::csr_node(), &[Usage::ClientAuth], Duration::MAX, now());
+    assert!(matches!(
+        signed(&ca, &[0x30; REQUEST_LIMIT + 1]),
+        Err(CertError::RequestTooLarge { .. })
+    ));
+    let forever = ca.sign_edge(
+        &vectors::csr_node(),
+        &[Usage::ClientAuth],
+        Duration::MAX,
+        now(),
+    );
     assert!(matches!(forever, Err(CertError::Time)));
 }
 
 #[test]
 fn servers_have_their_names() {
     let ca = Ca::generate(now()).unwrap();
-    let (cert, key) = ca.sign_server(["localhost", "127.0.0.1", "::1"], now()).unwrap();
+    let (cert, key) = ca
+        .sign_server(["localhost", "127.0.0.1", "::1"], now())
+        .unwrap();
     let cert = parse(&cert);
     check_leaf(&ca, &cert);
-    assert_eq!(&*cert.public_key().subject_public_key.data, EcKey::from_sec1_der(&key).unwrap().public_key());
+    assert_eq!(
+        &*cert.public_key().subject_public_key.data,
+        EcKey::from_sec1_der(&key).unwrap().public_key()
+    );
     assert_eq!(cert.subject().to_string(), "O=KubeEdge, CN=KubeEdge");
-    let names = &cert.subject_alternative_name().unwrap().unwrap().value.general_names;
+    let names = &cert
+        .subject_alternative_name()
+        .unwrap()
+        .unwrap()
+        .value
+        .general_names;
     assert_eq!(names.len(), 3);
     assert_eq!(names[0], GeneralName::DNSName("localhost"));
     assert_eq!(names[1], GeneralName::IPAddress(&[127, 0, 0, 1]));
     let usage = cert.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && !usage.client_auth);
     for names in [&[][..], &[""], &["a", ""], &["é"]] {
-        assert!(matches!(ca.sign_server(names.to_vec(), now()), Err(CertError::ServerName(_))), "{names:?}");
+        assert!(
+            matches!(
+                ca.sign_server(names.to_vec(), now()),
+                Err(CertError::ServerName(_))
+            ),
+            "{names:?}"
+        );
     }
 }
 
@@ -150,16 +208,29 @@ fn servers_have_their_names() {
 fn administrators_are_known() {
     let ca = Ca::generate(now()).unwrap();
     let (cert, _) = ca.sign_admin(now()).unwrap();
-    assert_eq!(identity_of(&cert).unwrap(), Identity::Admin("kubernetes-admin".into()));
+    assert_eq!(
+        identity_of(&cert).unwrap(),
+        Identity::Admin("kubernetes-admin".into())
+    );
     let cert = parse(&cert);
     check_leaf(&ca, &cert);
-    assert!(cert.extended_key_usage().unwrap().unwrap().value.client_auth);
+    assert!(
+        cert.extended_key_usage()
+            .unwrap()
+            .unwrap()
+            .value
+            .client_auth
+    );
 }
 
 #[test]
 fn no_two_certificates_share_a_serial_number() {
     let ca = Ca::generate(now()).unwrap();
-    let serial = || parse(&signed(&ca, &vectors::csr_node()).unwrap()).raw_serial().to_vec();
+    let serial = || {
+        parse(&signed(&ca, &vectors::csr_node()).unwrap())
+            .raw_serial()
+            .to_vec()
+    };
     assert_ne!(serial(), serial());
 }
 

@@ -20,14 +20,20 @@ fn a_token_made_elsewhere_is_taken() {
     let (ca, token) = (openssl_ca(), Token::parse(vectors::TOKEN).unwrap());
     token.check_ca(&vectors::ca()).unwrap();
     token.verify(&ca, at(EXPIRY - 1)).unwrap();
-    assert_eq!(token.jwt(), vectors::TOKEN.trim().split_once('.').unwrap().1);
+    assert_eq!(
+        token.jwt(),
+        vectors::TOKEN.trim().split_once('.').unwrap().1
+    );
 }
 
 #[test]
 fn a_token_says_when_it_ends_and_nothing_else() {
     let ca = openssl_ca();
     let minted = Token::mint(&ca, at(EXPIRY - 60), Duration::from_secs(60)).unwrap();
-    Token::parse(&minted).unwrap().verify(&ca, at(EXPIRY - 1)).unwrap();
+    Token::parse(&minted)
+        .unwrap()
+        .verify(&ca, at(EXPIRY - 1))
+        .unwrap();
     let parts = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
     let (minted, elsewhere) = (parts(&minted), parts(vectors::TOKEN));
     assert_eq!((&minted[0], &minted[2]), (&elsewhere[0], &elsewhere[2]));
@@ -38,7 +44,10 @@ fn a_token_expires() {
     let (ca, token) = (openssl_ca(), Token::parse(vectors::TOKEN).unwrap());
     for (late, now) in [(0, at(EXPIRY)), (9, at(EXPIRY + 9))] {
         let error = token.verify(&ca, now).unwrap_err();
-        assert!(matches!(error, TokenError::Expired { since } if since.as_secs() == late), "{error}");
+        assert!(
+            matches!(error, TokenError::Expired { since } if since.as_secs() == late),
+            "{error}"
+        );
         assert!(error.to_string().contains("get a new one"));
     }
 }
@@ -53,10 +62,16 @@ fn another_clouds_token_is_refused() {
         error.contains(&sha256_hex(ca.cert_der())) && error.contains(&sha256_hex(other.cert_der())),
         "{error}"
     );
-    assert!(matches!(token.verify(&ca, at(EXPIRY)), Err(TokenError::WrongCa { .. })));
+    assert!(matches!(
+        token.verify(&ca, at(EXPIRY)),
+        Err(TokenError::WrongCa { .. })
+    ));
     // the right CA's hash before a wrong signature
     let spliced = format!("{}.{}", sha256_hex(ca.cert_der()), token.jwt());
-    let error = Token::parse(&spliced).unwrap().verify(&ca, at(EXPIRY)).unwrap_err();
+    let error = Token::parse(&spliced)
+        .unwrap()
+        .verify(&ca, at(EXPIRY))
+        .unwrap_err();
     assert!(matches!(error, TokenError::BadSignature), "{error}");
 }
 
@@ -79,7 +94,10 @@ fn what_is_no_token_is_refused() {
         &good.replace('.', " "),
         &"a".repeat(LIMIT + 1),
     ] {
-        assert!(matches!(Token::parse(bad), Err(TokenError::Malformed(_))), "{bad}");
+        assert!(
+            matches!(Token::parse(bad), Err(TokenError::Malformed(_))),
+            "{bad}"
+        );
     }
     assert_eq!(
         Token::parse(&format!(" {}.{jwt}\n", hash.to_uppercase())).unwrap(),
@@ -95,7 +113,10 @@ fn debug_keeps_the_secret() {
 
 #[test]
 fn lifetimes_beyond_the_calendar_are_refused() {
-    assert!(matches!(Token::mint(&openssl_ca(), at(0), Duration::MAX), Err(TokenError::Malformed(_))));
+    assert!(matches!(
+        Token::mint(&openssl_ca(), at(0), Duration::MAX),
+        Err(TokenError::Malformed(_))
+    ));
 }
 
 proptest! {

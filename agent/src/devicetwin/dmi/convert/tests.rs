@@ -29,7 +29,10 @@ fn sample() -> (Device, DeviceModel) {
                         "dbMethod": {"redis": {"redisClientConfig": {"addr": "r:6379", "poolsize": 30}}}}}],
             "methods": [{"name": "Switch", "description": "on or off", "propertyNames": ["switch"]}]},
     });
-    (serde_json::from_value(device).unwrap(), serde_json::from_value(model).unwrap())
+    (
+        serde_json::from_value(device).unwrap(),
+        serde_json::from_value(model).unwrap(),
+    )
 }
 
 fn settings(value: Option<&dmi::CustomizedValue>) -> Value {
@@ -51,7 +54,11 @@ fn a_devices_settings_override_those_of_its_model() {
     assert_eq!(settings(protocol.config_data.as_ref()), expected);
     let temperature = &spec.properties[0];
     assert_eq!(
-        (temperature.collect_cycle, temperature.report_cycle, temperature.report_to_cloud),
+        (
+            temperature.collect_cycle,
+            temperature.report_cycle,
+            temperature.report_to_cloud
+        ),
         (1000, 2000, true)
     );
     let visitor = temperature.visitors.as_ref().unwrap();
@@ -59,12 +66,33 @@ fn a_devices_settings_override_those_of_its_model() {
     let expected = json!({"register": "HoldingRegister", "offset": 2, "scale": 0.1});
     assert_eq!(settings(visitor.config_data.as_ref()), expected);
     let switch = &spec.properties[1];
-    assert_eq!(switch.desired.as_ref().map(|desired| desired.value.as_str()), Some("1"));
+    assert_eq!(
+        switch
+            .desired
+            .as_ref()
+            .map(|desired| desired.value.as_str()),
+        Some("1")
+    );
     assert_eq!(switch.visitors, None);
     let push = switch.push_method.as_ref().unwrap();
-    assert_eq!(push.mqtt.as_ref().map(|mqtt| (mqtt.topic.as_str(), mqtt.qos)), Some(("t", 1)));
-    let redis = push.db_method.as_ref().and_then(|database| database.redis.as_ref()).unwrap();
-    assert_eq!(redis.redis_client_config.as_ref().map(|redis| redis.poolsize), Some(30));
+    assert_eq!(
+        push.mqtt
+            .as_ref()
+            .map(|mqtt| (mqtt.topic.as_str(), mqtt.qos)),
+        Some(("t", 1))
+    );
+    let redis = push
+        .db_method
+        .as_ref()
+        .and_then(|database| database.redis.as_ref())
+        .unwrap();
+    assert_eq!(
+        redis
+            .redis_client_config
+            .as_ref()
+            .map(|redis| redis.poolsize),
+        Some(30)
+    );
     assert_eq!(spec.methods[0].property_names, ["switch"]);
 }
 
@@ -72,7 +100,12 @@ fn a_devices_settings_override_those_of_its_model() {
 fn a_model_has_types_and_limits_as_words() {
     let got = model(&sample().1);
     let temperature = &got.spec.unwrap().properties[0];
-    let words = [&temperature.r#type, &temperature.access_mode, &temperature.minimum, &temperature.unit];
+    let words = [
+        &temperature.r#type,
+        &temperature.access_mode,
+        &temperature.minimum,
+        &temperature.unit,
+    ];
     assert_eq!(words, ["FLOAT", "ReadOnly", "-20", "celsius"]);
 }
 

@@ -27,10 +27,11 @@ use tonic::{
 use tower::service_fn;
 use wire::{
     dmi::{
-        CreateDeviceModelRequest, CreateDeviceModelResponse, Device, GetDeviceRequest, GetDeviceResponse,
-        MapperInfo, MapperRegisterRequest, MapperRegisterResponse, RegisterDeviceRequest,
-        RegisterDeviceResponse, RemoveDeviceModelRequest, RemoveDeviceModelResponse, RemoveDeviceRequest,
-        RemoveDeviceResponse, ReportDeviceStatusRequest, Twin, TwinProperty, UpdateDeviceModelRequest,
+        CreateDeviceModelRequest, CreateDeviceModelResponse, Device, GetDeviceRequest,
+        GetDeviceResponse, MapperInfo, MapperRegisterRequest, MapperRegisterResponse,
+        RegisterDeviceRequest, RegisterDeviceResponse, RemoveDeviceModelRequest,
+        RemoveDeviceModelResponse, RemoveDeviceRequest, RemoveDeviceResponse,
+        ReportDeviceStatusRequest, Twin, TwinProperty, UpdateDeviceModelRequest,
         UpdateDeviceModelResponse, UpdateDeviceRequest, UpdateDeviceResponse,
         device_manager_service_client::DeviceManagerServiceClient,
         device_mapper_service_server::{DeviceMapperService, DeviceMapperServiceServer},
@@ -56,8 +57,13 @@ pub(super) fn id(name: &str) -> DeviceId {
 /// Returns a report of one property, read at 17.
 pub(super) fn report(device: &str, value: &str) -> ReportDeviceStatusRequest {
     let property = |value: &str, metadata: &[(&str, &str)]| {
-        let metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Some(TwinProperty { value: value.to_owned(), metadata: metadata.collect() })
+        let metadata = metadata
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Some(TwinProperty {
+            value: value.to_owned(),
+            metadata: metadata.collect(),
+        })
     };
     let twin = Twin {
         property_name: "t".into(),
@@ -67,7 +73,10 @@ pub(super) fn report(device: &str, value: &str) -> ReportDeviceStatusRequest {
     ReportDeviceStatusRequest {
         device_name: device.into(),
         device_namespace: "ns".into(),
-        reported_device: Some(wire::dmi::DeviceStatus { twins: vec![twin], ..Default::default() }),
+        reported_device: Some(wire::dmi::DeviceStatus {
+            twins: vec![twin],
+            ..Default::default()
+        }),
     }
 }
 
@@ -101,7 +110,15 @@ impl Rig {
         };
         let directory = tempfile::tempdir().unwrap();
         let reports = tokio::sync::Mutex::new(reports);
-        let mut rig = Self { directory, store, objects, catalogue, twin, reports, running: None };
+        let mut rig = Self {
+            directory,
+            store,
+            objects,
+            catalogue,
+            twin,
+            reports,
+            running: None,
+        };
         rig.start();
         rig
     }
@@ -112,7 +129,11 @@ impl Rig {
 
     pub(super) fn start(&mut self) {
         let directory = self.directory.path().to_owned();
-        let config = Config { directory, store: self.store.clone(), twin: self.twin.clone() };
+        let config = Config {
+            directory,
+            store: self.store.clone(),
+            twin: self.twin.clone(),
+        };
         let (dmi, task) = super::super::new(config);
         let shutdown = CancellationToken::new();
         let running = tokio::spawn(task.run(shutdown.clone()));
@@ -122,7 +143,10 @@ impl Rig {
     pub(super) async fn stop(&mut self) {
         let (_, shutdown, running) = self.running.take().unwrap();
         shutdown.cancel();
-        within("the end of the socket's task", running).await.unwrap().unwrap();
+        within("the end of the socket's task", running)
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     pub(super) fn dmi(&self) -> &Dmi {
@@ -130,21 +154,30 @@ impl Rig {
     }
 
     fn change(&self, change: impl FnOnce(&mut Catalogue)) {
-        self.catalogue.send_modify(|all| change(Arc::make_mut(all.get_or_insert_default())));
+        self.catalogue
+            .send_modify(|all| change(Arc::make_mut(all.get_or_insert_default())));
     }
 
     pub(super) async fn put_device(&self, name: &str, revision: u64, desired: &str) {
         self.put_device_of("modbus", name, revision, desired).await;
     }
 
-    pub(super) async fn put_device_of(&self, protocol: &str, name: &str, revision: u64, desired: &str) {
+    pub(super) async fn put_device_of(
+        &self,
+        protocol: &str,
+        name: &str,
+        revision: u64,
+        desired: &str,
+    ) {
         let device = json!({
             "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device",
             "metadata": {"name": name, "namespace": "ns"},
             "spec": {"deviceModelRef": {"name": "m"}, "protocol": {"protocolName": protocol},
                 "properties": [{"name": "t", "desired": {"value": desired}}]},
         });
-        self.objects.put(DeviceObject::Device, &id(name), Some(device)).await;
+        self.objects
+            .put(DeviceObject::Device, &id(name), Some(device))
+            .await;
         let listed = CatalogueEntry {
             revision,
             uid: name.into(),
@@ -155,7 +188,9 @@ impl Rig {
     }
 
     pub(super) async fn remove_device(&self, name: &str) {
-        self.objects.put(DeviceObject::Device, &id(name), None).await;
+        self.objects
+            .put(DeviceObject::Device, &id(name), None)
+            .await;
         self.change(|all| drop(all.devices.remove(&id(name))));
     }
 
@@ -165,7 +200,9 @@ impl Rig {
             "metadata": {"name": "m", "namespace": "ns"},
             "spec": {"protocol": "modbus", "properties": [{"name": "t", "unit": revision.to_string()}]},
         });
-        self.objects.put(DeviceObject::Model, &id("m"), Some(model)).await;
+        self.objects
+            .put(DeviceObject::Model, &id("m"), Some(model))
+            .await;
         self.change(|all| {
             all.models.insert(id("m"), revision);
         });
@@ -173,8 +210,17 @@ impl Rig {
 
     /// Returns the stored state of a device that the mapper was sent.
     pub(super) async fn kept(&self, name: &str) -> Value {
-        let key = Key::new(Resource::new("mappers.outrigger.dev", "mappers"), "", "modbus");
-        let kept = Store::get(&*self.store, &key).await.unwrap().unwrap().value().unwrap();
+        let key = Key::new(
+            Resource::new("mappers.outrigger.dev", "mappers"),
+            "",
+            "modbus",
+        );
+        let kept = Store::get(&*self.store, &key)
+            .await
+            .unwrap()
+            .unwrap()
+            .value()
+            .unwrap();
         kept["told"]["devices"][id(name).as_str()].clone()
     }
 
@@ -208,13 +254,18 @@ impl Rig {
             api_version: "v1beta1".into(),
             ..MapperInfo::default()
         };
-        let request = MapperRegisterRequest { with_data, mapper: Some(info) };
+        let request = MapperRegisterRequest {
+            with_data,
+            mapper: Some(info),
+        };
         Ok(self.manager().mapper_register(request).await?.into_inner())
     }
 
     /// Returns the next report to DeviceTwin.
     pub(super) async fn reported(&self) -> String {
-        within("a report", self.reports.lock().await.recv()).await.unwrap()
+        within("a report", self.reports.lock().await.recv())
+            .await
+            .unwrap()
     }
 }
 
@@ -231,29 +282,43 @@ async fn answer(mut commands: mpsc::Receiver<Command>, reported: mpsc::Sender<St
     let mut states: BTreeMap<DeviceId, String> = BTreeMap::new();
     while let Some(command) = commands.recv().await {
         match command {
-            Command::Report { device, responder, .. } if device == id("nobody") => {
+            Command::Report {
+                device, responder, ..
+            } if device == id("nobody") => {
                 let reason = format!("there is no device {device}");
                 let _ = responder.send(Err(RequestError { code: 404, reason }));
             }
-            Command::Report { device, readings, responder } => {
+            Command::Report {
+                device,
+                readings,
+                responder,
+            } => {
                 for reading in readings {
                     let text = |text: Option<String>| text.unwrap_or_default();
                     let (value, observed) = (text(reading.value), text(reading.observed));
                     let at = reading.at.unwrap_or_default();
-                    let line = format!("{device} {}={value} at {at} observed {observed}", reading.property);
+                    let line = format!(
+                        "{device} {}={value} at {at} observed {observed}",
+                        reading.property
+                    );
                     reported.send(line).await.unwrap();
                 }
                 let _ = responder.send(Ok(()));
             }
-            Command::State { device, state, responder } => {
+            Command::State {
+                device,
+                state,
+                responder,
+            } => {
                 states.insert(device.clone(), state.clone());
                 reported.send(format!("{device} is {state}")).await.unwrap();
                 let _ = responder.send(Ok(()));
             }
             Command::Members { responder } => {
-                let members = states
-                    .iter()
-                    .map(|(id, state)| Member { state: state.clone(), ..Member::new(id.clone()) });
+                let members = states.iter().map(|(id, state)| Member {
+                    state: state.clone(),
+                    ..Member::new(id.clone())
+                });
                 drop(responder.send(members.collect()));
             }
             Command::AllDesired { responder } => drop(responder.send(BTreeMap::new())),
@@ -289,8 +354,17 @@ struct Service {
 impl FakeMapper {
     fn new(protocol: &str, socket: PathBuf) -> Self {
         let (sender, calls) = mpsc::channel(64);
-        let service = Service { calls: sender, answer: Arc::new(Mutex::new(Answer::Ok)) };
-        let mut mapper = Self { protocol: protocol.to_owned(), socket, calls, service, server: None };
+        let service = Service {
+            calls: sender,
+            answer: Arc::new(Mutex::new(Answer::Ok)),
+        };
+        let mut mapper = Self {
+            protocol: protocol.to_owned(),
+            socket,
+            calls,
+            service,
+            server: None,
+        };
         mapper.live();
         mapper
     }
@@ -299,12 +373,17 @@ impl FakeMapper {
     pub(super) fn live(&mut self) {
         let _ = std::fs::remove_file(&self.socket);
         *self.service.answer.lock() = Answer::Ok;
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let within = runtime.enter();
         let listener = UnixListener::bind(&self.socket).unwrap();
         let service = DeviceMapperServiceServer::new(self.service.clone());
-        let serving =
-            Server::builder().add_service(service).serve_with_incoming(UnixListenerStream::new(listener));
+        let serving = Server::builder()
+            .add_service(service)
+            .serve_with_incoming(UnixListenerStream::new(listener));
         runtime.spawn(serving);
         drop(within);
         self.server = Some(runtime);
@@ -368,7 +447,8 @@ impl DeviceMapperService for Service {
         &self,
         request: Request<RegisterDeviceRequest>,
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
-        self.called(format!("register {}", wanted(request.into_inner().device))).await
+        self.called(format!("register {}", wanted(request.into_inner().device)))
+            .await
     }
 
     async fn remove_device(
@@ -376,14 +456,19 @@ impl DeviceMapperService for Service {
         request: Request<RemoveDeviceRequest>,
     ) -> Result<Response<RemoveDeviceResponse>, Status> {
         let request = request.into_inner();
-        self.called(format!("remove {}/{}", request.device_namespace, request.device_name)).await
+        self.called(format!(
+            "remove {}/{}",
+            request.device_namespace, request.device_name
+        ))
+        .await
     }
 
     async fn update_device(
         &self,
         request: Request<UpdateDeviceRequest>,
     ) -> Result<Response<UpdateDeviceResponse>, Status> {
-        self.called(format!("update {}", wanted(request.into_inner().device))).await
+        self.called(format!("update {}", wanted(request.into_inner().device)))
+            .await
     }
 
     async fn create_device_model(
@@ -391,7 +476,8 @@ impl DeviceMapperService for Service {
         request: Request<CreateDeviceModelRequest>,
     ) -> Result<Response<CreateDeviceModelResponse>, Status> {
         let model = request.into_inner().model.unwrap();
-        self.called(format!("create model {}/{}", model.namespace, model.name)).await
+        self.called(format!("create model {}/{}", model.namespace, model.name))
+            .await
     }
 
     async fn remove_device_model(
@@ -399,7 +485,11 @@ impl DeviceMapperService for Service {
         request: Request<RemoveDeviceModelRequest>,
     ) -> Result<Response<RemoveDeviceModelResponse>, Status> {
         let request = request.into_inner();
-        self.called(format!("remove model {}/{}", request.model_namespace, request.model_name)).await
+        self.called(format!(
+            "remove model {}/{}",
+            request.model_namespace, request.model_name
+        ))
+        .await
     }
 
     async fn update_device_model(
@@ -407,14 +497,20 @@ impl DeviceMapperService for Service {
         request: Request<UpdateDeviceModelRequest>,
     ) -> Result<Response<UpdateDeviceModelResponse>, Status> {
         let model = request.into_inner().model.unwrap();
-        self.called(format!("update model {}/{}", model.namespace, model.name)).await
+        self.called(format!("update model {}/{}", model.namespace, model.name))
+            .await
     }
 
     async fn get_device(
         &self,
         request: Request<GetDeviceRequest>,
     ) -> Result<Response<GetDeviceResponse>, Status> {
-        let device = Device { name: request.into_inner().device_name, ..Device::default() };
-        Ok(Response::new(GetDeviceResponse { device: Some(device) }))
+        let device = Device {
+            name: request.into_inner().device_name,
+            ..Device::default()
+        };
+        Ok(Response::new(GetDeviceResponse {
+            device: Some(device),
+        }))
     }
 }

@@ -24,8 +24,14 @@ pub(super) enum Step {
 }
 
 impl Step {
-    pub(super) const ALL: [Self; 6] =
-        [Self::EdgeWants, Self::EdgeIs, Self::CloudWants, Self::Up, Self::Down, Self::Cut];
+    pub(super) const ALL: [Self; 6] = [
+        Self::EdgeWants,
+        Self::EdgeIs,
+        Self::CloudWants,
+        Self::Up,
+        Self::Down,
+        Self::Cut,
+    ];
 }
 
 /// A message of the cloud.
@@ -80,7 +86,10 @@ impl World {
         let is_taken = self.take(step);
         self.report();
         for (old, new) in before.into_iter().zip(self.versions()) {
-            assert!(new.cloud >= old.cloud && new.edge >= old.edge, "{step:?} took {old:?} back to {new:?}");
+            assert!(
+                new.cloud >= old.cloud && new.edge >= old.edge,
+                "{step:?} took {old:?} back to {new:?}"
+            );
         }
         is_taken
     }
@@ -93,9 +102,16 @@ impl World {
                 }
                 self.edge_updates -= 1;
                 self.count += 1;
-                let side = if matches!(step, Step::EdgeWants) { "expected" } else { "actual" };
-                updated(&mut self.edge, json!({NAME: {side: {"value": format!("e{}", self.count)}}}))
-                    .unwrap();
+                let side = if matches!(step, Step::EdgeWants) {
+                    "expected"
+                } else {
+                    "actual"
+                };
+                updated(
+                    &mut self.edge,
+                    json!({NAME: {side: {"value": format!("e{}", self.count)}}}),
+                )
+                .unwrap();
                 true
             }
             Step::CloudWants => {
@@ -110,7 +126,9 @@ impl World {
                 true
             }
             Step::Up => {
-                let Some(twin) = self.up.pop_front() else { return false };
+                let Some(twin) = self.up.pop_front() else {
+                    return false;
+                };
                 self.cloud_hears(&twin);
                 self.down.push_back(Downward::Confirmed);
                 true
@@ -146,7 +164,8 @@ impl World {
 
     fn send_wanted(&mut self) {
         if !self.wanted.0.is_null() {
-            self.down.push_back(Downward::Twin(self.wanted.0.clone(), self.wanted.1));
+            self.down
+                .push_back(Downward::Twin(self.wanted.0.clone(), self.wanted.1));
         }
     }
 
@@ -162,8 +181,9 @@ impl World {
 
     /// Of two concurrent changes the edge's wins, and the cloud sends it back.
     fn cloud_hears(&mut self, twin: &Twin) {
-        let value =
-            |side: &Option<wire::twin::Value>| json!(side.as_ref().and_then(|side| side.value.clone()));
+        let value = |side: &Option<wire::twin::Value>| {
+            json!(side.as_ref().and_then(|side| side.value.clone()))
+        };
         if let Some(version) = twin.actual_version {
             let is_newer = version.edge > self.is.1.edge;
             if is_newer {
@@ -173,7 +193,10 @@ impl World {
         if let Some(version) = twin.expected_version {
             let mine = self.wanted.1;
             if version.edge > mine.edge {
-                let both = Version { cloud: mine.cloud.max(version.cloud), edge: version.edge };
+                let both = Version {
+                    cloud: mine.cloud.max(version.cloud),
+                    edge: version.edge,
+                };
                 let seen = value(&twin.expected);
                 self.wanted = (seen, both);
                 if both != version {
@@ -185,7 +208,12 @@ impl World {
 
     fn versions(&self) -> [Version; 4] {
         let property = self.edge.twins.get(NAME).cloned().unwrap_or_default();
-        [property.expected.version, property.actual.version, self.wanted.1, self.is.1]
+        [
+            property.expected.version,
+            property.actual.version,
+            self.wanted.1,
+            self.is.1,
+        ]
     }
 
     /// Delivers all messages.
@@ -203,6 +231,10 @@ impl World {
         let property = self.edge.twins.get(NAME).cloned().unwrap_or_default();
         let edge = (json!(property.expected.value), property.expected.version);
         assert_eq!(edge, self.wanted, "{self:?}");
-        assert_eq!((json!(property.actual.value), property.actual.version), self.is, "{self:?}");
+        assert_eq!(
+            (json!(property.actual.value), property.actual.version),
+            self.is,
+            "{self:?}"
+        );
     }
 }

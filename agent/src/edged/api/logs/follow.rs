@@ -86,6 +86,10 @@ mod tests {
         let watch = DirectoryWatch::new(Path::new("/nowhere/at/all/0.log"));
         let begun = Instant::now();
         assert!(!watch.wait().await, "the file may have changed");
-        assert!(begun.elapsed() <= Duration::from_millis(100), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() <= Duration::from_millis(100),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 }

@@ -28,15 +28,28 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
     let options = match Options::of(query, Timestamp::now()) {
         Ok(options) => options,
         Err(BadQuery::Undecodable) => {
-            return text(StatusCode::BAD_REQUEST, "{\"message\": \"Unable to decode query.\"}\n");
+            return text(
+                StatusCode::BAD_REQUEST,
+                "{\"message\": \"Unable to decode query.\"}\n",
+            );
         }
         Err(BadQuery::Invalid) => {
-            return text(StatusCode::UNPROCESSABLE_ENTITY, "{\"message\": \"Invalid request.\"}\n");
+            return text(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "{\"message\": \"Invalid request.\"}\n",
+            );
         }
     };
-    let PodPath { pod: name, container, .. } = path;
+    let PodPath {
+        pod: name,
+        container,
+        ..
+    } = path;
     let Some(pod) = deps.pod(path) else {
-        return text(StatusCode::NOT_FOUND, format!("pod {name:?} does not exist\n"));
+        return text(
+            StatusCode::NOT_FOUND,
+            format!("pod {name:?} does not exist\n"),
+        );
     };
     if !containers::has_container(&pod, container) {
         let what = format!("container {container:?} not found in pod {name:?}\n");
@@ -48,7 +61,12 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
     };
     // the status prefixes the container id with the runtime's name
     let own = id.split_once("://").map_or(id.as_str(), |(_, own)| own);
-    let gone = || text(StatusCode::BAD_REQUEST, format!("unable to retrieve container logs for {id}"));
+    let gone = || {
+        text(
+            StatusCode::BAD_REQUEST,
+            format!("unable to retrieve container logs for {id}"),
+        )
+    };
     let file = match deps.runtime.log_path(own).await {
         Ok(Some(file)) if !file.is_empty() => file,
         Ok(_) => return gone(),
@@ -57,9 +75,18 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
             return gone();
         }
     };
-    match Reader::open(file.into(), options, is_running(deps.runtime.clone(), own.to_owned())).await {
+    match Reader::open(
+        file.into(),
+        options,
+        is_running(deps.runtime.clone(), own.to_owned()),
+    )
+    .await
+    {
         Ok(reader) => body(reader),
-        Err(error) => text(StatusCode::BAD_REQUEST, format!("failed to open log file: {error}")),
+        Err(error) => text(
+            StatusCode::BAD_REQUEST,
+            format!("failed to open log file: {error}"),
+        ),
     }
 }
 
@@ -83,7 +110,9 @@ fn body(reader: Reader) -> Response<Body> {
     });
     let chunks = chunks.map(|chunk: std::io::Result<Frame<Bytes>>| chunk.map_err(Into::into));
     let mut response = Response::new(StreamBody::new(chunks).boxed_unsync());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }
 

@@ -34,12 +34,19 @@ impl Options {
     /// Parses an encoded query.
     pub(super) fn of(query: &str, now: Timestamp) -> Result<Self, BadQuery> {
         let number = |key: &str| -> Result<Option<i64>, BadQuery> {
-            let value = values(query, key).into_iter().next().filter(|value| !value.is_empty());
-            value.map(|value| value.parse().map_err(|_| BadQuery::Undecodable)).transpose()
+            let value = values(query, key)
+                .into_iter()
+                .next()
+                .filter(|value| !value.is_empty());
+            value
+                .map(|value| value.parse().map_err(|_| BadQuery::Undecodable))
+                .transpose()
         };
         let at_least = |least: u64, value: Option<i64>| -> Result<Option<u64>, BadQuery> {
             let fits = |value: i64| u64::try_from(value).ok().filter(|value| *value >= least);
-            value.map(|value| fits(value).ok_or(BadQuery::Invalid)).transpose()
+            value
+                .map(|value| fits(value).ok_or(BadQuery::Invalid))
+                .transpose()
         };
         // `tail` is the older name of `tailLines`; its value `all` means no limit
         let tail = match values(query, "tail").first().map(String::as_str) {
@@ -48,9 +55,13 @@ impl Options {
             None => number("tailLines")?,
         };
         let seconds = at_least(1, number("sinceSeconds")?)?;
-        let time = values(query, "sinceTime").into_iter().next().filter(|time| !time.is_empty());
-        let time =
-            time.map(|time| time.parse::<Timestamp>().map_err(|_| BadQuery::Undecodable)).transpose()?;
+        let time = values(query, "sinceTime")
+            .into_iter()
+            .next()
+            .filter(|time| !time.is_empty());
+        let time = time
+            .map(|time| time.parse::<Timestamp>().map_err(|_| BadQuery::Undecodable))
+            .transpose()?;
         if seconds.is_some() && time.is_some() {
             return Err(BadQuery::Invalid);
         }
@@ -76,7 +87,8 @@ mod tests {
     #[test]
     fn queries_are_read_and_impossible_ones_refused() {
         let now: Timestamp = "2026-11-26T12:00:00Z".parse().unwrap();
-        let query = "follow=true&previous=1&timestamps=true&sinceSeconds=60&tailLines=3&limitBytes=100";
+        let query =
+            "follow=true&previous=1&timestamps=true&sinceSeconds=60&tailLines=3&limitBytes=100";
         let expected = Options {
             follow: true,
             previous: true,
@@ -87,16 +99,26 @@ mod tests {
         };
         assert_eq!(Options::of(query, now), Ok(expected));
         assert_eq!(Options::of("", now), Ok(Options::default()));
-        assert_eq!(Options::of("tail=all&tailLines=3", now), Ok(Options::default()));
+        assert_eq!(
+            Options::of("tail=all&tailLines=3", now),
+            Ok(Options::default())
+        );
         let of = |query: &str| Options::of(query, now).unwrap();
         assert_eq!(
             of("sinceTime=2026-11-26T10%3A00%3A00Z").since,
             Some("2026-11-26T10:00:00Z".parse().unwrap())
         );
-        assert_eq!(of("sinceSeconds=9223372036854775807").since, Some(Timestamp::MIN));
+        assert_eq!(
+            of("sinceSeconds=9223372036854775807").since,
+            Some(Timestamp::MIN)
+        );
         assert_eq!(of("tailLines=0").tail, Some(0));
         for query in ["tailLines=x", "sinceTime=yesterday", "limitBytes=1.5"] {
-            assert_eq!(Options::of(query, now), Err(BadQuery::Undecodable), "{query}");
+            assert_eq!(
+                Options::of(query, now),
+                Err(BadQuery::Undecodable),
+                "{query}"
+            );
         }
         for query in [
             "tailLines=-1",

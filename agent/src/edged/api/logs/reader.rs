@@ -68,14 +68,20 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Opens the log and seeks to where reading begins.
-    pub(super) async fn open(path: PathBuf, options: Options, is_running: IsRunning) -> io::Result<Self> {
+    pub(super) async fn open(
+        path: PathBuf,
+        options: Options,
+        is_running: IsRunning,
+    ) -> io::Result<Self> {
         // watch before the first read, so that nothing written after it is missed
         let watch = options.follow.then(|| DirectoryWatch::new(&path));
         let lines = options.tail;
         let opening = path.clone();
         let opened = crate::rt::spawn_blocking(move || open(&opening, lines)).await;
         let (file, metadata, start) = opened.map_err(io::Error::other)??;
-        let remaining = watch.is_none().then(|| metadata.len().saturating_sub(start));
+        let remaining = watch
+            .is_none()
+            .then(|| metadata.len().saturating_sub(start));
         let mut file = File::from_std(file);
         file.set_max_buf_size(CHUNK);
         Ok(Self {
@@ -127,13 +133,17 @@ impl Reader {
     }
 
     async fn read(&mut self) -> io::Result<usize> {
-        let most =
-            self.remaining.map_or(CHUNK, |remaining| usize::try_from(remaining).unwrap_or(CHUNK).min(CHUNK));
+        let most = self.remaining.map_or(CHUNK, |remaining| {
+            usize::try_from(remaining).unwrap_or(CHUNK).min(CHUNK)
+        });
         if most == 0 {
             return Ok(0);
         }
         self.input.reserve(most);
-        let read = (&mut self.file).take(most as u64).read_buf(&mut self.input).await?;
+        let read = (&mut self.file)
+            .take(most as u64)
+            .read_buf(&mut self.input)
+            .await?;
         if let Some(remaining) = &mut self.remaining {
             *remaining = remaining.saturating_sub(read as u64);
         }
@@ -142,7 +152,9 @@ impl Reader {
 
     /// Continues with the file that has the log's name now, and reports whether it is another one.
     async fn reopen_if_rotated(&mut self) -> io::Result<bool> {
-        let Some((file, inode)) = rotated_file(&self.path, self.inode).await? else { return Ok(false) };
+        let Some((file, inode)) = rotated_file(&self.path, self.inode).await? else {
+            return Ok(false);
+        };
         (self.file, self.inode) = (file, inode);
         self.file.set_max_buf_size(CHUNK);
         // an incomplete line at the end of the old file is never completed
@@ -208,7 +220,9 @@ fn open(path: &Path, lines: Option<u64>) -> io::Result<(std::fs::File, Metadata,
 /// Opens the file that has the log's name now, if it is another one, and returns it with its inode.
 async fn rotated_file(path: &Path, inode: u64) -> io::Result<Option<(File, u64)>> {
     // between the two steps of a rotation no file has the name
-    let Ok(metadata) = fs::metadata(path).await else { return Ok(None) };
+    let Ok(metadata) = fs::metadata(path).await else {
+        return Ok(None);
+    };
     if metadata.ino() == inode || !metadata.is_file() {
         return Ok(None);
     }

@@ -29,12 +29,19 @@ fn parse(line: &[u8]) -> Option<Record<'_>> {
         b"F" => false,
         _ => return None,
     };
-    Some(Record { time, partial, content: parts.next()? })
+    Some(Record {
+        time,
+        partial,
+        content: parts.next()?,
+    })
 }
 
 /// Returns the same time with nine digits of its fraction and its own UTC offset.
 fn with_nanoseconds(time: &str) -> String {
-    let end = time.rfind(['Z', '+', '-']).filter(|end| *end > "2006-01-02".len()).unwrap_or(time.len());
+    let end = time
+        .rfind(['Z', '+', '-'])
+        .filter(|end| *end > "2006-01-02".len())
+        .unwrap_or(time.len());
     let (seconds, zone) = time.split_at(end);
     let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     format!("{seconds}.{fraction:0<FRACTION_DIGITS$.FRACTION_DIGITS$}{zone}")
@@ -69,7 +76,9 @@ impl Printer {
     /// Appends a line of the file, given without its newline, to `out`.
     pub(super) fn line(&mut self, line: &[u8], out: &mut BytesMut) {
         let Some(record) = parse(line) else { return };
-        let Ok(time) = record.time.parse::<Timestamp>() else { return };
+        let Ok(time) = record.time.parse::<Timestamp>() else {
+            return;
+        };
         if self.since.is_some_and(|since| time < since) {
             return;
         }
@@ -87,7 +96,9 @@ impl Printer {
     fn put(&mut self, bytes: &[u8], out: &mut BytesMut) {
         let length = match &mut self.left {
             Some(left) => {
-                let length = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let length = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 *left = left.saturating_sub(length as u64);
                 length
             }
@@ -113,18 +124,25 @@ mod tests {
 
     fn shown(options: &Options) -> String {
         let (mut printer, mut out) = (Printer::new(options), BytesMut::new());
-        LOG.iter().for_each(|line| printer.line(line.as_bytes(), &mut out));
+        LOG.iter()
+            .for_each(|line| printer.line(line.as_bytes(), &mut out));
         String::from_utf8(out.to_vec()).unwrap()
     }
 
     #[test]
     fn partial_records_are_joined_and_invalid_lines_skipped() {
-        assert_eq!(shown(&Options::default()), "one\ntwo, in parts\n\n spaces  \n");
+        assert_eq!(
+            shown(&Options::default()),
+            "one\ntwo, in parts\n\n spaces  \n"
+        );
     }
 
     #[test]
     fn timestamps_have_nine_digits_and_are_at_line_starts() {
-        let text = shown(&Options { timestamps: true, ..Options::default() });
+        let text = shown(&Options {
+            timestamps: true,
+            ..Options::default()
+        });
         let expected = "2016-10-06T00:17:09.669794202Z one\n2016-10-06T00:17:10.100000000Z two, in parts\n\
             2016-10-06T00:17:13.000000000Z \n2016-10-06T02:17:14.500000000+02:00  spaces  \n";
         assert_eq!(text, expected);
@@ -133,13 +151,24 @@ mod tests {
     #[test]
     fn since_compares_timestamps_not_text() {
         let since = "2016-10-06T00:17:13.5Z".parse().ok();
-        assert_eq!(shown(&Options { since, ..Options::default() }), " spaces  \n");
+        assert_eq!(
+            shown(&Options {
+                since,
+                ..Options::default()
+            }),
+            " spaces  \n"
+        );
     }
 
     #[test]
     fn byte_limit_counts_output_and_cuts_within_a_line() {
-        let limited =
-            |limit, timestamps| shown(&Options { limit: Some(limit), timestamps, ..Options::default() });
+        let limited = |limit, timestamps| {
+            shown(&Options {
+                limit: Some(limit),
+                timestamps,
+                ..Options::default()
+            })
+        };
         assert_eq!(limited(6, false), "one\ntw");
         assert_eq!(limited(24, true), "2016-10-06T00:17:09.6697");
         assert_eq!(limited(10_000, false), shown(&Options::default()));

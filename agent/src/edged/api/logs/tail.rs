@@ -47,12 +47,22 @@ mod tests {
         let long = "x".repeat(3 * BLOCK);
         write!(file, "one\n{long}\nthree\n").unwrap();
         let after_long = 4 + long.len() as u64 + 1;
-        for (lines, expected) in [(0, after_long + 6), (1, after_long), (2, 4), (3, 0), (4, 0), (u64::MAX, 0)]
-        {
+        for (lines, expected) in [
+            (0, after_long + 6),
+            (1, after_long),
+            (2, 4),
+            (3, 0),
+            (4, 0),
+            (u64::MAX, 0),
+        ] {
             assert_eq!(start(&mut file, lines).unwrap(), expected, "{lines}");
         }
         write!(file, "no end").unwrap();
-        assert_eq!(start(&mut file, 1).unwrap(), after_long, "as the kubelet counts");
+        assert_eq!(
+            start(&mut file, 1).unwrap(),
+            after_long,
+            "as the kubelet counts"
+        );
         assert_eq!(start(&mut tempfile::tempfile().unwrap(), 5).unwrap(), 0);
     }
 }

@@ -30,11 +30,19 @@ impl Log {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("0.log");
         fs::write(&path, text).unwrap();
-        Self { _directory: directory, path, runs: Arc::new(AtomicBool::new(true)) }
+        Self {
+            _directory: directory,
+            path,
+            runs: Arc::new(AtomicBool::new(true)),
+        }
     }
 
     fn write(&self, text: &str) {
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.path).unwrap();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.path)
+            .unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 
@@ -44,7 +52,9 @@ impl Log {
             let runs = runs.clone();
             async move { runs.load(Ordering::Relaxed) }.boxed()
         });
-        Reader::open(self.path.clone(), options, runs).await.unwrap()
+        Reader::open(self.path.clone(), options, runs)
+            .await
+            .unwrap()
     }
 
     fn aside(&self) -> PathBuf {
@@ -67,7 +77,11 @@ async fn lines(reader: &mut Reader, count: usize) -> Vec<String> {
         let chunk = within("more of the log", reader.next()).await.unwrap();
         text.extend_from_slice(&chunk.expect("not the end"));
     }
-    String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+    String::from_utf8(text)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 async fn rest(reader: &mut Reader) -> String {
@@ -83,20 +97,36 @@ fn numbers(range: std::ops::Range<u32>) -> Vec<String> {
 }
 
 fn follow() -> Options {
-    Options { follow: true, ..Options::default() }
+    Options {
+        follow: true,
+        ..Options::default()
+    }
 }
 
 #[tokio::test]
 async fn a_log_is_shown_to_its_end_from_where_the_tail_begins() {
     let log = Log::new(&records(0..100));
     let all = rest(&mut log.reader(Options::default()).await).await;
-    assert_eq!(all.lines().map(str::to_owned).collect::<Vec<_>>(), numbers(0..100));
+    assert_eq!(
+        all.lines().map(str::to_owned).collect::<Vec<_>>(),
+        numbers(0..100)
+    );
     for (tail, from) in [(0, 100), (3, 97), (100, 0), (1000, 0)] {
-        let tail = Options { tail: Some(tail), ..Options::default() };
+        let tail = Options {
+            tail: Some(tail),
+            ..Options::default()
+        };
         let text = rest(&mut log.reader(tail).await).await;
-        assert_eq!(text.lines().map(str::to_owned).collect::<Vec<_>>(), numbers(from..100), "{from}");
+        assert_eq!(
+            text.lines().map(str::to_owned).collect::<Vec<_>>(),
+            numbers(from..100),
+            "{from}"
+        );
     }
-    let limited = Options { limit: Some(5), ..Options::default() };
+    let limited = Options {
+        limit: Some(5),
+        ..Options::default()
+    };
     assert_eq!(rest(&mut log.reader(limited).await).await, "0\n1\n2");
 }
 
@@ -112,10 +142,21 @@ async fn later_lines_are_not_shown_without_follow() {
 async fn last_line_without_newline_is_shown_and_huge_line_skipped() {
     let log = Log::new(&record("one"));
     log.write("2026-11-26T12:00:00Z stdout P half");
-    assert_eq!(rest(&mut log.reader(Options::default()).await).await, "one\nhalf");
+    assert_eq!(
+        rest(&mut log.reader(Options::default()).await).await,
+        "one\nhalf"
+    );
     let huge = "x".repeat(3 * 1024 * 1024);
-    let log = Log::new(&format!("{}{}{}", record("one"), record(&huge), record("two")));
-    assert_eq!(rest(&mut log.reader(Options::default()).await).await, "one\ntwo\n");
+    let log = Log::new(&format!(
+        "{}{}{}",
+        record("one"),
+        record(&huge),
+        record("two")
+    ));
+    assert_eq!(
+        rest(&mut log.reader(Options::default()).await).await,
+        "one\ntwo\n"
+    );
 }
 
 #[tokio::test]
@@ -140,7 +181,10 @@ async fn end_is_noticed_while_the_next_instance_keeps_writing() {
     let mut reader = log.reader(follow()).await;
     assert_eq!(lines(&mut reader, 1).await, numbers(0..1));
     log.runs.store(false, Ordering::Relaxed);
-    let (next, stop) = (log.path.with_file_name("1.log"), Arc::new(AtomicBool::new(false)));
+    let (next, stop) = (
+        log.path.with_file_name("1.log"),
+        Arc::new(AtomicBool::new(false)),
+    );
     let stopped = stop.clone();
     let writing = tokio::task::spawn_blocking(move || {
         while !stopped.load(Ordering::Relaxed) {
@@ -184,13 +228,21 @@ async fn no_line_is_lost_over_many_rotations_while_the_log_is_written() {
         for round in 0..20_u32 {
             let old = writer.path.with_file_name(format!("0.log.{round}"));
             let from = round * 100;
-            rotate(&writer, &old, &records(from..from + 50), &records(from + 50..from + 100));
+            rotate(
+                &writer,
+                &old,
+                &records(from..from + 50),
+                &records(from + 50..from + 100),
+            );
             // a reader that is two files behind finds neither: rotations are seconds apart
             seen.recv_timeout(WAIT_TIMEOUT).unwrap();
         }
     });
     for round in 0..20 {
-        assert_eq!(lines(&mut reader, 100).await, numbers(round * 100..round * 100 + 100));
+        assert_eq!(
+            lines(&mut reader, 100).await,
+            numbers(round * 100..round * 100 + 100)
+        );
         shown.send(()).unwrap();
     }
     writing.await.unwrap();
@@ -201,8 +253,15 @@ async fn a_container_that_is_gone_has_no_log() {
     let log = Log::new("");
     fs::remove_file(&log.path).unwrap();
     let runs: IsRunning = Box::new(|| async { false }.boxed());
-    assert!(Reader::open(log.path.clone(), follow(), runs).await.is_err());
+    assert!(
+        Reader::open(log.path.clone(), follow(), runs)
+            .await
+            .is_err()
+    );
     let directory = log.path.parent().unwrap().to_owned();
     let runs: IsRunning = Box::new(|| async { false }.boxed());
-    assert!(Reader::open(directory, follow(), runs).await.is_err(), "a directory");
+    assert!(
+        Reader::open(directory, follow(), runs).await.is_err(),
+        "a directory"
+    );
 }

@@ -47,21 +47,40 @@ pub(super) async fn refresh(
         if state.volumes_metadata_hash.replace(metadata) != Some(metadata) {
             state.volumes_valid_until = None;
         }
-        (state.volumes_valid_until, state.held_up.as_ref().map(|held_up| held_up.retry_at), state.changes)
+        (
+            state.volumes_valid_until,
+            state.held_up.as_ref().map(|held_up| held_up.retry_at),
+            state.changes,
+        )
     });
     let longest = context.resync.max(cache::MAX_WAIT);
-    if let Some(at) = fresh_until.or(retry_at).filter(|at| !timestamps::has_elapsed(*at, now, longest)) {
+    if let Some(at) = fresh_until
+        .or(retry_at)
+        .filter(|at| !timestamps::has_elapsed(*at, now, longest))
+    {
         return Some(at);
     }
-    let wanted: BTreeSet<_> = volume_source::volumes(pod).flat_map(references::of_volume).collect();
-    let objects =
-        fetch::objects((&context.client, context.node.api_ca.as_deref()), identity.namespace, wanted).await;
+    let wanted: BTreeSet<_> = volume_source::volumes(pod)
+        .flat_map(references::of_volume)
+        .collect();
+    let objects = fetch::objects(
+        (&context.client, context.node.api_ca.as_deref()),
+        identity.namespace,
+        wanted,
+    )
+    .await;
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
     let claims = claims::of_pod(context, pod, identity).await;
-    let inputs = Inputs { objects, tokens, claims };
+    let inputs = Inputs {
+        objects,
+        tokens,
+        claims,
+    };
     let (task_context, task_pod) = (context.clone(), pod.clone());
     let (ips, host_ips) = (context.pod_ips(pod, observed), context.node.addresses.ips());
-    let logs = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
+    let logs = context
+        .dirs
+        .pod_logs(identity.namespace, identity.name, identity.uid);
     let pod_dir = context.dirs.pod(identity.uid);
     let done = crate::rt::spawn_blocking(move || {
         if task_context.removing.is_removing(&[&pod_dir, &logs]) {
@@ -109,7 +128,9 @@ fn store_result(
             state.held_up = None;
             let again = timestamps::after(now, context.resync);
             // A token that could not be replaced in time is requested again at the resync interval.
-            let due = tokens_due.filter(|at| *at > now).map_or(again, |at| at.min(again));
+            let due = tokens_due
+                .filter(|at| *at > now)
+                .map_or(again, |at| at.min(again));
             state.volumes_valid_until = Some(due);
         }
         Err(message) => {
@@ -119,13 +140,17 @@ fn store_result(
             state.held_up = Some(Blocked::next(state.held_up.as_ref(), waiting, now));
         }
     }
-    state.volumes_valid_until.or(state.held_up.as_ref().map(|held_up| held_up.retry_at))
+    state
+        .volumes_valid_until
+        .or(state.held_up.as_ref().map(|held_up| held_up.retry_at))
 }
 
 /// Removes the volumes of a pod that has ended, once, to free their space. Its logs and termination messages stay.
 pub(super) async fn remove(context: &Context, identity: &Identity<'_>) {
     let (dirs, uid) = (context.dirs.clone(), identity.uid.to_owned());
-    if context.pod_cache.with(&uid, |state| std::mem::replace(&mut state.volumes_removed, true)) {
+    if context.pod_cache.with(&uid, |state| {
+        std::mem::replace(&mut state.volumes_removed, true)
+    }) {
         return;
     }
     let done = crate::rt::spawn_blocking(move || volumes::remove_volumes(&dirs, &uid)).await;
@@ -134,6 +159,8 @@ pub(super) async fn remove(context: &Context, identity: &Identity<'_>) {
             error = &error as &dyn std::error::Error,
             "failed to clean up volumes of a terminated pod"
         );
-        context.pod_cache.with(identity.uid, |state| state.volumes_removed = false);
+        context
+            .pod_cache
+            .with(identity.uid, |state| state.volumes_removed = false);
     }
 }

@@ -32,13 +32,19 @@ pub(super) async fn of_pod(
     for wanted in token::required_tokens(pod) {
         let old = on_disk(context, identity, &wanted).await;
         let key = (wanted.volume.clone(), wanted.path.clone());
-        let age = context.pod_cache.with(identity.uid, |state| state.tokens.get(&key).map(Instant::elapsed));
-        let is_valid = old.as_deref().is_some_and(|old| !token::is_due(old, age, now));
+        let age = context.pod_cache.with(identity.uid, |state| {
+            state.tokens.get(&key).map(Instant::elapsed)
+        });
+        let is_valid = old
+            .as_deref()
+            .is_some_and(|old| !token::is_due(old, age, now));
         let token = match old {
             Some(old) if is_valid => Ok(old),
             old => match request(context, pod, identity, &wanted).await {
                 Ok(token) => {
-                    context.pod_cache.with(identity.uid, |state| state.tokens.insert(key, Instant::now()));
+                    context.pod_cache.with(identity.uid, |state| {
+                        state.tokens.insert(key, Instant::now())
+                    });
                     Ok(token)
                 }
                 // The old token may still be valid for a while, and there is no better one.
@@ -53,11 +59,20 @@ pub(super) async fn of_pod(
     (tokens, next)
 }
 
-async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &RequiredToken) -> Option<String> {
-    if !component::is_component(&wanted.volume) || !crate::edged::names::is_below(wanted.path.as_ref()) {
+async fn on_disk(
+    context: &Context,
+    identity: &Identity<'_>,
+    wanted: &RequiredToken,
+) -> Option<String> {
+    if !component::is_component(&wanted.volume)
+        || !crate::edged::names::is_below(wanted.path.as_ref())
+    {
         return None;
     }
-    let path = context.dirs.volume(identity.uid, "projected", &wanted.volume).join(&wanted.path);
+    let path = context
+        .dirs
+        .volume(identity.uid, "projected", &wanted.volume)
+        .join(&wanted.path);
     tokio::fs::read_to_string(path).await.ok()
 }
 
@@ -67,8 +82,11 @@ async fn request(
     identity: &Identity<'_>,
     wanted: &RequiredToken,
 ) -> Result<String, String> {
-    let account =
-        pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+    let account = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.service_account_name.as_deref())
+        .unwrap_or("default");
     if !component::is_component(account) {
         return Err("that is not a service account's name".into());
     }
@@ -87,8 +105,12 @@ async fn request(
         ..Default::default()
     };
     let api = Api::<ServiceAccount>::namespaced(context.client.clone(), identity.namespace);
-    let answer = api.create_token_request(account, &PostParams::default(), &request).await;
+    let answer = api
+        .create_token_request(account, &PostParams::default(), &request)
+        .await;
     let status = answer.map_err(|error| api_message(&error))?.status;
-    let token = status.map(|status| status.token).filter(|token| !token.is_empty());
+    let token = status
+        .map(|status| status.token)
+        .filter(|token| !token.is_empty());
     token.ok_or_else(|| "the API's answer has no token".into())
 }

@@ -19,7 +19,9 @@ fn results(files: &[(&str, &str)]) -> TempDir {
 
 fn left(directory: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(directory.path()).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -30,9 +32,15 @@ fn results_that_are_empty_or_cut_short_are_removed() {
         ("edge-net-58a4aeacdfbac53b-eth0", ""),
         ("edge-58a4aeacdfbac53b-net1", &WHOLE[..WHOLE.len() / 2]),
     ]);
-    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 2);
+    assert_eq!(
+        remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
+        2
+    );
     assert!(left(&directory).is_empty());
-    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 0);
+    assert_eq!(
+        remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
+        0
+    );
 }
 
 #[test]
@@ -47,7 +55,10 @@ fn valid_results_and_those_of_other_sandboxes_are_kept() {
         ("edge-cdfbac53b-eth0", ""),
     ];
     let directory = results(&stay);
-    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 0);
+    assert_eq!(
+        remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
+        0
+    );
     assert_eq!(left(&directory), stay.map(|(name, _)| name));
 }
 
@@ -56,9 +67,16 @@ fn links_directories_and_what_is_too_large_stay() {
     let directory = results(&[("elsewhere", "")]);
     let large = File::create(directory.path().join(format!("large-{ID}-eth0"))).unwrap();
     large.set_len(MAX_RESULT_BYTES + 1).unwrap();
-    symlink(directory.path().join("elsewhere"), directory.path().join(format!("link-{ID}-eth0"))).unwrap();
+    symlink(
+        directory.path().join("elsewhere"),
+        directory.path().join(format!("link-{ID}-eth0")),
+    )
+    .unwrap();
     fs::create_dir(directory.path().join(format!("directory-{ID}-eth0"))).unwrap();
-    assert_eq!(remove_broken(directory.path(), ID, Duration::ZERO).unwrap(), 0);
+    assert_eq!(
+        remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
+        0
+    );
     assert_eq!(left(&directory).len(), 4);
 }
 

@@ -34,10 +34,17 @@ impl Fake {
         request: &Request<T>,
         id: &str,
     ) -> std::result::Result<TaskStatus, Status> {
-        let namespace = request.metadata().get(NAMESPACE).and_then(|value| value.to_str().ok());
+        let namespace = request
+            .metadata()
+            .get(NAMESPACE)
+            .and_then(|value| value.to_str().ok());
         assert_eq!(namespace, Some("k8s.io"));
         self.asked.lock().push(format!("{call} {id}"));
-        self.tasks.lock().get(id).copied().ok_or_else(|| Status::not_found("no such task"))
+        self.tasks
+            .lock()
+            .get(id)
+            .copied()
+            .ok_or_else(|| Status::not_found("no such task"))
     }
 
     /// A client of it, of a runtime with this name.
@@ -55,15 +62,27 @@ impl Fake {
 impl Tasks for Fake {
     async fn get(&self, request: Request<GetRequest>) -> Answer<GetResponse> {
         let status = self.status("get", &request, &request.get_ref().container_id)?;
-        let process = Process { status: status as i32, ..Process::default() };
-        Ok(Response::new(GetResponse { process: Some(process) }))
+        let process = Process {
+            status: status as i32,
+            ..Process::default()
+        };
+        Ok(Response::new(GetResponse {
+            process: Some(process),
+        }))
     }
 
     async fn kill(&self, request: Request<KillRequest>) -> Answer<KillResponse> {
-        let KillRequest { container_id, signal, all, .. } = request.get_ref();
+        let KillRequest {
+            container_id,
+            signal,
+            all,
+            ..
+        } = request.get_ref();
         self.status("kill", &request, container_id)?;
         assert_eq!((*signal, *all), (9, true));
-        self.tasks.lock().insert(container_id.clone(), TaskStatus::Stopped);
+        self.tasks
+            .lock()
+            .insert(container_id.clone(), TaskStatus::Stopped);
         Ok(Response::new(KillResponse {}))
     }
 
@@ -86,17 +105,40 @@ impl Tasks for Fake {
 
 #[tokio::test]
 async fn lost_task_is_killed_and_deleted() {
-    let all = ["get a", "kill a", "wait a", "delete a"].map(str::to_owned).to_vec();
-    for status in [TaskStatus::Running, TaskStatus::Created, TaskStatus::Unknown] {
-        assert_eq!(Fake::with("a", status).end("containerd", "a").await, (all.clone(), 0), "{status:?}");
+    let all = ["get a", "kill a", "wait a", "delete a"]
+        .map(str::to_owned)
+        .to_vec();
+    for status in [
+        TaskStatus::Running,
+        TaskStatus::Created,
+        TaskStatus::Unknown,
+    ] {
+        assert_eq!(
+            Fake::with("a", status).end("containerd", "a").await,
+            (all.clone(), 0),
+            "{status:?}"
+        );
     }
     let ended = ["get a", "delete a"].map(str::to_owned).to_vec();
-    assert_eq!(Fake::with("a", TaskStatus::Stopped).end("containerd", "a").await, (ended, 0));
+    assert_eq!(
+        Fake::with("a", TaskStatus::Stopped)
+            .end("containerd", "a")
+            .await,
+        (ended, 0)
+    );
 }
 
 #[tokio::test]
 async fn missing_tasks_and_other_runtimes_are_ignored() {
     let one = vec!["get b".to_owned()];
-    assert_eq!(Fake::with("a", TaskStatus::Running).end("containerd", "b").await, (one, 1));
-    assert_eq!(Fake::with("a", TaskStatus::Running).end("cri-o", "a").await, (vec![], 1));
+    assert_eq!(
+        Fake::with("a", TaskStatus::Running)
+            .end("containerd", "b")
+            .await,
+        (one, 1)
+    );
+    assert_eq!(
+        Fake::with("a", TaskStatus::Running).end("cri-o", "a").await,
+        (vec![], 1)
+    );
 }

@@ -47,18 +47,37 @@ impl Events for Fake {
         &self,
         request: Request<SubscribeRequest>,
     ) -> std::result::Result<Response<Self::SubscribeStream>, Status> {
-        assert_eq!(request.metadata().get(NAMESPACE).and_then(|value| value.to_str().ok()), Some("k8s.io"));
+        assert_eq!(
+            request
+                .metadata()
+                .get(NAMESPACE)
+                .and_then(|value| value.to_str().ok()),
+            Some("k8s.io")
+        );
         *self.filters.lock() = request.into_inner().filters;
-        let next = self.next.lock().take().ok_or_else(|| Status::unavailable("not now"))?;
+        let next = self
+            .next
+            .lock()
+            .take()
+            .ok_or_else(|| Status::unavailable("not now"))?;
         Ok(Response::new(ReceiverStream::new(next).map(Ok).boxed()))
     }
 }
 
 fn exit(process: &str) -> Envelope {
-    let exit = TaskExit { container_id: "c".into(), id: process.into() };
-    let event =
-        Some(Any { type_url: "containerd.events.TaskExit".into(), value: exit.encode_to_vec().into() });
-    Envelope { namespace: "k8s.io".into(), topic: "/tasks/exit".into(), event }
+    let exit = TaskExit {
+        container_id: "c".into(),
+        id: process.into(),
+    };
+    let event = Some(Any {
+        type_url: "containerd.events.TaskExit".into(),
+        value: exit.encode_to_vec().into(),
+    });
+    Envelope {
+        namespace: "k8s.io".into(),
+        topic: "/tasks/exit".into(),
+        event,
+    }
 }
 
 #[tokio::test]
@@ -70,12 +89,19 @@ async fn task_exit_notifies_and_ended_stream_is_resubscribed() {
     let woken = async |what: &str| within(what, moved.notified()).await;
     sender.send(exit("c")).await.unwrap();
     woken("an end").await;
-    assert!(fake.filters.lock().contains(&"namespace==k8s.io,topic==\"/tasks/exit\"".to_owned()));
+    assert!(
+        fake.filters
+            .lock()
+            .contains(&"namespace==k8s.io,topic==\"/tasks/exit\"".to_owned())
+    );
     // once they are taken, what was executed in a container has ended and woken nobody
     for _ in 0..10 {
         sender.send(exit("exec")).await.unwrap();
     }
-    until("all are taken", || sender.capacity() == sender.max_capacity()).await;
+    until("all are taken", || {
+        sender.capacity() == sender.max_capacity()
+    })
+    .await;
     assert!(moved.notified().now_or_never().is_none());
     // containerd starts again
     let again = fake.stream();
@@ -90,6 +116,11 @@ async fn task_exit_notifies_and_ended_stream_is_resubscribed() {
 async fn runtimes_other_than_containerd_are_not_subscribed() {
     let (fake, moved) = (Fake::default(), Notify::new());
     let _sender = fake.stream();
-    assert!(fake.runtime("cri-o").follow_tasks(&moved).now_or_never().is_none());
+    assert!(
+        fake.runtime("cri-o")
+            .follow_tasks(&moved)
+            .now_or_never()
+            .is_none()
+    );
     assert!(fake.next.lock().is_some() && fake.filters.lock().is_empty());
 }

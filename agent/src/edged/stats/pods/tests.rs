@@ -9,12 +9,18 @@ fn labels(pod: &str, container: Option<&str>) -> BTreeMap<String, String> {
         (names::POD_UID, Some(pod)),
         (names::CONTAINER_NAME, container),
     ];
-    pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect()
+    pairs
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+        .collect()
 }
 
 fn sandbox(id: &str, pod: &str, ready: bool, created_at: i64) -> cri::PodSandbox {
-    let state =
-        if ready { cri::PodSandboxState::SandboxReady } else { cri::PodSandboxState::SandboxNotready };
+    let state = if ready {
+        cri::PodSandboxState::SandboxReady
+    } else {
+        cri::PodSandboxState::SandboxNotready
+    };
     cri::PodSandbox {
         id: id.into(),
         state: state.into(),
@@ -25,8 +31,11 @@ fn sandbox(id: &str, pod: &str, ready: bool, created_at: i64) -> cri::PodSandbox
 }
 
 fn made(id: &str, sandbox: &str, name: &str, running: bool, created_at: i64) -> cri::Container {
-    let state =
-        if running { cri::ContainerState::ContainerRunning } else { cri::ContainerState::ContainerExited };
+    let state = if running {
+        cri::ContainerState::ContainerRunning
+    } else {
+        cri::ContainerState::ContainerExited
+    };
     cri::Container {
         id: id.into(),
         pod_sandbox_id: sandbox.into(),
@@ -40,8 +49,15 @@ fn made(id: &str, sandbox: &str, name: &str, running: bool, created_at: i64) -> 
 fn used(id: &str, cpu: u64, memory: u64, available: u64) -> cri::ContainerStats {
     let value = |value| Some(cri::UInt64Value { value });
     cri::ContainerStats {
-        attributes: Some(cri::ContainerAttributes { id: id.into(), ..Default::default() }),
-        cpu: Some(cri::CpuUsage { timestamp: 5, usage_core_nano_seconds: value(cpu), ..Default::default() }),
+        attributes: Some(cri::ContainerAttributes {
+            id: id.into(),
+            ..Default::default()
+        }),
+        cpu: Some(cri::CpuUsage {
+            timestamp: 5,
+            usage_core_nano_seconds: value(cpu),
+            ..Default::default()
+        }),
         memory: Some(cri::MemoryUsage {
             timestamp: 5,
             working_set_bytes: value(memory),
@@ -54,8 +70,16 @@ fn used(id: &str, cpu: u64, memory: u64, available: u64) -> cri::ContainerStats 
 
 /// Pods with their containers' ids.
 fn shown(lists: RuntimeLists) -> Vec<(String, Vec<String>)> {
-    let ids = |pod: PodStats| pod.containers.into_iter().map(|container| container.id).collect();
-    from_lists(lists).into_iter().map(|pod| (pod.pod_ref.name.clone(), ids(pod))).collect()
+    let ids = |pod: PodStats| {
+        pod.containers
+            .into_iter()
+            .map(|container| container.id)
+            .collect()
+    };
+    from_lists(lists)
+        .into_iter()
+        .map(|pod| (pod.pod_ref.name.clone(), ids(pod)))
+        .collect()
 }
 
 #[test]
@@ -74,18 +98,33 @@ fn running_container_counts_or_else_the_newest() {
             made("c4", "s4", "web", false, 2),
             made("c5", "s1", "web", true, 1),
         ],
-        stats: ["c1", "c2", "c3", "c4", "c5"].map(|id| used(id, 1, 1, 0)).into(),
+        stats: ["c1", "c2", "c3", "c4", "c5"]
+            .map(|id| used(id, 1, 1, 0))
+            .into(),
     };
-    let expected = [("a".to_owned(), vec!["c4".to_owned()]), ("b".to_owned(), vec!["c2".to_owned()])];
+    let expected = [
+        ("a".to_owned(), vec!["c4".to_owned()]),
+        ("b".to_owned(), vec!["c2".to_owned()]),
+    ];
     assert_eq!(shown(lists), expected);
 }
 
 #[test]
 fn foreign_and_unmeasured_containers_are_omitted() {
-    let foreign = cri::PodSandbox { labels: BTreeMap::new(), ..sandbox("s0", "x", true, 1) };
-    let unnamed = cri::Container { labels: BTreeMap::new(), ..made("c2", "s1", "x", true, 1) };
+    let foreign = cri::PodSandbox {
+        labels: BTreeMap::new(),
+        ..sandbox("s0", "x", true, 1)
+    };
+    let unnamed = cri::Container {
+        labels: BTreeMap::new(),
+        ..made("c2", "s1", "x", true, 1)
+    };
     let lists = RuntimeLists {
-        sandboxes: vec![foreign, sandbox("s1", "a", true, 1), sandbox("s2", "b", true, 1)],
+        sandboxes: vec![
+            foreign,
+            sandbox("s1", "a", true, 1),
+            sandbox("s2", "b", true, 1),
+        ],
         containers: vec![
             made("c0", "s0", "web", true, 1),
             made("c1", "s1", "web", true, 1),
@@ -98,7 +137,11 @@ fn foreign_and_unmeasured_containers_are_omitted() {
             used("c0", 1, 1, 0),
             used("c1", 1, 1, 0),
             used("c2", 1, 1, 0),
-            cri::ContainerStats { cpu: None, memory: None, ..used("c3", 1, 1, 0) },
+            cri::ContainerStats {
+                cpu: None,
+                memory: None,
+                ..used("c3", 1, 1, 0)
+            },
             used("c5", 1, 1, 0),
             cri::ContainerStats::default(),
         ],
@@ -110,7 +153,10 @@ fn foreign_and_unmeasured_containers_are_omitted() {
 fn a_pod_uses_what_its_containers_use() {
     let lists = |available| RuntimeLists {
         sandboxes: vec![sandbox("s1", "a", true, 1)],
-        containers: vec![made("c1", "s1", "one", true, 1), made("c2", "s1", "two", true, 1)],
+        containers: vec![
+            made("c1", "s1", "one", true, 1),
+            made("c2", "s1", "two", true, 1),
+        ],
         stats: vec![used("c1", 100, 10, 90), used("c2", 200, 20, available)],
     };
     let of = |available| {
@@ -123,9 +169,15 @@ fn a_pod_uses_what_its_containers_use() {
     };
     let (cpu, memory) = of(80);
     let cpu = cpu.unwrap();
-    assert_eq!((cpu.usage_core_nano_seconds, cpu.usage_nano_cores), (Some(300), None));
+    assert_eq!(
+        (cpu.usage_core_nano_seconds, cpu.usage_nano_cores),
+        (Some(300), None)
+    );
     let memory = memory.unwrap();
-    assert_eq!((memory.working_set_bytes, memory.available_bytes), (Some(30), Some(170)));
+    assert_eq!(
+        (memory.working_set_bytes, memory.available_bytes),
+        (Some(30), Some(170))
+    );
     assert_eq!(memory.rss_bytes, None, "nobody knows it");
     assert_eq!(of(0).1.unwrap().available_bytes, None, "one has no limit");
 }

@@ -22,11 +22,21 @@ fn urls_of_proxies() {
         ("http://[2001:db8::1]", "[2001:db8::1]:80"),
     ] {
         let endpoint = parse_proxy_url(url).unwrap();
-        assert_eq!((endpoint.address.as_str(), endpoint.authorization), (address, None), "{url}");
+        assert_eq!(
+            (endpoint.address.as_str(), endpoint.authorization),
+            (address, None),
+            "{url}"
+        );
     }
-    for url in
-        ["https://proxy:3128", "socks5://proxy:1080", "ftp://x", "http://", "http://:80", "http://p:x", "p:0"]
-    {
+    for url in [
+        "https://proxy:3128",
+        "socks5://proxy:1080",
+        "ftp://x",
+        "http://",
+        "http://:80",
+        "http://p:x",
+        "p:0",
+    ] {
         assert!(parse_proxy_url(url).is_err(), "{url}");
     }
 }
@@ -35,7 +45,10 @@ fn urls_of_proxies() {
 fn name_and_password_are_sent_to_the_proxy_only() {
     let endpoint = parse_proxy_url("http://al%40ice:open%20sesame@proxy:3128").unwrap();
     let shown = endpoint.authorization.as_ref().unwrap().expose();
-    assert_eq!(shown, format!("Basic {}", STANDARD.encode("al@ice:open sesame")));
+    assert_eq!(
+        shown,
+        format!("Basic {}", STANDARD.encode("al@ice:open sesame"))
+    );
     assert!(!format!("{endpoint:?}").contains(shown));
 }
 
@@ -66,26 +79,53 @@ fn servers_that_are_reached_straight() {
         ("127.0.0.1", 1, true),
         ("::1", 1, true),
     ] {
-        assert_eq!(proxy.for_server(host, port).is_none(), is_direct, "{host}:{port}");
+        assert_eq!(
+            proxy.for_server(host, port).is_none(),
+            is_direct,
+            "{host}:{port}"
+        );
     }
 }
 
 #[test]
 fn a_star_switches_it_off_and_nothing_means_no_proxy() {
-    assert!(proxy("http://proxy:3128", "*").for_server("cloud", 1).is_none());
-    assert!(proxy("http://proxy:3128", "").for_server("cloud", 1).is_some());
+    assert!(
+        proxy("http://proxy:3128", "*")
+            .for_server("cloud", 1)
+            .is_none()
+    );
+    assert!(
+        proxy("http://proxy:3128", "")
+            .for_server("cloud", 1)
+            .is_some()
+    );
     assert!(proxy("", "").for_server("cloud", 1).is_none());
-    assert!(Proxy::from_environment(|_| None).unwrap().for_server("cloud", 1).is_none());
+    assert!(
+        Proxy::from_environment(|_| None)
+            .unwrap()
+            .for_server("cloud", 1)
+            .is_none()
+    );
 }
 
 #[test]
 fn the_upper_case_name_has_priority_and_faults_are_reported() {
     let given = |name: &str| (name == "https_proxy").then(|| "socks5://p:1".to_owned());
-    assert_eq!(Proxy::from_environment(given).unwrap_err().variable, "https_proxy");
+    assert_eq!(
+        Proxy::from_environment(given).unwrap_err().variable,
+        "https_proxy"
+    );
     let both = |name: &str| match name {
         "HTTPS_PROXY" => Some("http://upper:1".to_owned()),
         "https_proxy" => Some("http://lower:1".to_owned()),
         _ => None,
     };
-    assert_eq!(Proxy::from_environment(both).unwrap().for_server("cloud", 1).unwrap().address, "upper:1");
+    assert_eq!(
+        Proxy::from_environment(both)
+            .unwrap()
+            .for_server("cloud", 1)
+            .unwrap()
+            .address,
+        "upper:1"
+    );
 }

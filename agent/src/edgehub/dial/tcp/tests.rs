@@ -8,14 +8,18 @@ use super::*;
 async fn proxied(answer: &'static str) -> (io::Result<TcpStream>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://user:pass@{}", listener.local_addr().unwrap());
-    let proxy = Proxy::from_environment(|name| (name == "HTTPS_PROXY").then(|| url.clone())).unwrap();
+    let proxy =
+        Proxy::from_environment(|name| (name == "HTTPS_PROXY").then(|| url.clone())).unwrap();
     let served = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let request = read_response_head(&mut stream).await.unwrap();
         stream.write_all(answer.as_bytes()).await.unwrap();
         (request, stream)
     });
-    let server = HostPort { host: "cloud.example.com".into(), port: 10000 };
+    let server = HostPort {
+        host: "cloud.example.com".into(),
+        port: 10000,
+    };
     let connected = connect(&server, &proxy).await;
     let (request, mut behind) = served.await.unwrap();
     if connected.is_ok() {
@@ -26,7 +30,8 @@ async fn proxied(answer: &'static str) -> (io::Result<TcpStream>, String) {
 
 #[tokio::test]
 async fn the_proxy_gets_the_name_and_later_bytes_are_the_servers() {
-    let (stream, request) = proxied("HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nearly ").await;
+    let (stream, request) =
+        proxied("HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nearly ").await;
     assert_eq!(
         request,
         "CONNECT cloud.example.com:10000 HTTP/1.1\r\nHost: cloud.example.com:10000\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n"
@@ -40,7 +45,10 @@ async fn the_proxy_gets_the_name_and_later_bytes_are_the_servers() {
 async fn a_refusal_of_the_proxy_is_reported_without_the_password() {
     let (refused, _) = proxied("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
     let said = refused.unwrap_err().to_string();
-    assert!(said.contains("127.0.0.1") && said.contains("407") && !said.contains("dXNl"), "{said}");
+    assert!(
+        said.contains("127.0.0.1") && said.contains("407") && !said.contains("dXNl"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use rustls::{
     DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{
-        CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+        CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature,
+        verify_tls13_signature,
     },
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
@@ -34,7 +35,10 @@ impl DeferredVerifier {
             || ring::default_provider().signature_verification_algorithms,
             |provider| provider.signature_verification_algorithms,
         );
-        Arc::new(Self { shown: Mutex::new(None), algorithms })
+        Arc::new(Self {
+            shown: Mutex::new(None),
+            algorithms,
+        })
     }
 
     /// Returns the certificates that the server presented.
@@ -54,7 +58,10 @@ impl ServerCertVerifier for DeferredVerifier {
     ) -> Result<ServerCertVerified, Error> {
         *self.shown.lock() = Some(PresentedCerts {
             leaf: end_entity.clone().into_owned(),
-            intermediates: intermediates.iter().map(|cert| cert.clone().into_owned()).collect(),
+            intermediates: intermediates
+                .iter()
+                .map(|cert| cert.clone().into_owned())
+                .collect(),
         });
         Ok(ServerCertVerified::assertion())
     }

@@ -59,7 +59,10 @@ async fn answered(text: &str) -> Result<(StatusCode, Bytes), String> {
         let _ = server.read(&mut request).await;
         let _ = server.write_all(text.as_bytes()).await;
     });
-    let request = Request::get("/edge.crt").header("host", "x").body(Full::new(Bytes::new())).unwrap();
+    let request = Request::get("/edge.crt")
+        .header("host", "x")
+        .body(Full::new(Bytes::new()))
+        .unwrap();
     let answer = send_request(CutOff(client), request).await;
     serve.await.unwrap();
     answer.map_err(|error| error.to_string())
@@ -67,7 +70,10 @@ async fn answered(text: &str) -> Result<(StatusCode, Bytes), String> {
 
 #[tokio::test]
 async fn an_answer_that_came_in_full_counts_however_the_connection_ends() {
-    let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n{}", "x".repeat(40_000));
+    let whole = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n{}",
+        "x".repeat(40_000)
+    );
     for _ in 0..100 {
         let (status, bytes) = answered(&whole).await.unwrap();
         assert_eq!((status.as_u16(), bytes.len()), (200, 40_000));
@@ -91,7 +97,13 @@ fn said(ca: &Ca, trusted: &Ca, names: &[&str], host: &str, made: SystemTime) -> 
 #[test]
 fn a_certificate_for_another_name_is_reported_with_its_names() {
     let ca = Ca::generate(SystemTime::now()).unwrap();
-    let error = said(&ca, &ca, &["127.0.0.1", "localhost"], "192.0.2.10", SystemTime::now());
+    let error = said(
+        &ca,
+        &ca,
+        &["127.0.0.1", "localhost"],
+        "192.0.2.10",
+        SystemTime::now(),
+    );
     let text = error.to_string();
     assert!(matches!(error, EnrollError::OtherName { .. }), "{text}");
     for part in ["192.0.2.10", "127.0.0.1", "localhost", "--name"] {
@@ -106,6 +118,15 @@ fn certificates_of_another_cloud_or_time_have_their_own_errors() {
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
     let error = said(&other, &ca, &["cloud"], "cloud", now);
     assert!(matches!(error, EnrollError::WrongCloud { .. }), "{error}");
-    let error = said(&ca, &ca, &["cloud"], "cloud", now + Duration::from_secs(1_000_000));
-    assert!(matches!(error, EnrollError::WrongTime { .. }) && error.to_string().contains("clock"), "{error}");
+    let error = said(
+        &ca,
+        &ca,
+        &["cloud"],
+        "cloud",
+        now + Duration::from_secs(1_000_000),
+    );
+    assert!(
+        matches!(error, EnrollError::WrongTime { .. }) && error.to_string().contains("clock"),
+        "{error}"
+    );
 }

@@ -28,15 +28,30 @@ fn ask(message: &Message) -> (Message, usize) {
 #[test]
 fn an_answer_has_the_question_and_its_id() {
     let (reply, _) = ask(&question("Web.shop.svc.cluster.local.", RecordType::A));
-    let Metadata { id, authoritative, recursion_desired, recursion_available, response_code, .. } =
-        reply.metadata;
-    assert_eq!((id, authoritative, recursion_desired, recursion_available), (7, true, true, true));
+    let Metadata {
+        id,
+        authoritative,
+        recursion_desired,
+        recursion_available,
+        response_code,
+        ..
+    } = reply.metadata;
+    assert_eq!(
+        (id, authoritative, recursion_desired, recursion_available),
+        (7, true, true, true)
+    );
     assert_eq!(response_code, ResponseCode::NoError);
     // as it was written: clients that guard against forgeries compare it
-    assert_eq!(reply.queries[0].name().to_ascii(), "Web.shop.svc.cluster.local.");
+    assert_eq!(
+        reply.queries[0].name().to_ascii(),
+        "Web.shop.svc.cluster.local."
+    );
     assert!(reply.answers[0].name.eq_case(reply.queries[0].name()));
     assert_eq!(reply.answers[0].data.to_string(), "10.96.0.10");
-    assert!(reply.edns.is_none(), "the client did not say that it knows EDNS");
+    assert!(
+        reply.edns.is_none(),
+        "the client did not say that it knows EDNS"
+    );
 }
 
 #[test]
@@ -67,7 +82,10 @@ fn an_answer_is_no_longer_than_the_client_takes() {
             reply.metadata.truncation && length <= longest && length + 40 > longest,
             "{length} of {longest}"
         );
-        assert!(!reply.answers.is_empty(), "a part is better than nothing for clients that know no TCP");
+        assert!(
+            !reply.answers.is_empty(),
+            "a part is better than nothing for clients that know no TCP"
+        );
         assert_eq!(reply.edns.is_some(), asked.edns.is_some());
     }
     let asked = read(&many.to_vec().unwrap(), Transport::Tcp).unwrap();
@@ -78,7 +96,10 @@ fn an_answer_is_no_longer_than_the_client_takes() {
         panic!()
     };
     let whole = Message::from_vec(&asked.reply(found, &zone)).unwrap();
-    assert_eq!((whole.answers.len(), whole.metadata.truncation), (200, false));
+    assert_eq!(
+        (whole.answers.len(), whole.metadata.truncation),
+        (200, false)
+    );
 }
 
 #[test]
@@ -90,7 +111,10 @@ fn what_is_no_question_is_refused_or_ignored() {
         Err(None) => None,
         Err(Some(reply)) => {
             let reply = Message::from_vec(&reply).unwrap();
-            assert_eq!(reply.metadata.id, u16::from_be_bytes([packet[0], packet[1]]));
+            assert_eq!(
+                reply.metadata.id,
+                u16::from_be_bytes([packet[0], packet[1]])
+            );
             Some(reply.metadata.response_code)
         }
     };
@@ -103,11 +127,31 @@ fn what_is_no_question_is_refused_or_ignored() {
     assert_eq!(code(&bytes[..11]), None);
     assert_eq!(code(&changed(2, 0x80)), None, "an answer");
     assert_eq!(code(&bytes[..20]), Some(ResponseCode::FormErr));
-    assert_eq!(code(&changed(5, 0)), Some(ResponseCode::FormErr), "no question");
-    assert_eq!(code(&changed(5, 2)), Some(ResponseCode::FormErr), "two questions");
-    assert_eq!(code(&changed(6, 255)), Some(ResponseCode::FormErr), "65,280 answers");
-    assert_eq!(code(&changed(10, 255)), Some(ResponseCode::FormErr), "65,280 additional records");
-    assert_eq!(code(&changed(2, 0x28)), Some(ResponseCode::NotImp), "an update");
+    assert_eq!(
+        code(&changed(5, 0)),
+        Some(ResponseCode::FormErr),
+        "no question"
+    );
+    assert_eq!(
+        code(&changed(5, 2)),
+        Some(ResponseCode::FormErr),
+        "two questions"
+    );
+    assert_eq!(
+        code(&changed(6, 255)),
+        Some(ResponseCode::FormErr),
+        "65,280 answers"
+    );
+    assert_eq!(
+        code(&changed(10, 255)),
+        Some(ResponseCode::FormErr),
+        "65,280 additional records"
+    );
+    assert_eq!(
+        code(&changed(2, 0x28)),
+        Some(ResponseCode::NotImp),
+        "an update"
+    );
     // the name points at itself
     let mut circle = bytes[..12].to_vec();
     circle.extend([0xc0, 12, 0, 1, 0, 1]);
@@ -116,7 +160,10 @@ fn what_is_no_question_is_refused_or_ignored() {
     chaos.queries[0].set_query_class(DNSClass::CH);
     assert_eq!(code(&chaos.to_vec().unwrap()), Some(ResponseCode::Refused));
     let transfer = question("cluster.local.", RecordType::AXFR);
-    assert_eq!(code(&transfer.to_vec().unwrap()), Some(ResponseCode::NotImp));
+    assert_eq!(
+        code(&transfer.to_vec().unwrap()),
+        Some(ResponseCode::NotImp)
+    );
     let mut newer = with_edns(good, 1232);
     newer.edns.as_mut().unwrap().set_version(1);
     // BADVERS, which has one number with BADSIG

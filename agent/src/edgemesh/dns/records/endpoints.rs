@@ -6,7 +6,10 @@ use crate::edgemesh::snapshot::{Endpoint, Service};
 
 /// Returns the endpoints that have names: the ready ones, or all if `publishNotReadyAddresses` is set.
 pub(super) fn published(service: &Service) -> impl Iterator<Item = &Endpoint> {
-    service.endpoints.iter().filter(|endpoint| endpoint.ready || service.publish_not_ready)
+    service
+        .endpoints
+        .iter()
+        .filter(|endpoint| endpoint.ready || service.publish_not_ready)
 }
 
 /// Returns an endpoint's label below the Service's name: its hostname, or else its address with dashes.

@@ -25,7 +25,11 @@ pub(super) struct ServiceName<'a> {
 
 impl ServiceName<'_> {
     /// Returns the SRV records of the named port, or of all ports; `None` if there is no port of that name.
-    pub(super) fn services(&self, service: &Service, asked: Option<(&str, Protocol)>) -> Option<Records> {
+    pub(super) fn services(
+        &self,
+        service: &Service,
+        asked: Option<(&str, Protocol)>,
+    ) -> Option<Records> {
         let is_asked = |name: &str, protocol: Protocol| {
             asked.is_none_or(|asked| asked == (name, protocol) && !name.is_empty())
         };
@@ -33,7 +37,10 @@ impl ServiceName<'_> {
         let mut targets = Vec::new();
         match service.kind {
             Kind::Proxied => {
-                let ports = service.ports.iter().filter(|port| is_asked(&port.name, port.protocol));
+                let ports = service
+                    .ports
+                    .iter()
+                    .filter(|port| is_asked(&port.name, port.protocol));
                 for port in ports {
                     targets.push((
                         port.port,
@@ -47,11 +54,13 @@ impl ServiceName<'_> {
                 for endpoint in published(service) {
                     let target = self.zone.name(&[&label(endpoint), name, namespace, svc]);
                     let Some(target) = target else { continue };
-                    let ports =
-                        endpoint.ports.iter().filter(|((name, protocol), _)| is_asked(name, *protocol));
-                    targets.extend(
-                        ports.map(|(_, port)| (*port, target.clone(), vec![endpoint.address], ENDPOINT_TTL)),
-                    );
+                    let ports = endpoint
+                        .ports
+                        .iter()
+                        .filter(|((name, protocol), _)| is_asked(name, *protocol));
+                    targets.extend(ports.map(|(_, port)| {
+                        (*port, target.clone(), vec![endpoint.address], ENDPOINT_TTL)
+                    }));
                 }
             }
             Kind::ExternalName(_) => {}
@@ -60,17 +69,24 @@ impl ServiceName<'_> {
             return None;
         }
         let weight = u16::try_from(WEIGHT / targets.len()).unwrap_or(1).max(1);
-        let mut found = Records { outcome: Outcome::Data, ..Records::default() };
+        let mut found = Records {
+            outcome: Outcome::Data,
+            ..Records::default()
+        };
         let mut previous = None;
         for (port, target, addresses, ttl) in targets {
             // the ports of one target follow each other
             if previous.as_ref() != Some(&target) {
-                let records = addresses.into_iter().map(|address| address_record(&target, ttl, address));
+                let records = addresses
+                    .into_iter()
+                    .map(|address| address_record(&target, ttl, address));
                 found.additionals.extend(records);
                 previous = Some(target.clone());
             }
             let srv = SRV::new(0, weight, port, target);
-            found.answers.push(Record::from_rdata(self.owner.clone(), ttl, RData::SRV(srv)));
+            found
+                .answers
+                .push(Record::from_rdata(self.owner.clone(), ttl, RData::SRV(srv)));
         }
         Some(found)
     }

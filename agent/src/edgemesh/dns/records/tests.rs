@@ -5,7 +5,12 @@ use crate::edgemesh::dns::tests::snapshot;
 
 fn ask(snapshot: &Snapshot, name: &str, kind: &str) -> Answer {
     let zone = Zone::new("cluster.local").unwrap();
-    answer(snapshot, &zone, &Name::from_ascii(name).unwrap(), kind.parse().unwrap())
+    answer(
+        snapshot,
+        &zone,
+        &Name::from_ascii(name).unwrap(),
+        kind.parse().unwrap(),
+    )
 }
 
 /// What is answered, in words: the records, sorted, or what there is instead.
@@ -15,8 +20,11 @@ fn words(answer: Answer) -> String {
         Answer::Forward => return "elsewhere".into(),
         Answer::NotSynced => return "unready".into(),
     };
-    let mut words: Vec<String> =
-        found.answers.iter().map(|record| format!("{} {}", record.record_type(), record.data)).collect();
+    let mut words: Vec<String> = found
+        .answers
+        .iter()
+        .map(|record| format!("{} {}", record.record_type(), record.data))
+        .collect();
     if !matches!(found.outcome, Outcome::Alias(_)) {
         words.sort();
     }
@@ -44,15 +52,31 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("none.shop.svc.cluster.local.", "AAAA", "NXDOMAIN"),
     ("web-0.web.shop.svc.cluster.local.", "A", "NXDOMAIN"),
     // its ports
-    ("_http._tcp.web.shop.svc.cluster.local.", "SRV", "SRV 0 100 80 web.shop.svc.cluster.local."),
-    ("_HTTP._TCP.web.shop.svc.cluster.local.", "SRV", "SRV 0 100 80 web.shop.svc.cluster.local."),
-    ("_dns._udp.web.shop.svc.cluster.local.", "SRV", "SRV 0 100 53 web.shop.svc.cluster.local."),
+    (
+        "_http._tcp.web.shop.svc.cluster.local.",
+        "SRV",
+        "SRV 0 100 80 web.shop.svc.cluster.local.",
+    ),
+    (
+        "_HTTP._TCP.web.shop.svc.cluster.local.",
+        "SRV",
+        "SRV 0 100 80 web.shop.svc.cluster.local.",
+    ),
+    (
+        "_dns._udp.web.shop.svc.cluster.local.",
+        "SRV",
+        "SRV 0 100 53 web.shop.svc.cluster.local.",
+    ),
     ("_dns._tcp.web.shop.svc.cluster.local.", "SRV", "NXDOMAIN"),
     ("_http._sctp.web.shop.svc.cluster.local.", "SRV", "NXDOMAIN"),
     ("_http._tcp.web.shop.svc.cluster.local.", "A", "NODATA"),
     ("_tcp.web.shop.svc.cluster.local.", "SRV", "NODATA"),
     ("_tcp.dual.shop.svc.cluster.local.", "SRV", "NXDOMAIN"),
-    ("dual.shop.svc.cluster.local.", "SRV", "SRV 0 100 8080 dual.shop.svc.cluster.local."),
+    (
+        "dual.shop.svc.cluster.local.",
+        "SRV",
+        "SRV 0 100 8080 dual.shop.svc.cluster.local.",
+    ),
     // headless
     ("db.shop.svc.cluster.local.", "A", "A 10.1.0.1; A 10.1.0.3"),
     ("db.shop.svc.cluster.local.", "AAAA", "AAAA fd00:1::3"),
@@ -62,7 +86,11 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("db-0.db.shop.svc.cluster.local.", "AAAA", "NODATA"),
     ("db-1.db.shop.svc.cluster.local.", "A", "NXDOMAIN"),
     ("10-1-0-3.db.shop.svc.cluster.local.", "A", "A 10.1.0.3"),
-    ("fd00-1--3.db.shop.svc.cluster.local.", "AAAA", "AAAA fd00:1::3"),
+    (
+        "fd00-1--3.db.shop.svc.cluster.local.",
+        "AAAA",
+        "AAAA fd00:1::3",
+    ),
     ("10-1-0-1.db.shop.svc.cluster.local.", "A", "NXDOMAIN"),
     ("a.db-0.db.shop.svc.cluster.local.", "A", "NXDOMAIN"),
     (
@@ -75,17 +103,45 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("e-0.early.shop.svc.cluster.local.", "A", "A 10.1.0.9"),
     ("empty.shop.svc.cluster.local.", "A", "NXDOMAIN"),
     // ExternalName
-    ("ext.shop.svc.cluster.local.", "A", "CNAME www.example.com.; then www.example.com."),
-    ("ext.shop.svc.cluster.local.", "CNAME", "CNAME www.example.com."),
+    (
+        "ext.shop.svc.cluster.local.",
+        "A",
+        "CNAME www.example.com.; then www.example.com.",
+    ),
+    (
+        "ext.shop.svc.cluster.local.",
+        "CNAME",
+        "CNAME www.example.com.",
+    ),
     ("_http._tcp.ext.shop.svc.cluster.local.", "SRV", "NXDOMAIN"),
-    ("inner.shop.svc.cluster.local.", "A", "A 10.96.0.10; CNAME web.shop.svc.cluster.local."),
-    ("inner.shop.svc.cluster.local.", "AAAA", "CNAME web.shop.svc.cluster.local.; NODATA"),
+    (
+        "inner.shop.svc.cluster.local.",
+        "A",
+        "A 10.96.0.10; CNAME web.shop.svc.cluster.local.",
+    ),
+    (
+        "inner.shop.svc.cluster.local.",
+        "AAAA",
+        "CNAME web.shop.svc.cluster.local.; NODATA",
+    ),
     // addresses
-    ("10.0.96.10.in-addr.arpa.", "PTR", "PTR web.shop.svc.cluster.local."),
-    ("10.0.96.10.IN-ADDR.ARPA.", "PTR", "PTR web.shop.svc.cluster.local."),
+    (
+        "10.0.96.10.in-addr.arpa.",
+        "PTR",
+        "PTR web.shop.svc.cluster.local.",
+    ),
+    (
+        "10.0.96.10.IN-ADDR.ARPA.",
+        "PTR",
+        "PTR web.shop.svc.cluster.local.",
+    ),
     ("10.0.96.10.in-addr.arpa.", "A", "NODATA"),
     ("12.0.96.10.in-addr.arpa.", "PTR", "elsewhere"),
-    ("1.0.1.10.in-addr.arpa.", "PTR", "PTR db-0.db.shop.svc.cluster.local."),
+    (
+        "1.0.1.10.in-addr.arpa.",
+        "PTR",
+        "PTR db-0.db.shop.svc.cluster.local.",
+    ),
     ("2.0.1.10.in-addr.arpa.", "PTR", "elsewhere"),
     ("3.0.1.10.in-addr.arpa.", "A", "NODATA"),
     ("1.10.in-addr.arpa.", "PTR", "elsewhere"),
@@ -135,16 +191,27 @@ fn names_of_the_specification() {
 
 #[test]
 fn circles_of_external_names_end() {
-    let Answer::Authoritative(found) = ask(&snapshot(), "circle-a.shop.svc.cluster.local.", "A") else {
+    let Answer::Authoritative(found) = ask(&snapshot(), "circle-a.shop.svc.cluster.local.", "A")
+    else {
         panic!()
     };
-    assert_eq!((found.answers.len(), found.outcome), (MAX_ALIASES, Outcome::NoName));
+    assert_eq!(
+        (found.answers.len(), found.outcome),
+        (MAX_ALIASES, Outcome::NoName)
+    );
 }
 
 #[test]
 fn names_of_the_cluster_are_not_denied_before_they_are_known() {
-    let unsynced = Snapshot { synced: false, ..snapshot() };
-    for name in ["web.shop.svc.cluster.local.", "none.shop.svc.cluster.local.", "cluster.local."] {
+    let unsynced = Snapshot {
+        synced: false,
+        ..snapshot()
+    };
+    for name in [
+        "web.shop.svc.cluster.local.",
+        "none.shop.svc.cluster.local.",
+        "cluster.local.",
+    ] {
         assert_eq!(words(ask(&unsynced, name, "A")), "unready", "{name}");
     }
     assert_eq!(words(ask(&unsynced, "example.com.", "A")), "elsewhere");
@@ -161,7 +228,9 @@ fn addresses_of_services_count_for_longer_than_those_of_endpoints() {
         ("10-0-0-1.shop.pod.cluster.local.", "A", 5),
         ("cluster.local.", "SOA", 5),
     ] {
-        let Answer::Authoritative(found) = ask(&snapshot(), name, kind) else { panic!("{name}") };
+        let Answer::Authoritative(found) = ask(&snapshot(), name, kind) else {
+            panic!("{name}")
+        };
         assert!(!found.answers.is_empty(), "{name}");
         for record in found.answers.iter().chain(&found.additionals) {
             assert_eq!(record.ttl, ttl, "{record}");
@@ -171,11 +240,16 @@ fn addresses_of_services_count_for_longer_than_those_of_endpoints() {
 
 #[test]
 fn ports_come_with_the_addresses_of_their_targets() {
-    let Answer::Authoritative(found) = ask(&snapshot(), "_pg._tcp.db.shop.svc.cluster.local.", "SRV") else {
+    let Answer::Authoritative(found) =
+        ask(&snapshot(), "_pg._tcp.db.shop.svc.cluster.local.", "SRV")
+    else {
         panic!()
     };
-    let mut addresses: Vec<String> =
-        found.additionals.iter().map(|record| format!("{} {}", record.name, record.data)).collect();
+    let mut addresses: Vec<String> = found
+        .additionals
+        .iter()
+        .map(|record| format!("{} {}", record.name, record.data))
+        .collect();
     addresses.sort();
     assert_eq!(
         addresses,

@@ -41,7 +41,11 @@ async fn start(upstreams: Vec<SocketAddr>) -> Running {
     start_with(upstreams, "/nonexistent".into(), snapshot()).await
 }
 
-async fn start_with(upstreams: Vec<SocketAddr>, resolv_conf: std::path::PathBuf, of: Snapshot) -> Running {
+async fn start_with(
+    upstreams: Vec<SocketAddr>,
+    resolv_conf: std::path::PathBuf,
+    of: Snapshot,
+) -> Running {
     start_at(Ipv4Addr::LOCALHOST, upstreams, resolv_conf, of)
 }
 
@@ -54,12 +58,20 @@ fn start_at(
     let (publish, snapshots) = watch::channel(Arc::new(of));
     let listening = Listening::bind((address, 0).into(), |_| Ok::<_, Infallible>(())).unwrap();
     let address = listening.address().unwrap();
-    let config = Config { domain: Zone::new("cluster.local").unwrap(), upstreams, resolv_conf };
+    let config = Config {
+        domain: Zone::new("cluster.local").unwrap(),
+        upstreams,
+        resolv_conf,
+    };
     let mut server = Server::new(config, listening, snapshots).unwrap();
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     tokio::spawn(async move { server.run(Heartbeat::unmonitored(), stop).await });
-    Running { address, publish, shutdown }
+    Running {
+        address,
+        publish,
+        shutdown,
+    }
 }
 
 fn question(name: &str, kind: RecordType) -> Message {
@@ -72,9 +84,14 @@ fn question(name: &str, kind: RecordType) -> Message {
 async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> Message {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let question = question(name, kind);
-    socket.send_to(&question.to_vec().unwrap(), server).await.unwrap();
+    socket
+        .send_to(&question.to_vec().unwrap(), server)
+        .await
+        .unwrap();
     let mut reply = [0; 4096];
-    let (length, _) = within("an answer", socket.recv_from(&mut reply)).await.unwrap();
+    let (length, _) = within("an answer", socket.recv_from(&mut reply))
+        .await
+        .unwrap();
     let reply = Message::from_vec(&reply[..length]).unwrap();
     assert_eq!(reply.metadata.id, question.metadata.id);
     reply
@@ -83,7 +100,10 @@ async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> Message {
 async fn ask_over(stream: &mut TcpStream, name: &str, kind: RecordType) -> Message {
     let bytes = question(name, kind).to_vec().unwrap();
     let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();
-    stream.write_all(&[&length[..], &bytes].concat()).await.unwrap();
+    stream
+        .write_all(&[&length[..], &bytes].concat())
+        .await
+        .unwrap();
     let length = within("an answer", stream.read_u16()).await.unwrap();
     let mut reply = vec![0; usize::from(length)];
     stream.read_exact(&mut reply).await.unwrap();
@@ -91,7 +111,11 @@ async fn ask_over(stream: &mut TcpStream, name: &str, kind: RecordType) -> Messa
 }
 
 fn addresses(reply: &Message) -> Vec<String> {
-    let mut all: Vec<String> = reply.answers.iter().map(|record| record.data.to_string()).collect();
+    let mut all: Vec<String> = reply
+        .answers
+        .iter()
+        .map(|record| record.data.to_string())
+        .collect();
     all.sort();
     all
 }
@@ -110,7 +134,8 @@ async fn resolver() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
             seen.lock().push(query.name().to_ascii());
             let mut reply = Message::response(question.metadata.id, OpCode::Query);
             reply.metadata.recursion_available = true;
-            if query.name().to_ascii() == "www.example.com." && query.query_type() == RecordType::A {
+            if query.name().to_ascii() == "www.example.com." && query.query_type() == RecordType::A
+            {
                 let address = RData::A(A(Ipv4Addr::new(192, 0, 2, 1)));
                 reply.add_answer(Record::from_rdata(query.name().clone(), 60, address));
             } else {
@@ -129,14 +154,28 @@ async fn the_clusters_names_are_answered_and_never_asked_of_others() {
     let server = start(vec![upstream]).await;
     let web = ask(server.address, "web.shop.svc.cluster.local.", RecordType::A).await;
     assert_eq!(addresses(&web), ["10.96.0.10"]);
-    let none = ask(server.address, "none.shop.svc.cluster.local.", RecordType::A).await;
+    let none = ask(
+        server.address,
+        "none.shop.svc.cluster.local.",
+        RecordType::A,
+    )
+    .await;
     assert_eq!(none.metadata.response_code, ResponseCode::NXDomain);
-    let searched = ask(server.address, "www.example.com.shop.svc.cluster.local.", RecordType::A).await;
+    let searched = ask(
+        server.address,
+        "www.example.com.shop.svc.cluster.local.",
+        RecordType::A,
+    )
+    .await;
     assert_eq!(searched.metadata.response_code, ResponseCode::NXDomain);
     let external = ask(server.address, "ext.shop.svc.cluster.local.", RecordType::A).await;
     assert_eq!(addresses(&external), ["192.0.2.1", "www.example.com."]);
-    let asked: BTreeSet<String> =
-        asked.lock().iter().filter(|name| !name.contains("probe")).cloned().collect();
+    let asked: BTreeSet<String> = asked
+        .lock()
+        .iter()
+        .filter(|name| !name.contains("probe"))
+        .cloned()
+        .collect();
     assert_eq!(asked, BTreeSet::from(["www.example.com.".to_owned()]));
 }
 
@@ -151,7 +190,11 @@ async fn other_names_are_asked_of_the_nodes_resolvers_once() {
         let none = ask(server.address, "none.example.com.", RecordType::A).await;
         assert_eq!(none.metadata.response_code, ResponseCode::NXDomain);
     }
-    let times = asked.lock().iter().filter(|name| *name == "www.example.com.").count();
+    let times = asked
+        .lock()
+        .iter()
+        .filter(|name| *name == "www.example.com.")
+        .count();
     assert_eq!(times, 1, "the first answer is kept");
 }
 
@@ -162,20 +205,36 @@ async fn silent_resolvers_do_not_leave_clients_waiting() {
     let begun = Instant::now();
     let reply = ask(server.address, "www.example.com.", RecordType::A).await;
     assert_eq!(reply.metadata.response_code, ResponseCode::ServFail);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
     let web = ask(server.address, "web.shop.svc.cluster.local.", RecordType::A).await;
-    assert_eq!(addresses(&web), ["10.96.0.10"], "the cluster's names need no resolver");
+    assert_eq!(
+        addresses(&web),
+        ["10.96.0.10"],
+        "the cluster's names need no resolver"
+    );
 }
 
 #[tokio::test]
 async fn long_answers_come_over_a_connection() {
     let server = start(Vec::new()).await;
-    let cut = ask(server.address, "many.shop.svc.cluster.local.", RecordType::A).await;
+    let cut = ask(
+        server.address,
+        "many.shop.svc.cluster.local.",
+        RecordType::A,
+    )
+    .await;
     assert!(cut.metadata.truncation);
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     for _ in 0..3 {
         let whole = ask_over(&mut stream, "many.shop.svc.cluster.local.", RecordType::A).await;
-        assert_eq!((whole.answers.len(), whole.metadata.truncation), (200, false));
+        assert_eq!(
+            (whole.answers.len(), whole.metadata.truncation),
+            (200, false)
+        );
     }
     // what is too long for a question ends the connection
     stream.write_all(&[255; 64]).await.unwrap();
@@ -218,7 +277,8 @@ async fn resolvers_that_ask_this_server_are_found_out() {
                 let own = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
                 own.send_to(&question, to).await.unwrap();
                 let mut reply = [0; 4096];
-                if let Ok(Ok((length, _))) = timeout(WAIT_TIMEOUT, own.recv_from(&mut reply)).await {
+                if let Ok(Ok((length, _))) = timeout(WAIT_TIMEOUT, own.recv_from(&mut reply)).await
+                {
                     let _ = relay.send_to(&reply[..length], client).await;
                 }
             });
@@ -262,14 +322,22 @@ async fn talkative_resolver() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
                     reply.metadata.message_type = MessageType::Response;
                     let name = reply.queries[0].name().clone();
                     seen.lock().push(name.to_ascii());
-                    let number = name.to_ascii()[1..].split('.').next().unwrap().parse().unwrap();
+                    let number = name.to_ascii()[1..]
+                        .split('.')
+                        .next()
+                        .unwrap()
+                        .parse()
+                        .unwrap();
                     for last in 0..number {
                         let address = RData::A(A(Ipv4Addr::from(last)));
                         reply.add_answer(Record::from_rdata(name.clone(), 3600, address));
                     }
                     let bytes = reply.to_vec().unwrap();
                     let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();
-                    stream.write_all(&[&length[..], &bytes].concat()).await.unwrap();
+                    stream
+                        .write_all(&[&length[..], &bytes].concat())
+                        .await
+                        .unwrap();
                 }
             });
         }
@@ -289,10 +357,17 @@ async fn long_answers_of_resolvers_are_handed_on_but_not_kept() {
             ("n20.evil.example.", ResponseCode::NoError, 20),
         ] {
             let reply = ask_over(&mut stream, name, RecordType::A).await;
-            assert_eq!((reply.metadata.response_code, reply.answers.len()), (code, records), "{name}");
+            assert_eq!(
+                (reply.metadata.response_code, reply.answers.len()),
+                (code, records),
+                "{name}"
+            );
         }
     }
     let asked = asked.lock();
     let times = |wanted: &str| asked.iter().filter(|name| *name == wanted).count();
-    assert_eq!((times("n200.evil.example."), times("n20.evil.example.")), (2, 1));
+    assert_eq!(
+        (times("n200.evil.example."), times("n20.evil.example.")),
+        (2, 1)
+    );
 }

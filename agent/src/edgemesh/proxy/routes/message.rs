@@ -65,9 +65,24 @@ fn route(address: IpAddr, interface: u32) -> Vec<u8> {
     };
     let bits = if family == INET { 32 } else { 128 };
     let (source_bits, tos, flags) = (0, 0, 0u32);
-    let head = [family, bits, source_bits, tos, TABLE, PROTOCOL, SCOPE, LOCAL];
+    let head = [
+        family,
+        bits,
+        source_bits,
+        tos,
+        TABLE,
+        PROTOCOL,
+        SCOPE,
+        LOCAL,
+    ];
     let interface = attribute(INTERFACE, &interface.to_ne_bytes());
-    [&head[..], &flags.to_ne_bytes(), &attribute(DESTINATION, &bytes), &interface].concat()
+    [
+        &head[..],
+        &flags.to_ne_bytes(),
+        &attribute(DESTINATION, &bytes),
+        &interface,
+    ]
+    .concat()
 }
 
 #[cfg(test)]
@@ -85,7 +100,10 @@ mod tests {
             assert_eq!(ours(&route(address, 1)[..18]), None);
         }
         assert_eq!(add([10, 96, 0, 10].into(), 1).len(), 16 + 12 + 8 + 8);
-        assert_eq!(remove("fd00::a".parse().unwrap(), 1).len(), 16 + 12 + 20 + 8);
+        assert_eq!(
+            remove("fd00::a".parse().unwrap(), 1).len(),
+            16 + 12 + 20 + 8
+        );
         assert_eq!(ours(&[]), None);
     }
 }

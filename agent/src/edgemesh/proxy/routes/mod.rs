@@ -18,7 +18,10 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn open() -> Result<Self, Errno> {
-        Ok(Self { kernel: Kernel::open()?, loopback: if_nametoindex("lo")? })
+        Ok(Self {
+            kernel: Kernel::open()?,
+            loopback: if_nametoindex("lo")?,
+        })
     }
 
     /// Those that there are, whoever of this program has made them.
@@ -46,7 +49,10 @@ impl Routes {
 
     /// The address is no longer delivered here; a route that is not this program's stays.
     pub(super) fn remove(&self, address: IpAddr) -> Result<(), Errno> {
-        match self.kernel.execute(&message::remove(address, self.loopback)) {
+        match self
+            .kernel
+            .execute(&message::remove(address, self.loopback))
+        {
             Err(Errno::ESRCH) => Ok(()),
             other => other,
         }

@@ -10,7 +10,10 @@ use super::{super::tcp, *};
 fn an_address_is_this_machines_and_is_given_up() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
-        let listening = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listening = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let routes = Routes::open().unwrap();
         for address in ["10.96.0.10", "fd00::a"] {
             let address: IpAddr = address.parse().unwrap();
@@ -23,7 +26,11 @@ fn an_address_is_this_machines_and_is_given_up() {
             assert_eq!(routes.list().unwrap(), [address].into());
             drop(listener);
             let refused = TcpStream::connect(at).unwrap_err();
-            assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "at once");
+            assert_eq!(
+                refused.kind(),
+                std::io::ErrorKind::ConnectionRefused,
+                "at once"
+            );
             routes.remove(address).unwrap();
             routes.remove(address).unwrap();
             assert!(routes.list().unwrap().is_empty());
@@ -35,12 +42,25 @@ fn an_address_is_this_machines_and_is_given_up() {
 fn what_is_not_ours_stays() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
-        ip(&["route", "add", "local", "10.96.0.1", "dev", "lo", "table", "local"]);
+        ip(&[
+            "route",
+            "add",
+            "local",
+            "10.96.0.1",
+            "dev",
+            "lo",
+            "table",
+            "local",
+        ]);
         let routes = Routes::open().unwrap();
         routes.add([10, 96, 0, 2].into()).unwrap();
         routes.add([10, 96, 0, 3].into()).unwrap();
         routes.remove([10, 96, 0, 1].into()).unwrap();
-        assert_eq!(remove_all().unwrap(), 2, "as after an agent that was killed");
+        assert_eq!(
+            remove_all().unwrap(),
+            2,
+            "as after an agent that was killed"
+        );
         let left = ip(&["route", "show", "table", "local"]);
         assert!(
             left.contains("10.96.0.1") && !left.contains("10.96.0.2") && left.contains("127.0.0.1"),

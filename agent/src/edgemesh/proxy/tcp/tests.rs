@@ -25,7 +25,11 @@ struct Front {
 
 fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
     let all: Vec<_> = endpoints.iter().copied().map(Into::into).collect();
-    Arc::new(Target { for_local: all.clone(), for_others: all, ..Target::default() })
+    Arc::new(Target {
+        for_local: all.clone(),
+        for_others: all,
+        ..Target::default()
+    })
 }
 
 fn front(endpoints: &[SocketAddr], share: usize) -> Front {
@@ -34,10 +38,19 @@ fn front(endpoints: &[SocketAddr], share: usize) -> Front {
     let (target, targets) = watch::channel(to(endpoints));
     let mut budget = Budget::new(400, 1, Arc::default());
     budget.port_share = share;
-    let connections = Connections { tracker: TaskTracker::new(), shutdown: CancellationToken::new() };
+    let connections = Connections {
+        tracker: TaskTracker::new(),
+        shutdown: CancellationToken::new(),
+    };
     let backend = Backend::new(targets, budget.clone(), None, Dialer::default());
     let serving = tokio::spawn(serve(listener, backend, connections.clone()));
-    Front { address, target, serving, connections, budget }
+    Front {
+        address,
+        target,
+        serving,
+        connections,
+        budget,
+    }
 }
 
 /// Says its name, and then everything that it is told.
@@ -58,13 +71,19 @@ async fn echo(name: u8) -> SocketAddr {
 
 /// Nobody listens there.
 async fn nobody() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 /// A connection, and who is at its other end.
 async fn connect(front: &Front) -> (TcpStream, u8) {
     let mut stream = TcpStream::connect(front.address).await.unwrap();
-    let name = within("the name of an endpoint", stream.read_u8()).await.unwrap();
+    let name = within("the name of an endpoint", stream.read_u8())
+        .await
+        .unwrap();
     (stream, name)
 }
 
@@ -73,15 +92,19 @@ async fn bytes_go_both_ways_and_an_end_is_handed_on() {
     let front = front(&[echo(b'a').await], 10);
     let (mut stream, name) = connect(&front).await;
     assert_eq!(name, b'a');
-    let sent: Vec<u8> = (0..1_000_000u32).map(|number| number.to_le_bytes()[1]).collect();
+    let sent: Vec<u8> = (0..1_000_000u32)
+        .map(|number| number.to_le_bytes()[1])
+        .collect();
     let (mut read, mut write) = stream.split();
     let send = async {
         write.write_all(&sent).await.unwrap();
         write.shutdown().await.unwrap();
     };
     let mut received = Vec::new();
-    let (_, size) =
-        within("both directions", async { tokio::join!(send, read.read_to_end(&mut received)) }).await;
+    let (_, size) = within("both directions", async {
+        tokio::join!(send, read.read_to_end(&mut received))
+    })
+    .await;
     assert_eq!(size.unwrap(), sent.len());
     assert!(received == sent);
 }
@@ -101,7 +124,9 @@ async fn another_endpoint_is_tried_where_one_is_not_reached() {
 async fn a_connection_that_reaches_nobody_is_reset() {
     let front = front(&[nobody().await], 10);
     let mut stream = TcpStream::connect(front.address).await.unwrap();
-    let error = within("the end of the connection", stream.read_u8()).await.unwrap_err();
+    let error = within("the end of the connection", stream.read_u8())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
@@ -112,7 +137,11 @@ async fn a_connection_outlives_its_endpoints_place_and_its_socket() {
     let (mut old, name) = connect(&front).await;
     assert_eq!(name, b'1');
     front.target.send_replace(to(&[second]));
-    assert_eq!(connect(&front).await.1, b'2', "new ones go where endpoints are");
+    assert_eq!(
+        connect(&front).await.1,
+        b'2',
+        "new ones go where endpoints are"
+    );
     front.serving.abort();
     until("the end of the socket", || front.serving.is_finished()).await;
     let refused = TcpStream::connect(front.address).await.unwrap_err();
@@ -120,7 +149,12 @@ async fn a_connection_outlives_its_endpoints_place_and_its_socket() {
     old.write_all(b"x").await.unwrap();
     assert_eq!(within("a byte", old.read_u8()).await.unwrap(), b'x');
     front.connections.shutdown.cancel();
-    assert!(within("the end of the connection", old.read_u8()).await.is_err(), "it ends with the room");
+    assert!(
+        within("the end of the connection", old.read_u8())
+            .await
+            .is_err(),
+        "it ends with the room"
+    );
 }
 
 #[tokio::test]
@@ -131,7 +165,9 @@ async fn one_service_has_its_share_and_not_more() {
         held.push(connect(&front).await.0);
     }
     let mut surplus = TcpStream::connect(front.address).await.unwrap();
-    let error = within("the end of the connection", surplus.read_u8()).await.unwrap_err();
+    let error = within("the end of the connection", surplus.read_u8())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     held.pop();
     // its end is heard of a moment later
@@ -155,12 +191,23 @@ async fn one_client_has_its_share_and_not_more() {
         held.push(connect(&front).await.0);
     }
     let mut surplus = TcpStream::connect(front.address).await.unwrap();
-    let error = within("the end of the connection", surplus.read_u8()).await.unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "a quarter of all is one client's");
+    let error = within("the end of the connection", surplus.read_u8())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset,
+        "a quarter of all is one client's"
+    );
     let other = TcpSocket::new_v4().unwrap();
     other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let mut other = other.connect(front.address).await.unwrap();
-    assert_eq!(within("the name of an endpoint", other.read_u8()).await.unwrap(), b'a');
+    assert_eq!(
+        within("the name of an endpoint", other.read_u8())
+            .await
+            .unwrap(),
+        b'a'
+    );
 }
 
 #[tokio::test]
@@ -171,9 +218,18 @@ async fn a_client_that_has_ended_and_is_gone_keeps_no_place() {
     let mut client = TcpStream::connect(front.address).await.unwrap();
     let (mut server, _) = within("a connection", listener.accept()).await.unwrap();
     client.shutdown().await.unwrap();
-    assert!(within("the end of the client", server.read_u8()).await.is_err(), "its end was handed on");
+    assert!(
+        within("the end of the client", server.read_u8())
+            .await
+            .is_err(),
+        "its end was handed on"
+    );
     server.write_all(b"x").await.unwrap();
-    assert_eq!(within("a byte", client.read_u8()).await.unwrap(), b'x', "half of it goes on");
+    assert_eq!(
+        within("a byte", client.read_u8()).await.unwrap(),
+        b'x',
+        "half of it goes on"
+    );
     assert_eq!(front.budget.connected(), 1);
     client.set_zero_linger().unwrap();
     drop(client);
@@ -200,8 +256,14 @@ async fn an_endpoint_that_dies_in_the_middle_resets_its_client() {
     let front = front(&[dies().await], 10);
     let mut stream = TcpStream::connect(front.address).await.unwrap();
     stream.write_all(b"x").await.unwrap();
-    let ended = within("the end of the connection", stream.read_u8()).await.unwrap_err();
-    assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset, "it must not look like an end");
+    let ended = within("the end of the connection", stream.read_u8())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        ended.kind(),
+        io::ErrorKind::ConnectionReset,
+        "it must not look like an end"
+    );
 }
 
 /// Files that this process has open.
@@ -230,9 +292,12 @@ async fn ten_thousand_connections_leave_nothing_behind() {
         until_all().await;
     }
     // the endpoints' own ends are closed a moment later
-    eventually("no more open files than before", async || match open_files() {
-        now if now <= before => Ok(()),
-        now => Err((now, before)),
-    })
+    eventually(
+        "no more open files than before",
+        async || match open_files() {
+            now if now <= before => Ok(()),
+            now => Err((now, before)),
+        },
+    )
     .await;
 }

@@ -13,7 +13,12 @@ use crate::edgemesh::{
 
 fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
     let all: Vec<_> = endpoints.iter().copied().map(Into::into).collect();
-    Arc::new(Target { for_local: all.clone(), for_others: all.clone(), serving: all, ..Target::default() })
+    Arc::new(Target {
+        for_local: all.clone(),
+        for_others: all.clone(),
+        serving: all,
+        ..Target::default()
+    })
 }
 
 /// A socket that is served, and what tells it its endpoints.
@@ -23,14 +28,21 @@ fn front(endpoints: &[SocketAddr]) -> (SocketAddr, watch::Sender<Arc<Target>>) {
     let (target, targets) = watch::channel(to(endpoints));
     tokio::spawn(serve(
         socket,
-        Backend::new(targets, Budget::of_process(Arc::default()), None, Dialer::default()),
+        Backend::new(
+            targets,
+            Budget::of_process(Arc::default()),
+            None,
+            Dialer::default(),
+        ),
     ));
     (address, target)
 }
 
 /// Answers every datagram with its name and the datagram.
 async fn echo(name: u8) -> (SocketAddr, JoinHandle<()>) {
-    let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap();
     let address = socket.local_addr().unwrap();
     let serving = tokio::spawn(async move {
         let mut datagram = vec![0; MAX_DATAGRAM];
@@ -43,7 +55,9 @@ async fn echo(name: u8) -> (SocketAddr, JoinHandle<()>) {
 }
 
 async fn client(front: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap();
     socket.connect(front).await.unwrap();
     socket
 }
@@ -57,7 +71,9 @@ async fn ask(socket: &UdpSocket, what: &[u8]) -> Vec<u8> {
             if socket.send(what).await.is_err() {
                 continue;
             }
-            if let Ok(Ok(size)) = timeout(Duration::from_millis(200), socket.recv(&mut answer)).await {
+            if let Ok(Ok(size)) =
+                timeout(Duration::from_millis(200), socket.recv(&mut answer)).await
+            {
                 answer.truncate(size);
                 return answer;
             }
@@ -106,7 +122,11 @@ async fn an_endpoint_that_does_not_listen_is_left() {
     both.serving = vec![first.into(), second.into()];
     target.send_replace(Arc::new(both));
     serving.abort();
-    assert_eq!(ask(&socket, b"x").await, b"2x", "its flow has ended with the answer that nobody listens");
+    assert_eq!(
+        ask(&socket, b"x").await,
+        b"2x",
+        "its flow has ended with the answer that nobody listens"
+    );
 }
 
 #[tokio::test]

@@ -31,15 +31,16 @@ fn key(plural: &str, name: &str) -> Key {
 }
 
 fn object(plural: &str, name: &str) -> Value {
-    let metadata =
-        json!({"name": name, "namespace": "ns", "uid": format!("{plural}-{name}"), "resourceVersion": "7"});
+    let metadata = json!({"name": name, "namespace": "ns", "uid": format!("{plural}-{name}"), "resourceVersion": "7"});
     match plural {
         "pods" => json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata,
             "spec": {"nodeName": NODE, "containers": [{"name": "c", "image": "i"}]}}),
         "configmaps" => {
             json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": {"k": "v"}})
         }
-        _ => json!({"kind": "Secret", "apiVersion": "v1", "metadata": metadata, "data": {"k": "dg=="}}),
+        _ => {
+            json!({"kind": "Secret", "apiVersion": "v1", "metadata": metadata, "data": {"k": "dg=="}})
+        }
     }
 }
 
@@ -56,16 +57,29 @@ const ALL: [(&str, &str); 6] = [
 const DAMAGES: [(&str, &str); 7] = [
     ("cut", "value = substr(value, 1, 20)"),
     ("of another type", "value = CAST('[1]' AS BLOB)"),
-    ("a byte flipped", "value = CAST(replace(CAST(value AS TEXT), 'ns', 'nz') AS BLOB)"),
+    (
+        "a byte flipped",
+        "value = CAST(replace(CAST(value AS TEXT), 'ns', 'nz') AS BLOB)",
+    ),
     ("empty", "value = x''"),
     ("huge", "value = zeroblob(5000000)"),
     ("no UTF-8", "value = x'7b22ff223a317d'"),
-    ("without a checksum, and no JSON", "value = x'7b', checksum = NULL"),
+    (
+        "without a checksum, and no JSON",
+        "value = x'7b', checksum = NULL",
+    ),
 ];
 
 async fn run(path: &Path, statement: String) {
-    let mut hand = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
-    let done = sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut hand).await.unwrap();
+    let mut hand = SqliteConnectOptions::new()
+        .filename(path)
+        .connect()
+        .await
+        .unwrap();
+    let done = sqlx::raw_sql(AssertSqlSafe(statement))
+        .execute(&mut hand)
+        .await
+        .unwrap();
     assert!(done.rows_affected() > 0);
     sqlx::Connection::close(hand).await.unwrap();
 }
@@ -84,13 +98,25 @@ async fn node(path: &Path, row: &str, damage: &str) -> Node {
         let store: Arc<dyn Store> = SqliteStore::open(path).await.unwrap();
         let desired = Desired::new(store.clone(), NODE.into());
         for (plural, name) in ALL {
-            desired.apply(CloudChange::stored(key(plural, name), object(plural, name))).await.unwrap();
+            desired
+                .apply(CloudChange::stored(key(plural, name), object(plural, name)))
+                .await
+                .unwrap();
         }
-        let mark = Key::new(Resource::new(crate::metamanager::record::GROUP, "stores"), "", "whole");
-        desired.set(&mark, Some(json!({"metadata": {}}))).await.unwrap();
+        let mark = Key::new(
+            Resource::new(crate::metamanager::record::GROUP, "stores"),
+            "",
+            "whole",
+        );
+        desired
+            .set(&mark, Some(json!({"metadata": {}})))
+            .await
+            .unwrap();
     }
     run(path, format!("UPDATE objects SET {damage} WHERE {row}")).await;
-    let opened = SqliteStore::open_or_begin_anew(path, SqliteOptions::default()).await.unwrap();
+    let opened = SqliteStore::open_or_begin_anew(path, SqliteOptions::default())
+        .await
+        .unwrap();
     assert_eq!(opened.set_aside, None);
     let store: Arc<dyn Store> = opened.store;
     let desired = Desired::new(store.clone(), NODE.into());
@@ -98,9 +124,18 @@ async fn node(path: &Path, row: &str, damage: &str) -> Node {
     let (mut completeness, whole) = CompletenessTracker::new(desired.clone(), hub.link());
     tokio::spawn(async move { completeness.run().await });
     let api = Api::builder(store.clone()).rules(Rules::Relay).build();
-    let config = Config { events: mpsc::channel(1).0, timeout: WAIT_TIMEOUT };
+    let config = Config {
+        events: mpsc::channel(1).0,
+        timeout: WAIT_TIMEOUT,
+    };
     let remote = Remote::new(api.service(), desired.clone(), hub, whole.clone(), config);
-    Node { desired, store, remote, whole, line }
+    Node {
+        desired,
+        store,
+        remote,
+        whole,
+        line,
+    }
 }
 
 /// Answers as a cloud that has all objects but those whose name is `without`.
@@ -111,11 +146,17 @@ fn answer(message: &Message, without: &str) -> Option<Message> {
     let missing = || json!({"code": 404, "message": "none", "reason": "NotFound"});
     let answer = match name == without {
         true => Answer::Failed(missing()),
-        false if text.contains("podpatch") => Answer::Response(ObjectResp::ok(object("pods", &name))),
+        false if text.contains("podpatch") => {
+            Answer::Response(ObjectResp::ok(object("pods", &name)))
+        }
         false if text.contains("configmap") => Answer::Found(object("configmaps", &name)),
         false => Answer::Found(object("secrets", &name)),
     };
-    Some(Downstream::Answer { path, answer }.into_message(unix_millis()).answering(&message.header.msg_id))
+    Some(
+        Downstream::Answer { path, answer }
+            .into_message(unix_millis())
+            .answering(&message.header.msg_id),
+    )
 }
 
 async fn serve(line: FakeCloud, without: &'static str) {
@@ -144,15 +185,32 @@ async fn a_damaged_object_comes_from_the_cloud_again_and_the_others_are_read_mea
         for plural in ["pods", "configmaps", "secrets"] {
             let directory = tempfile::tempdir().unwrap();
             let row = format!("resource = '{plural}' AND name = 'one'");
-            let Node { desired, store, remote, whole, mut line } =
-                node(&directory.path().join("a.db"), &row, damage).await;
+            let Node {
+                desired,
+                store,
+                remote,
+                whole,
+                mut line,
+            } = node(&directory.path().join("a.db"), &row, damage).await;
             let client = kubeapi::client_of(remote.clone(), "ns");
             // what EdgeD reads at its start
             let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::all(client);
-            let listed = pods.list(&kube::api::ListParams::default()).await.unwrap().items;
-            assert_eq!(listed.len(), if plural == "pods" { 1 } else { 2 }, "{what} {plural}");
+            let listed = pods
+                .list(&kube::api::ListParams::default())
+                .await
+                .unwrap()
+                .items;
+            assert_eq!(
+                listed.len(),
+                if plural == "pods" { 1 } else { 2 },
+                "{what} {plural}"
+            );
             let mending = tokio::spawn(remote.repair_damaged());
-            assert_eq!(store.damaged().now().len(), 1, "{what} {plural}: nobody could be asked");
+            assert_eq!(
+                store.damaged().now().len(),
+                1,
+                "{what} {plural}: nobody could be asked"
+            );
             line.up();
             tokio::spawn(serve(line, ""));
             until_whole(&store).await;
@@ -176,7 +234,13 @@ async fn pods_do_not_count_as_all_while_one_is_damaged() {
     assert!(node.whole.until().now_or_never().is_none());
     assert!(!node.whole.now());
     // written anew by any other component
-    node.desired.apply(CloudChange::stored(key("pods", "one"), object("pods", "one"))).await.unwrap();
+    node.desired
+        .apply(CloudChange::stored(
+            key("pods", "one"),
+            object("pods", "one"),
+        ))
+        .await
+        .unwrap();
     within("all pods count", node.whole.until()).await;
 }
 
@@ -184,23 +248,41 @@ async fn pods_do_not_count_as_all_while_one_is_damaged() {
 async fn a_deletion_by_the_cloud_also_removes_a_damaged_object() {
     for damage in ["value = x'7b'", "revision = revision - 1"] {
         let directory = tempfile::tempdir().unwrap();
-        let node =
-            node(&directory.path().join("a.db"), "resource = 'configmaps' AND name = 'one'", damage).await;
+        let node = node(
+            &directory.path().join("a.db"),
+            "resource = 'configmaps' AND name = 'one'",
+            damage,
+        )
+        .await;
         let path = wire::ResourcePath::object("ns", &ResourceType::ConfigMap, "one");
         let header = wire::Header::default();
-        let put = CloudChange::new(Change::Delete, &path, object("configmaps", "one"), &header).unwrap();
+        let put =
+            CloudChange::new(Change::Delete, &path, object("configmaps", "one"), &header).unwrap();
         node.desired.apply(put).await.unwrap();
         assert!(node.store.damaged().now().is_empty());
         let entry = node.desired.entry(&key("configmaps", "one")).await.unwrap();
-        assert!(entry.object.is_none() && entry.record.is_none(), "{entry:?}");
+        assert!(
+            entry.object.is_none() && entry.record.is_none(),
+            "{entry:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn damaged_objects_that_the_cloud_does_not_have_are_removed() {
     let directory = tempfile::tempdir().unwrap();
-    let Node { desired, store, remote, mut line, .. } =
-        node(&directory.path().join("a.db"), "resource = 'secrets' AND name = 'one'", "value = x''").await;
+    let Node {
+        desired,
+        store,
+        remote,
+        mut line,
+        ..
+    } = node(
+        &directory.path().join("a.db"),
+        "resource = 'secrets' AND name = 'one'",
+        "value = x''",
+    )
+    .await;
     tokio::spawn(remote.repair_damaged());
     line.up();
     tokio::spawn(serve(line, "one"));
@@ -215,12 +297,21 @@ async fn a_damaged_record_is_recreated_from_its_object() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.db");
         let row = "resource = 'pods.records.outrigger.dev' AND name = 'one'";
-        let Node { desired, store, remote, .. } = node(&path, row, damage).await;
+        let Node {
+            desired,
+            store,
+            remote,
+            ..
+        } = node(&path, row, damage).await;
         // while the cloud is not connected
         tokio::spawn(remote.repair_damaged());
         until_whole(&store).await;
         let entry = desired.entry(&key("pods", "one")).await.unwrap();
-        assert_eq!(entry.record.map(|record| record.uid).as_deref(), Some("pods-one"), "{what}");
+        assert_eq!(
+            entry.record.map(|record| record.uid).as_deref(),
+            Some("pods-one"),
+            "{what}"
+        );
         assert!(entry.object.is_some(), "{what}");
     }
 }
@@ -229,6 +320,14 @@ async fn a_damaged_record_is_recreated_from_its_object() {
 async fn a_mark_of_the_store_that_is_damaged_counts_as_not_set() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.db");
-    let node = node(&path, "resource = 'stores.records.outrigger.dev'", "value = x'7b'").await;
-    assert!(node.whole.until().now_or_never().is_none(), "pods count as all although nobody knows");
+    let node = node(
+        &path,
+        "resource = 'stores.records.outrigger.dev'",
+        "value = x'7b'",
+    )
+    .await;
+    assert!(
+        node.whole.until().now_or_never().is_none(),
+        "pods count as all although nobody knows"
+    );
 }

@@ -33,12 +33,15 @@ impl Keys {
     pub(super) fn read(files: &[PathBuf]) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
         for path in files {
-            let text = std::fs::read(path).map_err(|source| KeyError::File { path: path.clone(), source })?;
+            let text = std::fs::read(path).map_err(|source| KeyError::File {
+                path: path.clone(),
+                source,
+            })?;
             let before = keys.len();
             for section in SubjectPublicKeyInfoDer::pem_slice_iter(&text) {
                 let section = section.map_err(|_| KeyError::NoKey(path.clone()))?;
-                let (_, key) =
-                    SubjectPublicKeyInfo::from_der(&section).map_err(|_| KeyError::NoKey(path.clone()))?;
+                let (_, key) = SubjectPublicKeyInfo::from_der(&section)
+                    .map_err(|_| KeyError::NoKey(path.clone()))?;
                 keys.push(key.subject_public_key.data.to_vec());
             }
             if keys.len() == before {

@@ -71,18 +71,36 @@ pub(super) enum Caller {
 }
 
 impl Access {
-    pub(super) fn new(node: &str, own: Desired, cloud: Cloud, rules: TokenRules) -> Result<Self, KeyError> {
+    pub(super) fn new(
+        node: &str,
+        own: Desired,
+        cloud: Cloud,
+        rules: TokenRules,
+    ) -> Result<Self, KeyError> {
         let keys = Keys::read(&rules.key_files)?;
-        Ok(Self { node: node.to_owned(), own, cloud, rules, keys })
+        Ok(Self {
+            node: node.to_owned(),
+            own,
+            cloud,
+            rules,
+            keys,
+        })
     }
 
     /// Authenticates the caller. An invalid token is an error, not an anonymous caller.
     pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, ApiError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
-            let is_owner = identity.is_master() || identity.user == format!("system:node:{}", self.node);
-            return Ok(if is_owner { Caller::Owner } else { Caller::Other(identity.user.clone()) });
+            let is_owner =
+                identity.is_master() || identity.user == format!("system:node:{}", self.node);
+            return Ok(if is_owner {
+                Caller::Owner
+            } else {
+                Caller::Other(identity.user.clone())
+            });
         }
-        let Some(header) = parts.headers.get(header::AUTHORIZATION) else { return Ok(Caller::Anonymous) };
+        let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
+            return Ok(Caller::Anonymous);
+        };
         let bearer = header.to_str().ok().and_then(|text| text.split_once(' '));
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let (_, given) = bearer.ok_or_else(ApiError::unauthorized)?;
@@ -97,7 +115,9 @@ impl Access {
 
     /// Returns the account of the token; the inner error says why the token is invalid.
     async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, ApiError> {
-        let Some(token) = token::read(given) else { return Ok(Err("it is no token of a service account")) };
+        let Some(token) = token::read(given) else {
+            return Ok(Err("it is no token of a service account"));
+        };
         let claims = &token.claims;
         if !claims.is_meant_for(&self.rules.issuers, &self.rules.audiences) {
             return Ok(Err("it is of another issuer or for another audience"));
@@ -115,24 +135,39 @@ impl Access {
         }
         let about = &claims.kubernetes;
         if let Some(pod) = &about.pod {
-            let key = Key::new(resource(&ResourceType::Pod), about.namespace.as_str(), pod.name.as_str());
+            let key = Key::new(
+                resource(&ResourceType::Pod),
+                about.namespace.as_str(),
+                pod.name.as_str(),
+            );
             let stands = self.own.get(&key).await?;
             if stands.is_none_or(|stands| text(&stands, "/metadata/uid") != pod.uid) {
                 return Ok(Err("its pod is gone, or is another node's"));
             }
         }
-        Ok(Ok(Caller::Account(about.namespace.clone(), about.serviceaccount.name.clone())))
+        Ok(Ok(Caller::Account(
+            about.namespace.clone(),
+            about.serviceaccount.name.clone(),
+        )))
     }
 
     fn is_genuine(&self, token: &Token<'_>, was_issued_to_node: bool) -> bool {
-        if self.keys.is_empty() { was_issued_to_node } else { self.keys.verify(token) }
+        if self.keys.is_empty() {
+            was_issued_to_node
+        } else {
+            self.keys.verify(token)
+        }
     }
 
     /// Reports whether the cloud gave exactly this token to this node.
     async fn was_issued_to_node(&self, given: &str) -> Result<bool, ApiError> {
         // digests are compared, so that the time of the comparison says nothing about how much of a token is right
         let wanted = digest(&SHA256, given.as_bytes());
-        let held = self.own.list(&Resource::new("kubeedge.io", "serviceaccounttokens")).await?.0;
+        let held = self
+            .own
+            .list(&Resource::new("kubeedge.io", "serviceaccounttokens"))
+            .await?
+            .0;
         for entry in held {
             let entry = entry.value()?;
             let held = digest(&SHA256, text(&entry, "/token/status/token").as_bytes());
@@ -144,7 +179,11 @@ impl Access {
     }
 
     /// Checks that `caller` may send this request.
-    pub(super) async fn check(&self, caller: &Caller, request: &ObjectRequest) -> Result<(), ApiError> {
+    pub(super) async fn check(
+        &self,
+        caller: &Caller,
+        request: &ObjectRequest,
+    ) -> Result<(), ApiError> {
         let name = match caller {
             Caller::Owner => return Ok(()),
             Caller::Anonymous => "system:anonymous".to_owned(),
@@ -177,7 +216,9 @@ impl Access {
         name: &str,
         request: &ObjectRequest,
     ) -> Result<bool, ApiError> {
-        let rules = self.rules_of(namespace, name, &request.target.namespace).await?;
+        let rules = self
+            .rules_of(namespace, name, &request.target.namespace)
+            .await?;
         Ok(rules.iter().any(|rule| allows(rule, request)))
     }
 
@@ -190,11 +231,23 @@ impl Access {
         place: &str,
     ) -> Result<Vec<Value>, ApiError> {
         let mut rules = Vec::new();
-        for entry in self.own.list(&resource(&ResourceType::ServiceAccountAccess)).await?.0 {
-            let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else { continue };
-            let account = access.spec.service_account.as_ref().map(|account| &account.metadata);
+        for entry in self
+            .own
+            .list(&resource(&ResourceType::ServiceAccountAccess))
+            .await?
+            .0
+        {
+            let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else {
+                continue;
+            };
+            let account = access
+                .spec
+                .service_account
+                .as_ref()
+                .map(|account| &account.metadata);
             let is_it = account.is_some_and(|account| {
-                account.namespace.as_deref() == Some(namespace) && account.name.as_deref() == Some(name)
+                account.namespace.as_deref() == Some(namespace)
+                    && account.name.as_deref() == Some(name)
             });
             if is_it {
                 rules.extend(access.spec.rules_in(place).map(|rule| json!(rule)));
@@ -211,7 +264,12 @@ fn allows(rule: &Value, request: &ObjectRequest) -> bool {
     } else {
         format!("{}/{}", target.plural, request.part)
     };
-    kubeapi::rule_allows(rule, verb(request.verb), &target.group, (&resource, &target.name))
+    kubeapi::rule_allows(
+        rule,
+        verb(request.verb),
+        &target.group,
+        (&resource, &target.name),
+    )
 }
 
 /// Returns the verb as RBAC rules name it.

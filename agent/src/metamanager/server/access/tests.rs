@@ -45,7 +45,11 @@ fn claims(account: &str, expires: i64) -> Value {
 
 fn unsigned(claims: &Value, signature: &str) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    format!("{}.{}.{signature}", part(&json!({"alg": "ES256"})), part(claims))
+    format!(
+        "{}.{}.{signature}",
+        part(&json!({"alg": "ES256"})),
+        part(claims)
+    )
 }
 
 fn soon() -> i64 {
@@ -70,7 +74,12 @@ pub(in super::super) async fn held_token(own: &Desired) -> String {
 /// Stores a pod, and what its account may do.
 pub(in super::super) async fn fill(own: &Desired) {
     let pod = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "u1"}});
-    own.set(&Key::new(resource(&ResourceType::Pod), "ns", "web"), Some(pod)).await.unwrap();
+    own.set(
+        &Key::new(resource(&ResourceType::Pod), "ns", "web"),
+        Some(pod),
+    )
+    .await
+    .unwrap();
     let access = json!({
         "apiVersion": "policy.kubeedge.io/v1alpha1", "kind": "ServiceAccountAccess",
         "metadata": {"name": "robot", "namespace": "ns"},
@@ -88,14 +97,22 @@ pub(in super::super) async fn fill(own: &Desired) {
 }
 
 async fn holds(own: &Desired, name: &str, token: &str) {
-    let key = Key::new(Resource::new("kubeedge.io", "serviceaccounttokens"), "ns", name);
+    let key = Key::new(
+        Resource::new("kubeedge.io", "serviceaccounttokens"),
+        "ns",
+        name,
+    );
     let entry = json!({"metadata": {"name": name, "namespace": "ns"}, "token": {"status": {"token": token}}});
     own.set(&key, Some(entry)).await.unwrap();
 }
 
 /// Returns the access control over these objects.
 pub(in super::super) fn access(own: &Desired, key_files: Vec<PathBuf>) -> Access {
-    let rules = TokenRules { issuers: vec![ISSUER.to_owned()], audiences: Vec::new(), key_files };
+    let rules = TokenRules {
+        issuers: vec![ISSUER.to_owned()],
+        audiences: Vec::new(),
+        key_files,
+    };
     let hub = hub();
     Access::new("edge-1", own.clone(), Cloud::new("edge-1", hub), rules).unwrap()
 }
@@ -105,7 +122,10 @@ async fn caller(access: &Access, authorization: Option<&str>) -> Option<Caller> 
     if let Some(value) = authorization {
         request = request.header("authorization", value);
     }
-    access.caller(&request.body(()).unwrap().into_parts().0).await.ok()
+    access
+        .caller(&request.body(()).unwrap().into_parts().0)
+        .await
+        .ok()
 }
 
 #[tokio::test]
@@ -123,7 +143,12 @@ async fn without_keys_a_token_is_good_that_the_cloud_gave_to_this_node() {
         claims["iss"] = "https://elsewhere".into();
         unsigned(&claims, "AAAA")
     };
-    for (name, token) in [("held", &held), ("old", &old), ("other", &other_pod), ("elsewhere", &elsewhere)] {
+    for (name, token) in [
+        ("held", &held),
+        ("old", &old),
+        ("other", &other_pod),
+        ("elsewhere", &elsewhere),
+    ] {
         holds(&own, name, token).await;
     }
     let access = access(&own, Vec::new());
@@ -141,7 +166,11 @@ async fn without_keys_a_token_is_good_that_the_cloud_gave_to_this_node() {
         (Some("Basic YTpi".into()), None),
     ];
     for (authorization, expected) in rows {
-        assert_eq!(caller(&access, authorization.as_deref()).await, expected, "{authorization:?}");
+        assert_eq!(
+            caller(&access, authorization.as_deref()).await,
+            expected,
+            "{authorization:?}"
+        );
     }
 }
 
@@ -149,13 +178,19 @@ async fn without_keys_a_token_is_good_that_the_cloud_gave_to_this_node() {
 async fn with_keys_a_token_is_good_that_one_of_them_has_signed() {
     let own = own().await;
     let directory = tempfile::tempdir().unwrap();
-    let (key, other) = (wire::enroll::EcKey::generate().unwrap(), wire::enroll::EcKey::generate().unwrap());
+    let (key, other) = (
+        wire::enroll::EcKey::generate().unwrap(),
+        wire::enroll::EcKey::generate().unwrap(),
+    );
     let file = directory.path().join("sa.pub");
     std::fs::write(&file, public_pem(key.public_key())).unwrap();
     let access = access(&own, vec![file]);
     let signed = key.sign_es256(&claims("robot", soon())).unwrap();
     let robot = Some(Caller::Account("ns".into(), "robot".into()));
-    assert_eq!(caller(&access, Some(&format!("Bearer {signed}"))).await, robot);
+    assert_eq!(
+        caller(&access, Some(&format!("Bearer {signed}"))).await,
+        robot
+    );
     let changed = format!("{}.AAAA", signed.rsplit_once('.').unwrap().0);
     let held = unsigned(&claims("robot", soon()), "AAAA");
     holds(&own, "held", &held).await;
@@ -165,7 +200,11 @@ async fn with_keys_a_token_is_good_that_one_of_them_has_signed() {
         held,
         key.sign_es256(&claims("robot", 1000)).unwrap(),
     ] {
-        assert_eq!(caller(&access, Some(&format!("Bearer {bad}"))).await, None, "{bad}");
+        assert_eq!(
+            caller(&access, Some(&format!("Bearer {bad}"))).await,
+            None,
+            "{bad}"
+        );
     }
     std::fs::write(directory.path().join("none"), "no key").unwrap();
     assert!(Keys::read(&[directory.path().join("none")]).is_err());
@@ -174,8 +213,12 @@ async fn with_keys_a_token_is_good_that_one_of_them_has_signed() {
 
 /// Encodes the point as a SubjectPublicKeyInfo of P-256.
 fn public_pem(point: &[u8]) -> String {
-    let mut der = vec![0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-    der.extend([0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00]);
+    let mut der = vec![
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
+    ];
+    der.extend([
+        0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ]);
     der.extend(point);
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n")
@@ -192,21 +235,65 @@ async fn callers_may_do_what_the_cloud_has_granted() {
     let account = |name: &str| Caller::Account("ns".into(), name.into());
     let maps = "/core/v1/configmaps/ns/null";
     let rows = [
-        (Caller::Owner, ask(Verb::Delete, "/core/v1/nodes/null/edge-1", ""), true),
-        (Caller::Anonymous, ask(Verb::Get, "/core/v1/nodes/null/edge-1", ""), false),
-        (Caller::Other("system:node:edge-2".into()), ask(Verb::List, maps, ""), false),
-        (account("robot"), ask(Verb::Get, "/core/v1/nodes/null/edge-1", ""), true),
-        (account("robot"), ask(Verb::List, "/core/v1/nodes/null/null", ""), false),
+        (
+            Caller::Owner,
+            ask(Verb::Delete, "/core/v1/nodes/null/edge-1", ""),
+            true,
+        ),
+        (
+            Caller::Anonymous,
+            ask(Verb::Get, "/core/v1/nodes/null/edge-1", ""),
+            false,
+        ),
+        (
+            Caller::Other("system:node:edge-2".into()),
+            ask(Verb::List, maps, ""),
+            false,
+        ),
+        (
+            account("robot"),
+            ask(Verb::Get, "/core/v1/nodes/null/edge-1", ""),
+            true,
+        ),
+        (
+            account("robot"),
+            ask(Verb::List, "/core/v1/nodes/null/null", ""),
+            false,
+        ),
         (account("robot"), ask(Verb::List, maps, ""), true),
-        (account("robot"), ask(Verb::List, "/core/v1/configmaps/other/null", ""), false),
-        (account("robot"), ask(Verb::List, "/core/v1/configmaps/null/null", ""), false),
-        (account("robot"), ask(Verb::Update, "/core/v1/configmaps/ns/m", ""), true),
-        (account("robot"), ask(Verb::UpdateStatus, "/core/v1/configmaps/ns/m", "status"), false),
-        (account("robot"), ask(Verb::List, "/core/v1/secrets/ns/null", ""), false),
+        (
+            account("robot"),
+            ask(Verb::List, "/core/v1/configmaps/other/null", ""),
+            false,
+        ),
+        (
+            account("robot"),
+            ask(Verb::List, "/core/v1/configmaps/null/null", ""),
+            false,
+        ),
+        (
+            account("robot"),
+            ask(Verb::Update, "/core/v1/configmaps/ns/m", ""),
+            true,
+        ),
+        (
+            account("robot"),
+            ask(Verb::UpdateStatus, "/core/v1/configmaps/ns/m", "status"),
+            false,
+        ),
+        (
+            account("robot"),
+            ask(Verb::List, "/core/v1/secrets/ns/null", ""),
+            false,
+        ),
         (account("nobody"), ask(Verb::List, maps, ""), false),
     ];
     for (caller, ask, expected) in rows {
-        assert_eq!(access.check(&caller, &ask).await.is_ok(), expected, "{caller:?} {ask:?}");
+        assert_eq!(
+            access.check(&caller, &ask).await.is_ok(),
+            expected,
+            "{caller:?} {ask:?}"
+        );
     }
 }
 
@@ -219,7 +306,13 @@ async fn certificates_authenticate_callers() {
         parts.extensions.insert(identity);
         access.caller(&parts).await.unwrap()
     };
-    assert_eq!(of("system:node:edge-1", "system:nodes").await, Caller::Owner);
+    assert_eq!(
+        of("system:node:edge-1", "system:nodes").await,
+        Caller::Owner
+    );
     assert_eq!(of("admin", "system:masters").await, Caller::Owner);
-    assert_eq!(of("system:node:edge-2", "system:nodes").await, Caller::Other("system:node:edge-2".into()));
+    assert_eq!(
+        of("system:node:edge-2", "system:nodes").await,
+        Caller::Other("system:node:edge-2".into())
+    );
 }

@@ -86,14 +86,23 @@ pub(super) fn read(text: &str) -> Option<Token<'_>> {
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
     let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
     let claims = serde_json::from_slice(&decode(claims)?).ok()?;
-    Some(Token { signed, signature: decode(signature)?, algorithm: header.alg, claims })
+    Some(Token {
+        signed,
+        signature: decode(signature)?,
+        algorithm: header.alg,
+        claims,
+    })
 }
 
 impl Claims {
     /// Reports whether the token is from one of `issuers` and for one of `audiences`; if these are empty, the issuers are the
     /// audiences.
     pub(super) fn is_meant_for(&self, issuers: &[String], audiences: &[String]) -> bool {
-        let audiences = if audiences.is_empty() { issuers } else { audiences };
+        let audiences = if audiences.is_empty() {
+            issuers
+        } else {
+            audiences
+        };
         let own = match &self.audiences {
             Audiences::One(one) => std::slice::from_ref(one),
             Audiences::Several(several) => several,
@@ -133,12 +142,32 @@ mod tests {
     fn a_token_is_valid_for_its_issuers_and_audiences() {
         let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let rows = [
-            (json!(["https://c"]), texts(&["https://c"]), texts(&[]), true),
+            (
+                json!(["https://c"]),
+                texts(&["https://c"]),
+                texts(&[]),
+                true,
+            ),
             (json!("https://c"), texts(&["https://c"]), texts(&[]), true),
             (json!(["vault"]), texts(&["https://c"]), texts(&[]), false),
-            (json!(["vault"]), texts(&["https://c"]), texts(&["vault"]), true),
-            (json!(["https://c"]), texts(&["https://c"]), texts(&["vault"]), false),
-            (json!(["https://c"]), texts(&["https://other"]), texts(&["https://c"]), false),
+            (
+                json!(["vault"]),
+                texts(&["https://c"]),
+                texts(&["vault"]),
+                true,
+            ),
+            (
+                json!(["https://c"]),
+                texts(&["https://c"]),
+                texts(&["vault"]),
+                false,
+            ),
+            (
+                json!(["https://c"]),
+                texts(&["https://other"]),
+                texts(&["https://c"]),
+                false,
+            ),
         ];
         for (aud, issuers, audiences, expected) in rows {
             assert_eq!(
@@ -161,7 +190,14 @@ mod tests {
         ] {
             assert_eq!(claims.validity(now), expected, "{now}");
         }
-        assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Valid);
+        assert_eq!(
+            Claims {
+                expires: 0,
+                ..claims
+            }
+            .validity(i64::MAX - 100),
+            Validity::Valid
+        );
     }
 
     #[test]

@@ -25,28 +25,38 @@ pub(super) fn key_of(sec1: Vec<u8>) -> PrivateKeyDer<'static> {
 
 /// Reads the files; `None` if one of them is missing.
 pub(super) fn load((cert, key): &(PathBuf, PathBuf)) -> Result<Option<Certificate>, String> {
-    let (Some(cert), Some(key)) = (bytes(cert)?, bytes(key)?) else { return Ok(None) };
-    let key =
-        PrivateKeyDer::from_pem_slice(&key).map_err(|error| format!("its key cannot be read: {error}"))?;
+    let (Some(cert), Some(key)) = (bytes(cert)?, bytes(key)?) else {
+        return Ok(None);
+    };
+    let key = PrivateKeyDer::from_pem_slice(&key)
+        .map_err(|error| format!("its key cannot be read: {error}"))?;
     parse(&cert, key).map(Some)
 }
 
 /// Writes the files, the certificate last: an interruption leaves a pair that does not match and is not used.
-pub(super) fn save((cert, key): &(PathBuf, PathBuf), pem: &[u8], key_sec1: &[u8]) -> io::Result<()> {
+pub(super) fn save(
+    (cert, key): &(PathBuf, PathBuf),
+    pem: &[u8],
+    key_sec1: &[u8],
+) -> io::Result<()> {
     file::replace(key, pem_ec_private_key(key_sec1).as_bytes(), 0o600)?;
     file::replace(cert, pem, 0o644)
 }
 
 /// Parses a certificate, PEM, with its chain, and its key.
 pub(super) fn parse(pem: &[u8], key: PrivateKeyDer<'static>) -> Result<Certificate, String> {
-    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain: Result<Vec<CertificateDer<'static>>, _> =
+        CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|error| format!("it is no PEM: {error}"))?;
     let first = chain.first().ok_or("there is no certificate in it")?;
     let validity = validity_of(first).map_err(|error| error.to_string())?;
     // also checks that certificate and key match
-    let key =
-        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| error.to_string())?;
-    Ok(Certificate { key: Arc::new(key), validity })
+    let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
+        .map_err(|error| error.to_string())?;
+    Ok(Certificate {
+        key: Arc::new(key),
+        validity,
+    })
 }
 
 fn bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
@@ -57,6 +67,8 @@ fn bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_FILE_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     Ok(Some(bytes))
 }

@@ -67,7 +67,13 @@ pub(super) async fn request(
     let csr = Csr::for_server(node, addresses)?;
     let name = format!("csr-{}", Uuid::new_v4().simple());
     let kind = ResourceType::CertificateSigningRequest;
-    let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, csr_object(&name, csr.der()));
+    let insert = Upstream::put(
+        Change::Insert,
+        NAMESPACE,
+        &kind,
+        &name,
+        csr_object(&name, csr.der()),
+    );
     request_object(hub, insert).await?;
     let (end, mut wait) = (Instant::now() + PENDING_TIMEOUT, FIRST_RETRY_DELAY);
     loop {
@@ -109,14 +115,25 @@ enum CsrState {
 
 /// Reads the state from a CertificateSigningRequest.
 fn csr_state(request: &Value) -> Result<CsrState, IssueError> {
-    let mut conditions =
-        request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let is_refusal = |condition: &&Value| matches!(condition["type"].as_str(), Some("Denied" | "Failed"));
+    let mut conditions = request
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let is_refusal =
+        |condition: &&Value| matches!(condition["type"].as_str(), Some("Denied" | "Failed"));
     if let Some(refusal) = conditions.find(is_refusal) {
         let text = |key: &str| refusal[key].as_str().unwrap_or_default().to_owned();
-        return Ok(CsrState::Refused(format!("{} ({})", text("message"), text("reason"))));
+        return Ok(CsrState::Refused(format!(
+            "{} ({})",
+            text("message"),
+            text("reason")
+        )));
     }
-    match request.pointer("/status/certificate").and_then(Value::as_str) {
+    match request
+        .pointer("/status/certificate")
+        .and_then(Value::as_str)
+    {
         None | Some("") => Ok(CsrState::Pending),
         Some(text) => STANDARD
             .decode(text)
@@ -127,19 +144,31 @@ fn csr_state(request: &Value) -> Result<CsrState, IssueError> {
 
 /// Returns the object that the cloud answers with.
 async fn request_object(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
-    let message = hub.request(question.into_message(unix_millis()), CLOUD_TIMEOUT).await?;
+    let message = hub
+        .request(question.into_message(unix_millis()), CLOUD_TIMEOUT)
+        .await?;
     if needs_ack(&message) {
         hub.send(message.acknowledgement(unix_millis())).await?;
     }
-    let refused =
-        |status: Value| IssueError::Refused(status["message"].as_str().unwrap_or_default().to_owned());
+    let refused = |status: Value| {
+        IssueError::Refused(status["message"].as_str().unwrap_or_default().to_owned())
+    };
     match Down::from(message).body {
-        Downstream::Answer { answer: Answer::Found(object), .. } => Ok(object),
-        Downstream::Answer { answer: Answer::Response(response), .. } => {
-            response.into_result().map_err(refused)
-        }
-        Downstream::Answer { answer: Answer::Failed(status), .. } => Err(refused(status)),
-        _ => Err(IssueError::Refused("its answer is of another kind than the request".to_owned())),
+        Downstream::Answer {
+            answer: Answer::Found(object),
+            ..
+        } => Ok(object),
+        Downstream::Answer {
+            answer: Answer::Response(response),
+            ..
+        } => response.into_result().map_err(refused),
+        Downstream::Answer {
+            answer: Answer::Failed(status),
+            ..
+        } => Err(refused(status)),
+        _ => Err(IssueError::Refused(
+            "its answer is of another kind than the request".to_owned(),
+        )),
     }
 }
 
@@ -151,7 +180,10 @@ mod tests {
     fn the_state_of_a_certificate_request_is_read() {
         let with = |status: Value| csr_state(&json!({"status": status})).ok();
         assert_eq!(with(json!({})), Some(CsrState::Pending));
-        assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(CsrState::Pending));
+        assert_eq!(
+            with(json!({"conditions": [{"type": "Approved"}]})),
+            Some(CsrState::Pending)
+        );
         assert_eq!(
             with(json!({"conditions": [{"type": "Approved"}], "certificate": "QUI="})),
             Some(CsrState::Issued(b"AB".to_vec()))

@@ -85,7 +85,14 @@ impl CertificateManager {
     /// Creates the manager for a server of `node` at `addresses`, with the certificate of the files if it is usable.
     pub(super) fn new(node: &str, addresses: Vec<IpAddr>, files: Files, hub: EdgeHub) -> Self {
         let node = node.to_owned();
-        let mut manager = Self { node, addresses, files, hub, served: Arc::default(), current: None };
+        let mut manager = Self {
+            node,
+            addresses,
+            files,
+            hub,
+            served: Arc::default(),
+            current: None,
+        };
         match manager.load() {
             Ok(found) => {
                 manager.served.serve(found.as_ref());
@@ -155,25 +162,40 @@ impl CertificateManager {
     /// Requests a certificate and stores it.
     async fn issue(&self) -> Result<Certificate, IssueError> {
         let (pem, key_sec1) = issue::request(&self.hub, &self.node, &self.addresses).await?;
-        let issued = files::parse(&pem, files::key_of(key_sec1.clone())).map_err(IssueError::Unusable)?;
-        self.check_addresses(&issued).map_err(IssueError::Unusable)?;
-        files::save(&self.files, &pem, &key_sec1)
-            .map_err(|source| IssueError::Files { path: self.files.0.clone(), source })?;
+        let issued =
+            files::parse(&pem, files::key_of(key_sec1.clone())).map_err(IssueError::Unusable)?;
+        self.check_addresses(&issued)
+            .map_err(IssueError::Unusable)?;
+        files::save(&self.files, &pem, &key_sec1).map_err(|source| IssueError::Files {
+            path: self.files.0.clone(),
+            source,
+        })?;
         Ok(issued)
     }
 
     /// Reads the certificate of the files; `None` if there is none yet.
     fn load(&self) -> Result<Option<Certificate>, String> {
-        let Some(found) = files::load(&self.files)? else { return Ok(None) };
+        let Some(found) = files::load(&self.files)? else {
+            return Ok(None);
+        };
         self.check_addresses(&found)?;
         Ok(Some(found))
     }
 
     /// Checks that the certificate is for all addresses.
     fn check_addresses(&self, certificate: &Certificate) -> Result<(), String> {
-        let end_entity = certificate.key.cert.first().ok_or("there is no certificate in it")?;
-        let (_, addresses) = wire::enroll::server_names_of(end_entity).map_err(|error| error.to_string())?;
-        match self.addresses.iter().find(|wanted| !addresses.contains(wanted)) {
+        let end_entity = certificate
+            .key
+            .cert
+            .first()
+            .ok_or("there is no certificate in it")?;
+        let (_, addresses) =
+            wire::enroll::server_names_of(end_entity).map_err(|error| error.to_string())?;
+        match self
+            .addresses
+            .iter()
+            .find(|wanted| !addresses.contains(wanted))
+        {
             None => Ok(()),
             Some(missing) => Err(format!("it is not for {missing}")),
         }

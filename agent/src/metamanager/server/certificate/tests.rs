@@ -7,7 +7,10 @@ use wire::enroll::{Ca, EcKey, pem_certificate, pem_ec_private_key};
 use super::{super::access::tests::hub, *};
 
 fn manager(directory: &Path, addresses: Vec<IpAddr>) -> CertificateManager {
-    let files = (directory.join("metaserver.crt"), directory.join("metaserver.key"));
+    let files = (
+        directory.join("metaserver.crt"),
+        directory.join("metaserver.key"),
+    );
     CertificateManager::new("edge-1", addresses, files, hub())
 }
 
@@ -18,10 +21,16 @@ async fn a_stored_certificate_is_used_if_it_fits() {
     let one = manager(directory.path(), vec![local]);
     assert!(one.load().unwrap().is_none(), "there are none");
     let now = SystemTime::now();
-    let (cert, key) = Ca::generate(now).unwrap().sign_server(["127.0.0.1"], now).unwrap();
+    let (cert, key) = Ca::generate(now)
+        .unwrap()
+        .sign_server(["127.0.0.1"], now)
+        .unwrap();
     files::save(&one.files, pem_certificate(&cert).as_bytes(), &key).unwrap();
     assert!(one.load().unwrap().is_some());
-    let two = manager(directory.path(), vec![local, "169.254.30.10".parse().unwrap()]);
+    let two = manager(
+        directory.path(),
+        vec![local, "169.254.30.10".parse().unwrap()],
+    );
     assert_eq!(two.load().unwrap_err(), "it is not for 169.254.30.10");
 
     let other = EcKey::generate().unwrap();

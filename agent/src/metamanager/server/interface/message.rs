@@ -31,7 +31,12 @@ const RT_SCOPE_LINK: u8 = 253;
 pub(super) fn create_link(name: &str, kind: &str) -> Vec<u8> {
     let kind = attribute(IFLA_INFO_KIND, kind.as_bytes());
     let name = [name.as_bytes(), &[0]].concat();
-    let body = [interface(0), attribute(IFLA_IFNAME, &name), attribute(IFLA_LINKINFO, &kind)].concat();
+    let body = [
+        interface(0),
+        attribute(IFLA_IFNAME, &name),
+        attribute(IFLA_LINKINFO, &kind),
+    ]
+    .concat();
     message(RTM_NEWLINK, REQUEST_ACK | CREATE_EXCL, &body)
 }
 
@@ -47,7 +52,11 @@ pub(super) fn remove_link(index: u32) -> Vec<u8> {
 
 /// Builds a message that adds an address to the interface with this index, with the longest prefix.
 pub(super) fn add_address(index: u32, address: IpAddr) -> Vec<u8> {
-    message(RTM_NEWADDR, REQUEST_ACK | CREATE_EXCL, &address_of(index, address))
+    message(
+        RTM_NEWADDR,
+        REQUEST_ACK | CREATE_EXCL,
+        &address_of(index, address),
+    )
 }
 
 /// Builds a message that removes the address from the interface with this index.
@@ -62,15 +71,25 @@ fn address_of(index: u32, address: IpAddr) -> Vec<u8> {
     };
     let bits = if family == AF_INET { 32 } else { 128 };
     let head = [[family, bits, flags, RT_SCOPE_LINK], index.to_ne_bytes()].concat();
-    [head, attribute(IFA_LOCAL, &bytes), attribute(IFA_ADDRESS, &bytes)].concat()
+    [
+        head,
+        attribute(IFA_LOCAL, &bytes),
+        attribute(IFA_ADDRESS, &bytes),
+    ]
+    .concat()
 }
 
 /// Encodes a `struct ifinfomsg` that sets the interface up.
 fn interface(index: u32) -> Vec<u8> {
     let (unspecified, kind) = ([0, 0], [0, 0]);
     let head = [unspecified, kind].concat();
-    [head, index.to_ne_bytes().to_vec(), IFF_UP.to_ne_bytes().to_vec(), IFF_UP.to_ne_bytes().to_vec()]
-        .concat()
+    [
+        head,
+        index.to_ne_bytes().to_vec(),
+        IFF_UP.to_ne_bytes().to_vec(),
+        IFF_UP.to_ne_bytes().to_vec(),
+    ]
+    .concat()
 }
 
 #[cfg(test)]
@@ -87,9 +106,16 @@ mod tests {
         ];
         for (message, size) in messages.iter().zip([64, 32, 40, 64]) {
             assert_eq!(message.len(), size);
-            assert_eq!(u32::from_ne_bytes(message[..4].try_into().unwrap()) as usize, size);
+            assert_eq!(
+                u32::from_ne_bytes(message[..4].try_into().unwrap()) as usize,
+                size
+            );
         }
-        assert!(messages[0].windows(12).any(|bytes| bytes == b"edge-dummy0\0"));
+        assert!(
+            messages[0]
+                .windows(12)
+                .any(|bytes| bytes == b"edge-dummy0\0")
+        );
         assert_eq!(messages[2][16..20], [AF_INET, 32, 0, RT_SCOPE_LINK]);
     }
 }

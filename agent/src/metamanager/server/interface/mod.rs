@@ -59,7 +59,9 @@ pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
             if_nametoindex(INTERFACE_NAME).map_err(failed("be found after it was made"))?
         }
     };
-    kernel.execute(&message::set_link_up(index)).map_err(failed("be set up"))?;
+    kernel
+        .execute(&message::set_link_up(index))
+        .map_err(failed("be set up"))?;
     match kernel.execute(&message::add_address(index, address)) {
         // another program has created it meanwhile
         Ok(()) | Err(Errno::EEXIST) => {}
@@ -72,8 +74,13 @@ pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
 /// Removes these addresses from the interface that [`ensure`] creates, and the interface if it has no others. Other interfaces
 /// keep theirs.
 pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
-    let Ok(index) = if_nametoindex(INTERFACE_NAME) else { return Ok(()) };
-    let asked = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let Ok(index) = if_nametoindex(INTERFACE_NAME) else {
+        return Ok(());
+    };
+    let asked = addresses
+        .first()
+        .copied()
+        .unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let failed = |step: &'static str| move |errno: Errno| failed(step, asked, errno);
     let kernel = Kernel::open().map_err(failed("be asked for"))?;
     for address in addresses {
@@ -83,9 +90,16 @@ pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
         }
     }
     // link-local addresses, which the kernel gives to each interface, do not count
-    let is_own = |address: &IpAddr| matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
-    if addresses_of(INTERFACE_NAME).map_err(failed("be looked at"))?.iter().all(is_own) {
-        kernel.execute(&message::remove_link(index)).map_err(failed("be removed"))?;
+    let is_own =
+        |address: &IpAddr| matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
+    if addresses_of(INTERFACE_NAME)
+        .map_err(failed("be looked at"))?
+        .iter()
+        .all(is_own)
+    {
+        kernel
+            .execute(&message::remove_link(index))
+            .map_err(failed("be removed"))?;
     }
     Ok(())
 }
@@ -93,7 +107,11 @@ pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
 fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
     match errno {
         Errno::EPERM | Errno::EACCES => InterfaceError::NotAllowed(address),
-        errno => InterfaceError::Failed { step, address, source: errno.into() },
+        errno => InterfaceError::Failed {
+            step,
+            address,
+            source: errno.into(),
+        },
     }
 }
 

@@ -32,11 +32,17 @@ fn existing_interfaces_are_not_changed() {
         ip(&["link", "set", "lo", "up"]);
         ip(&["address", "add", "169.254.30.10/16", "dev", "lo"]);
         ensure([169, 254, 30, 10].into()).unwrap();
-        assert!(if_nametoindex(INTERFACE_NAME).is_err(), "the address is on another interface");
+        assert!(
+            if_nametoindex(INTERFACE_NAME).is_err(),
+            "the address is on another interface"
+        );
         // an interface without the address gets it
         ip(&["link", "add", INTERFACE_NAME, "type", "bridge"]);
         ensure([169, 254, 30, 11].into()).unwrap();
-        assert!(ip(&["-oneline", "address", "show", "dev", INTERFACE_NAME]).contains("169.254.30.11/32"));
+        assert!(
+            ip(&["-oneline", "address", "show", "dev", INTERFACE_NAME])
+                .contains("169.254.30.11/32")
+        );
         ensure([127, 0, 0, 9].into()).unwrap();
     });
 }
@@ -44,7 +50,10 @@ fn existing_interfaces_are_not_changed() {
 #[test]
 fn without_the_capability_the_error_names_the_cure() {
     let text = failed("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
-    assert!(text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"), "{text}");
+    assert!(
+        text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -57,7 +66,10 @@ fn only_added_addresses_are_removed() {
             ensure(dns).unwrap();
             ensure(pods).unwrap();
             remove(&[dns, pods]).unwrap();
-            assert!(if_nametoindex(INTERFACE_NAME).is_err(), "it was made for these addresses alone");
+            assert!(
+                if_nametoindex(INTERFACE_NAME).is_err(),
+                "it was made for these addresses alone"
+            );
         }
         ip(&["address", "add", "169.254.30.10/32", "dev", "lo"]);
         ip(&["link", "add", INTERFACE_NAME, "type", "bridge"]);

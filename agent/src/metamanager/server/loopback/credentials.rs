@@ -53,7 +53,9 @@ pub enum CredentialsError {
     #[error("the certificate for the loopback interface cannot be used")]
     Tls(#[from] rustls::Error),
     /// The configured group does not exist.
-    #[error("modules.metaManager.metaServer.clientGroup is {0:?}, but this machine has no such group")]
+    #[error(
+        "modules.metaManager.metaServer.clientGroup is {0:?}, but this machine has no such group"
+    )]
     Group(String),
 }
 
@@ -74,7 +76,10 @@ pub(in super::super) struct Credentials {
 
 impl Credentials {
     /// Reads the credentials, or generates new ones if a file is missing, damaged, or accessible to other users.
-    pub(in super::super) fn load(config: &Loopback, address: IpAddr) -> Result<Self, CredentialsError> {
+    pub(in super::super) fn load(
+        config: &Loopback,
+        address: IpAddr,
+    ) -> Result<Self, CredentialsError> {
         let gid = config.group.as_deref().map(group).transpose()?;
         let [path, cert, key] = files(&config.directory);
         let names: Vec<String> = LOOPBACK_NAMES
@@ -88,7 +93,13 @@ impl Credentials {
             None => new_certificate(&cert, &key, names)?,
         };
         let token = stored_token(&path, gid).unwrap_or_else(new_token);
-        Ok(Self { token, chain, key, path, gid })
+        Ok(Self {
+            token,
+            chain,
+            key,
+            path,
+            gid,
+        })
     }
 
     /// Builds the TLS configuration, without client certificates.
@@ -98,9 +109,19 @@ impl Credentials {
     }
 
     /// Writes the kubeconfig for a server at `address`.
-    pub(in super::super) fn write_kubeconfig(&self, address: SocketAddr) -> Result<(), CredentialsError> {
-        let failed = |source| CredentialsError::File { path: self.path.clone(), source };
-        let ca = self.chain.last().map(|ca| pem_certificate(ca)).unwrap_or_default();
+    pub(in super::super) fn write_kubeconfig(
+        &self,
+        address: SocketAddr,
+    ) -> Result<(), CredentialsError> {
+        let failed = |source| CredentialsError::File {
+            path: self.path.clone(),
+            source,
+        };
+        let ca = self
+            .chain
+            .last()
+            .map(|ca| pem_certificate(ca))
+            .unwrap_or_default();
         let text = format!(
             "# MetaServer on this node. Whoever can read this file can use it.\n\
              apiVersion: v1\nkind: Config\ncurrent-context: metaserver\n\
@@ -139,13 +160,19 @@ fn group(name: &str) -> Result<u32, CredentialsError> {
         return Ok(number);
     }
     let found = Group::from_name(name).ok().flatten();
-    found.map(|group| group.gid.as_raw()).ok_or_else(|| CredentialsError::Group(name.to_owned()))
+    found
+        .map(|group| group.gid.as_raw())
+        .ok_or_else(|| CredentialsError::Group(name.to_owned()))
 }
 
 /// Reads a file that belongs to this user and that no other user can read or write, except that `gid` may read it.
 fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
     let not_followed = OFlag::O_NOFOLLOW.bits();
-    let file = match fs::OpenOptions::new().read(true).custom_flags(not_followed).open(path) {
+    let file = match fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(not_followed)
+        .open(path)
+    {
         Ok(file) => file,
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
@@ -155,7 +182,11 @@ fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
         }
     };
     let metadata = file.metadata().ok()?;
-    let for_group = if gid == Some(metadata.gid()) { 0o040 } else { 0 };
+    let for_group = if gid == Some(metadata.gid()) {
+        0o040
+    } else {
+        0
+    };
     let is_private = metadata.is_file()
         && metadata.uid() == Uid::effective().as_raw()
         && metadata.mode() & 0o077 & !for_group == 0;
@@ -174,18 +205,26 @@ fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
 fn stored_token(path: &Path, gid: Option<u32>) -> Option<String> {
     let document = yaml::parse(&read_private(path, gid)?).ok()?;
     let token = document.pointer("/users/0/user/token")?.as_str()?;
-    let is_whole = token.len() == 2 * TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_whole =
+        token.len() == 2 * TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_whole.then(|| token.to_owned())
 }
 
 fn new_token() -> String {
-    rand::random::<[u8; TOKEN_BYTES]>().iter().map(|byte| format!("{byte:02x}")).collect()
+    rand::random::<[u8; TOKEN_BYTES]>()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 type Chain = Vec<CertificateDer<'static>>;
 
 /// Reads the certificate and key from the files, if they are complete and for all of these names.
-fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain, PrivateKeyDer<'static>)> {
+fn load_certificate(
+    cert: &Path,
+    key: &Path,
+    wanted: &[String],
+) -> Option<(Chain, PrivateKeyDer<'static>)> {
     let key = PrivateKeyDer::from_pem_slice(read_private(key, None)?.as_bytes()).ok()?;
     let chain: Chain = CertificateDer::pem_slice_iter(fs::read_to_string(cert).ok()?.as_bytes())
         .collect::<Result<_, _>>()
@@ -196,7 +235,8 @@ fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain
         Err(_) => names.contains(wanted),
     };
     let provider = rustls::crypto::ring::default_provider();
-    let fits = rustls::sign::CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider).is_ok();
+    let fits =
+        rustls::sign::CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider).is_ok();
     (fits && wanted.iter().all(is_for)).then_some((chain, key))
 }
 
@@ -208,14 +248,23 @@ fn new_certificate(
 ) -> Result<(Chain, PrivateKeyDer<'static>), CredentialsError> {
     let now = SystemTime::now();
     let ca = Ca::generate(now).map_err(CredentialsError::Certificate)?;
-    let (signed, sec1) = ca.sign_server(names, now).map_err(CredentialsError::Certificate)?;
+    let (signed, sec1) = ca
+        .sign_server(names, now)
+        .map_err(CredentialsError::Certificate)?;
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| CredentialsError::File { path, source }
     };
     file::replace(key, pem_ec_private_key(&sec1).as_bytes(), 0o600).map_err(failed(key))?;
-    let chain = format!("{}{}", pem_certificate(&signed), pem_certificate(ca.cert_der()));
+    let chain = format!(
+        "{}{}",
+        pem_certificate(&signed),
+        pem_certificate(ca.cert_der())
+    );
     file::replace(cert, chain.as_bytes(), 0o644).map_err(failed(cert))?;
-    let chain = vec![CertificateDer::from(signed), CertificateDer::from(ca.cert_der().to_vec())];
+    let chain = vec![
+        CertificateDer::from(signed),
+        CertificateDer::from(ca.cert_der().to_vec()),
+    ];
     Ok((chain, PrivateKeyDer::Sec1(sec1.into())))
 }

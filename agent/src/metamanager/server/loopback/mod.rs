@@ -53,7 +53,11 @@ impl LocalClients {
         Self {
             hosts: Hosts::new(
                 config.hosts.clone(),
-                if config.anonymous { Scheme::Http } else { Scheme::Https },
+                if config.anonymous {
+                    Scheme::Http
+                } else {
+                    Scheme::Https
+                },
             ),
             token: token.map(|token| digest(&SHA256, token.as_bytes()).as_ref().to_vec()),
             kubeconfig: config.directory.join(KUBECONFIG),
@@ -68,12 +72,17 @@ impl LocalClients {
                 "ask for it by a loopback address, or name it in modules.metaManager.metaServer.allowedHosts";
             ApiError::with_code(refused.code, "Forbidden", &format!("{}; {cure}", refused.why))
         })?;
-        let Some(expected) = &self.token else { return Ok(()) };
+        let Some(expected) = &self.token else {
+            return Ok(());
+        };
         let path = parts.uri.path();
         if PUBLIC_PATHS.contains(&path.strip_suffix('/').unwrap_or(path)) {
             return Ok(());
         }
-        let given = parts.headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
+        let given = parts
+            .headers
+            .get(header::AUTHORIZATION)
+            .and_then(|header| header.to_str().ok());
         let given = given.and_then(|text| text.split_once(' '));
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         // digests are compared, so that the time of the comparison says nothing about how much of a token is right
@@ -92,7 +101,8 @@ impl LocalClients {
     /// Checks that local programs may send this request for objects.
     pub(super) fn authorize(&self, request: &ObjectRequest) -> Result<(), ApiError> {
         let target = &request.target;
-        let is_secret = target.group.is_empty() && target.plural == "secrets" || request.part == "token";
+        let is_secret =
+            target.group.is_empty() && target.plural == "secrets" || request.part == "token";
         if self.token.is_some() && is_secret {
             return Err(ApiError::forbidden(
                 "MetaServer gives Secrets and tokens only to callers whose roles say so; set featureGates.requireAuthorization to true",

@@ -30,15 +30,25 @@ const PODS: &str = "/api/v1/namespaces/ns/pods";
 
 /// Returns the code with which a request with these headers is refused; 200 if it may go on.
 fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
-    let request =
-        headers.iter().fold(Request::get(uri), |request, (name, value)| request.header(*name, *value));
+    let request = headers
+        .iter()
+        .fold(Request::get(uri), |request, (name, value)| {
+            request.header(*name, *value)
+        });
     let (parts, ()) = request.body(()).unwrap().into_parts();
-    clients.authenticate(&parts).map_or_else(|refused| error_response(&refused).status().as_u16(), |()| 200)
+    clients.authenticate(&parts).map_or_else(
+        |refused| error_response(&refused).status().as_u16(),
+        |()| 200,
+    )
 }
 
 #[test]
 fn names_and_origins_of_other_sites_are_refused() {
-    let config = Loopback { hosts: vec!["node.example".into()], anonymous: true, ..loopback(Path::new("/")) };
+    let config = Loopback {
+        hosts: vec!["node.example".into()],
+        anonymous: true,
+        ..loopback(Path::new("/"))
+    };
     let clients = LocalClients::new(&config, None);
     for (host, expected) in [
         ("127.0.0.1:10550", 200),
@@ -56,7 +66,11 @@ fn names_and_origins_of_other_sites_are_refused() {
         ("", 421),
         ("a b", 421),
     ] {
-        assert_eq!(code(&clients, PODS, &[("host", host)]), expected, "{host:?}");
+        assert_eq!(
+            code(&clients, PODS, &[("host", host)]),
+            expected,
+            "{host:?}"
+        );
     }
     for (origin, expected) in [
         ("http://127.0.0.1:10550", 200),
@@ -80,33 +94,87 @@ fn names_and_origins_of_other_sites_are_refused() {
         assert_eq!(code(&clients, PODS, &headers), expected, "{origin:?}");
     }
     let named = |host, origin| code(&clients, PODS, &[("host", host), ("origin", origin)]);
-    assert_eq!(named("Node.Example", "http://node.example"), 200, "the default port");
+    assert_eq!(
+        named("Node.Example", "http://node.example"),
+        200,
+        "the default port"
+    );
     assert_eq!(named("node.example:80", "http://node.example"), 200);
     assert_eq!(named("[::1]:10550", "http://[::1]:10550"), 200);
-    let over_tls = LocalClients::new(&Loopback { anonymous: false, ..config.clone() }, None);
+    let over_tls = LocalClients::new(
+        &Loopback {
+            anonymous: false,
+            ..config.clone()
+        },
+        None,
+    );
     let headers = |origin| [("host", "127.0.0.1:10550"), ("origin", origin)];
-    assert_eq!(code(&over_tls, PODS, &headers("https://127.0.0.1:10550")), 200);
-    assert_eq!(code(&over_tls, PODS, &headers("http://127.0.0.1:10550")), 403);
+    assert_eq!(
+        code(&over_tls, PODS, &headers("https://127.0.0.1:10550")),
+        200
+    );
+    assert_eq!(
+        code(&over_tls, PODS, &headers("http://127.0.0.1:10550")),
+        403
+    );
     assert_eq!(code(&clients, PODS, &[]), 421, "no host");
-    assert_eq!(code(&clients, "http://attacker.example/api", &[("host", "localhost")]), 421, "two names");
-    assert_eq!(code(&clients, "https://localhost/api", &[]), 200, "HTTP/2 names it there");
-    assert_eq!(code(&clients, PODS, &[("host", "localhost"), ("host", "attacker.example")]), 421);
+    assert_eq!(
+        code(
+            &clients,
+            "http://attacker.example/api",
+            &[("host", "localhost")]
+        ),
+        421,
+        "two names"
+    );
+    assert_eq!(
+        code(&clients, "https://localhost/api", &[]),
+        200,
+        "HTTP/2 names it there"
+    );
+    assert_eq!(
+        code(
+            &clients,
+            PODS,
+            &[("host", "localhost"), ("host", "attacker.example")]
+        ),
+        421
+    );
 }
 
 #[test]
 fn logs_and_sessions_need_a_token() {
     let may = |clients: &LocalClients| {
         ["log", "portforward", "exec", "attach"].map(|part| {
-            let uri = format!("/api/v1/namespaces/ns/pods/p/{part}").parse().unwrap();
-            let Route::Objects(ask) = route(&http::Method::GET, &uri) else { panic!("no route: {part}") };
+            let uri = format!("/api/v1/namespaces/ns/pods/p/{part}")
+                .parse()
+                .unwrap();
+            let Route::Objects(ask) = route(&http::Method::GET, &uri) else {
+                panic!("no route: {part}")
+            };
             clients.authorize(&ask).is_ok()
         })
     };
     let alone = loopback(Path::new("/"));
-    let shared = Loopback { group: Some("edge".into()), ..alone.clone() };
+    let shared = Loopback {
+        group: Some("edge".into()),
+        ..alone.clone()
+    };
     assert_eq!(may(&LocalClients::new(&alone, Some("token"))), [true; 4]);
-    assert_eq!(may(&LocalClients::new(&shared, Some("token"))), [true, true, false, false]);
-    assert_eq!(may(&LocalClients::new(&Loopback { anonymous: true, ..alone }, None)), [false; 4]);
+    assert_eq!(
+        may(&LocalClients::new(&shared, Some("token"))),
+        [true, true, false, false]
+    );
+    assert_eq!(
+        may(&LocalClients::new(
+            &Loopback {
+                anonymous: true,
+                ..alone
+            },
+            None
+        )),
+        [false; 4]
+    );
 }
 
 /// A MetaServer of a node that has a pod and its objects.
@@ -130,7 +198,11 @@ impl Running {
         let (mut listening, shutdown) = (server.listening(), CancellationToken::new());
         let running = tokio::spawn(server.run(shutdown.clone()));
         let address = listening.wait_for(Option::is_some).await.unwrap().unwrap();
-        Self { address, shutdown, running }
+        Self {
+            address,
+            shutdown,
+            running,
+        }
     }
 
     async fn stop(self) {
@@ -145,14 +217,20 @@ impl Running {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+        String::from_utf8_lossy(&answer)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     }
 }
 
 /// Returns a client of the kubeconfig, with another token if one is given.
 async fn client(directory: &Path, token: Option<&str>) -> Client {
     let kubeconfig = Kubeconfig::read_from(directory.join(KUBECONFIG)).unwrap();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     config.default_retry = false;
     if let Some(token) = token {
         config.auth_info.token = Some(token.to_owned().into()).filter(|_| !token.is_empty());
@@ -161,7 +239,12 @@ async fn client(directory: &Path, token: Option<&str>) -> Client {
 }
 
 async fn answer(client: &Client, request: Request<Vec<u8>>) -> u16 {
-    client.send(request.map(kube::client::Body::from)).await.unwrap().status().as_u16()
+    client
+        .send(request.map(kube::client::Body::from))
+        .await
+        .unwrap()
+        .status()
+        .as_u16()
 }
 
 async fn read(client: &Client, path: &str) -> u16 {
@@ -182,24 +265,52 @@ async fn only_readers_of_the_kubeconfig_are_authenticated() {
     let root = client(directory.path(), None).await;
     assert_eq!(read(&root, PODS).await, 200);
     assert_eq!(read(&root, "/apis").await, 200);
-    for path in
-        ["/api/v1/secrets", "/api/v1/namespaces/ns/secrets", "/api/v1/namespaces/ns/secrets/s?watch=1"]
-    {
-        assert_eq!(read(&root, path).await, 403, "{path}: only with requireAuthorization");
+    for path in [
+        "/api/v1/secrets",
+        "/api/v1/namespaces/ns/secrets",
+        "/api/v1/namespaces/ns/secrets/s?watch=1",
+    ] {
+        assert_eq!(
+            read(&root, path).await,
+            403,
+            "{path}: only with requireAuthorization"
+        );
     }
     let token = "/api/v1/namespaces/ns/serviceaccounts/default/token";
-    assert_eq!(answer(&root, Request::post(token).body(b"{}".to_vec()).unwrap()).await, 403);
+    assert_eq!(
+        answer(&root, Request::post(token).body(b"{}".to_vec()).unwrap()).await,
+        403
+    );
 
     for token in ["", "0000", &"0".repeat(64)] {
         let other = client(directory.path(), Some(token)).await;
-        for path in [PODS, "/api/v1/secrets", "/apis", "/openapi/v3", "/api/v1/nodes/edge-1"] {
-            assert_eq!(read(&other, path).await, 401, "{path} with the token {token:?}");
+        for path in [
+            PODS,
+            "/api/v1/secrets",
+            "/apis",
+            "/openapi/v3",
+            "/api/v1/nodes/edge-1",
+        ] {
+            assert_eq!(
+                read(&other, path).await,
+                401,
+                "{path} with the token {token:?}"
+            );
         }
-        let delete = Request::delete("/api/v1/namespaces/ns/pods/web").body(Vec::new()).unwrap();
+        let delete = Request::delete("/api/v1/namespaces/ns/pods/web")
+            .body(Vec::new())
+            .unwrap();
         assert_eq!(answer(&other, delete).await, 401);
-        assert_eq!(read(&other, "/healthz").await, 200, "as Kubernetes lets everybody");
+        assert_eq!(
+            read(&other, "/healthz").await,
+            200,
+            "as Kubernetes lets everybody"
+        );
     }
-    assert!(!server.plain(PODS, "host: localhost").await.contains("200"), "nothing is served in plain");
+    assert!(
+        !server.plain(PODS, "host: localhost").await.contains("200"),
+        "nothing is served in plain"
+    );
     server.stop().await;
 }
 
@@ -210,7 +321,11 @@ async fn the_credentials_stay_over_restarts_unless_others_could_read_them() {
     let config = || loopback(directory.path());
     Running::start(config()).await.stop().await;
     let before = client(directory.path(), None).await;
-    let server = Running::start(Loopback { hosts: vec!["node.example".into()], ..config() }).await;
+    let server = Running::start(Loopback {
+        hosts: vec!["node.example".into()],
+        ..config()
+    })
+    .await;
     let kept = token(&path);
     server.stop().await;
     let server = Running::start(config()).await;
@@ -227,17 +342,30 @@ async fn the_credentials_stay_over_restarts_unless_others_could_read_them() {
     server.stop().await;
 
     let group = nix::unistd::Gid::effective().to_string();
-    let server = Running::start(Loopback { group: Some(group.clone()), ..config() }).await;
+    let server = Running::start(Loopback {
+        group: Some(group.clone()),
+        ..config()
+    })
+    .await;
     assert_eq!(mode(&path), 0o640);
     let kept = token(&path);
     server.stop().await;
-    let server = Running::start(Loopback { group: Some(group), ..config() }).await;
+    let server = Running::start(Loopback {
+        group: Some(group),
+        ..config()
+    })
+    .await;
     assert_eq!(token(&path), kept);
     assert_eq!(read(&client(directory.path(), None).await, PODS).await, 200);
     server.stop().await;
 
-    let unknown = Loopback { group: Some("no such group".into()), ..config() };
-    let refused = Credentials::load(&unknown, [127, 0, 0, 1].into()).map(drop).unwrap_err();
+    let unknown = Loopback {
+        group: Some("no such group".into()),
+        ..config()
+    };
+    let refused = Credentials::load(&unknown, [127, 0, 0, 1].into())
+        .map(drop)
+        .unwrap_err();
     assert!(refused.to_string().contains("clientGroup"), "{refused}");
 }
 
@@ -249,13 +377,46 @@ fn token(path: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn edgecores_open_door_is_still_none_for_web_pages() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Running::start(Loopback { anonymous: true, ..loopback(directory.path()) }).await;
-    assert!(server.plain(PODS, "host: 127.0.0.1:10550").await.contains("200"));
-    let secrets = server.plain("/api/v1/namespaces/ns/secrets", "host: localhost").await;
-    assert!(secrets.contains("503"), "let in, and not known without the cloud: {secrets}");
-    assert!(server.plain(PODS, "host: attacker.example:10550").await.contains("421"));
-    assert!(server.plain(PODS, "host: localhost\r\norigin: https://attacker.example").await.contains("403"));
-    assert!(server.plain("/apis//v1/secrets", "host: localhost").await.contains("404"));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "there is nothing to know");
+    let server = Running::start(Loopback {
+        anonymous: true,
+        ..loopback(directory.path())
+    })
+    .await;
+    assert!(
+        server
+            .plain(PODS, "host: 127.0.0.1:10550")
+            .await
+            .contains("200")
+    );
+    let secrets = server
+        .plain("/api/v1/namespaces/ns/secrets", "host: localhost")
+        .await;
+    assert!(
+        secrets.contains("503"),
+        "let in, and not known without the cloud: {secrets}"
+    );
+    assert!(
+        server
+            .plain(PODS, "host: attacker.example:10550")
+            .await
+            .contains("421")
+    );
+    assert!(
+        server
+            .plain(PODS, "host: localhost\r\norigin: https://attacker.example")
+            .await
+            .contains("403")
+    );
+    assert!(
+        server
+            .plain("/apis//v1/secrets", "host: localhost")
+            .await
+            .contains("404")
+    );
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        0,
+        "there is nothing to know"
+    );
     server.stop().await;
 }

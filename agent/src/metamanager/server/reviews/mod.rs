@@ -38,7 +38,9 @@ pub(super) fn check(request: &ObjectRequest) -> Result<(), ApiError> {
     if target.version != "v1" {
         return Err(ApiError::path_not_found());
     }
-    let is_collection = [&target.namespace, &target.name, &request.part].iter().all(|text| text.is_empty());
+    let is_collection = [&target.namespace, &target.name, &request.part]
+        .iter()
+        .all(|text| text.is_empty());
     if request.verb == Verb::Create && is_collection {
         return Ok(());
     }
@@ -66,19 +68,33 @@ pub(super) async fn answer(
 }
 
 /// Returns the authenticated identity of the caller. Programs of this machine are the node.
-pub(super) fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node: &str) -> Identity {
+pub(super) fn identity(
+    who: &Authenticator,
+    caller: &Caller,
+    parts: &Parts,
+    node: &str,
+) -> Identity {
     let certificate = match who {
         Authenticator::Accounts(_) => parts.extensions.get::<Identity>(),
         Authenticator::Local(_) | Authenticator::Agent => None,
     };
     let mut identity = match (caller, certificate) {
         (Caller::Account(namespace, name), _) => Identity::service_account(namespace, name),
-        (Caller::Anonymous, _) => return Identity::new("system:anonymous", ["system:unauthenticated"]),
+        (Caller::Anonymous, _) => {
+            return Identity::new("system:anonymous", ["system:unauthenticated"]);
+        }
         (_, Some(identity)) => identity.clone(),
-        (Caller::Other(user), None) => Identity { user: user.clone(), ..Identity::default() },
+        (Caller::Other(user), None) => Identity {
+            user: user.clone(),
+            ..Identity::default()
+        },
         (Caller::Owner, None) => Identity::new(format!("system:node:{node}"), ["system:nodes"]),
     };
-    if !identity.groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
+    if !identity
+        .groups
+        .iter()
+        .any(|group| group == AUTHENTICATED_GROUP)
+    {
         identity.groups.push(AUTHENTICATED_GROUP.into());
     }
     identity
@@ -92,12 +108,21 @@ fn cloud_decides() -> ApiError {
 }
 
 /// Returns whether MetaServer would allow the request in the review.
-async fn access_review(who: &Authenticator, caller: &Caller, question: &Value) -> Result<Value, ApiError> {
+async fn access_review(
+    who: &Authenticator,
+    caller: &Caller,
+    question: &Value,
+) -> Result<Value, ApiError> {
     let spec = &question["spec"];
     let no = |reason: &str| Ok(json!({"allowed": false, "reason": reason}));
-    let wanted = match (spec["resourceAttributes"].is_object(), spec["nonResourceAttributes"].is_object()) {
+    let wanted = match (
+        spec["resourceAttributes"].is_object(),
+        spec["nonResourceAttributes"].is_object(),
+    ) {
         (true, false) => &spec["resourceAttributes"],
-        (false, true) => return Ok(json!({"allowed": reads_discovery(&spec["nonResourceAttributes"])})),
+        (false, true) => {
+            return Ok(json!({"allowed": reads_discovery(&spec["nonResourceAttributes"])}));
+        }
         _ => {
             return Err(ApiError::bad_request(
                 "exactly one of nonResourceAttributes or resourceAttributes must be specified",
@@ -109,7 +134,9 @@ async fn access_review(who: &Authenticator, caller: &Caller, question: &Value) -
     };
     match who.authorize(caller, &request).await {
         // requests for what is on this node do not reach the cloud
-        Ok(()) if request.is_stream() => Ok(json!({"allowed": true, "reason": "for the pods of this node"})),
+        Ok(()) if request.is_stream() => {
+            Ok(json!({"allowed": true, "reason": "for the pods of this node"}))
+        }
         Ok(()) if *caller == Caller::Owner => Err(cloud_decides()),
         Ok(()) => Ok(json!({
             "allowed": true, "reason": "the account's ServiceAccountAccess allows it; the cloud must allow it to the node, too",
@@ -120,7 +147,11 @@ async fn access_review(who: &Authenticator, caller: &Caller, question: &Value) -
 }
 
 /// Returns what MetaServer would allow in the namespace `place`.
-async fn rules_review(who: &Authenticator, caller: &Caller, place: &str) -> Result<Value, ApiError> {
+async fn rules_review(
+    who: &Authenticator,
+    caller: &Caller,
+    place: &str,
+) -> Result<Value, ApiError> {
     if place.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
     }
@@ -131,7 +162,11 @@ async fn rules_review(who: &Authenticator, caller: &Caller, place: &str) -> Resu
         }
         _ => Vec::new(),
     };
-    let is_of_resources = |rule: &Value| rule["resources"].as_array().is_some_and(|list| !list.is_empty());
+    let is_of_resources = |rule: &Value| {
+        rule["resources"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty())
+    };
     let on_resources: Vec<_> = on_resources.into_iter().filter(is_of_resources).collect();
     let on_paths = json!([{"verbs": ["get"], "nonResourceURLs": DISCOVERY_PATHS}]);
     Ok(json!({"resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": false}))
@@ -161,8 +196,18 @@ fn object_request(wanted: &Value) -> Option<ObjectRequest> {
     if group.is_empty() && plural == "namespaces" {
         namespace.clear();
     }
-    let target = Target { group, version: of("/version"), plural, namespace, name: of("/name") };
-    Some(ObjectRequest { target, part: of("/subresource"), verb })
+    let target = Target {
+        group,
+        version: of("/version"),
+        plural,
+        namespace,
+        name: of("/name"),
+    };
+    Some(ObjectRequest {
+        target,
+        part: of("/subresource"),
+        verb,
+    })
 }
 
 #[cfg(test)]

@@ -29,19 +29,49 @@ fn rows_of_meta() {
         "spec": {"nodeName": "edge-1"},
     });
     let rows = [
-        ("ns/pod/p", "pod", named("p", here()), "object pods ns/p of u"),
+        (
+            "ns/pod/p",
+            "pod",
+            named("p", here()),
+            "object pods ns/p of u",
+        ),
         (
             "ns/pod/p",
             "pod",
             named("p", json!({"spec": {"nodeName": "edge-2"}})),
             "left: it is a pod of another node",
         ),
-        ("ns/pod/p", "pod", of_file.to_string(), "left: it is the mirror of a static pod"),
+        (
+            "ns/pod/p",
+            "pod",
+            of_file.to_string(),
+            "left: it is the mirror of a static pod",
+        ),
         ("ns/podpatch/p", "podpatch", "{}".into(), "status ns/p"),
-        ("null/node/edge-1", "node", named("edge-1", json!({})), "object nodes edge-1 of u"),
-        ("null/node/edge-2", "node", named("edge-2", json!({})), "left: it is another node"),
-        ("ns/secret/s", "secret", named("s", json!({})), "object secrets ns/s of u"),
-        ("ns/device/d", "device", named("d", json!({})), "object device.kubeedge.io ns/d of u"),
+        (
+            "null/node/edge-1",
+            "node",
+            named("edge-1", json!({})),
+            "object nodes edge-1 of u",
+        ),
+        (
+            "null/node/edge-2",
+            "node",
+            named("edge-2", json!({})),
+            "left: it is another node",
+        ),
+        (
+            "ns/secret/s",
+            "secret",
+            named("s", json!({})),
+            "object secrets ns/s of u",
+        ),
+        (
+            "ns/device/d",
+            "device",
+            named("d", json!({})),
+            "object device.kubeedge.io ns/d of u",
+        ),
         (
             "kube-node-lease/lease/edge-1",
             "lease",
@@ -61,8 +91,18 @@ fn rows_of_meta() {
             named("other", json!({})),
             "left: it is not the object that its key names",
         ),
-        ("ns/configmap/c", "configmap", "{".into(), "left: it is no JSON"),
-        ("ns/configmap/c", "configmap", "[1]".into(), "left: it is not the object that its key names"),
+        (
+            "ns/configmap/c",
+            "configmap",
+            "{".into(),
+            "left: it is no JSON",
+        ),
+        (
+            "ns/configmap/c",
+            "configmap",
+            "[1]".into(),
+            "left: it is not the object that its key names",
+        ),
         (
             "node/edge-1/ns/devicemapper/m",
             "devicemapper",
@@ -72,7 +112,11 @@ fn rows_of_meta() {
         ("", "", "null".into(), "left: its key names no object"),
     ];
     for (key, kind, value, expected) in rows {
-        assert_eq!(words(of_meta("edge-1", key, kind, &value)), expected, "{key} {value}");
+        assert_eq!(
+            words(of_meta("edge-1", key, kind, &value)),
+            expected,
+            "{key} {value}"
+        );
     }
 }
 
@@ -80,21 +124,53 @@ fn rows_of_meta() {
 fn rows_of_meta_v2() {
     let here = || json!({"spec": {"nodeName": "edge-1"}});
     let rows = [
-        ("/core/v1/pods/ns/p", named("p", here()), "mirrored pods ns/p of u"),
-        ("/core/v1/nodes/null/edge-1", named("edge-1", json!({})), "mirrored nodes edge-1 of u"),
-        ("/core/v1/services/ns/s", named("s", json!({})), "object services ns/s of u"),
-        ("/apps.kruise.io/v1/things/ns/t", named("t", json!({})), "object things.apps.kruise.io ns/t of u"),
-        ("/core/v1/events/ns/e", named("e", json!({})), "left: this agent makes its own"),
+        (
+            "/core/v1/pods/ns/p",
+            named("p", here()),
+            "mirrored pods ns/p of u",
+        ),
+        (
+            "/core/v1/nodes/null/edge-1",
+            named("edge-1", json!({})),
+            "mirrored nodes edge-1 of u",
+        ),
+        (
+            "/core/v1/services/ns/s",
+            named("s", json!({})),
+            "object services ns/s of u",
+        ),
+        (
+            "/apps.kruise.io/v1/things/ns/t",
+            named("t", json!({})),
+            "object things.apps.kruise.io ns/t of u",
+        ),
+        (
+            "/core/v1/events/ns/e",
+            named("e", json!({})),
+            "left: this agent makes its own",
+        ),
         (
             "/devices.kubeedge.io/v1beta1/devices/ns/d",
             named("d", json!({})),
             "left: it stands in the table meta, too",
         ),
-        ("/core/v1/services/ns", named("s", json!({})), "left: its key names no object"),
-        ("core/v1/services/ns/s", named("s", json!({})), "left: its key names no object"),
+        (
+            "/core/v1/services/ns",
+            named("s", json!({})),
+            "left: its key names no object",
+        ),
+        (
+            "core/v1/services/ns/s",
+            named("s", json!({})),
+            "left: its key names no object",
+        ),
     ];
     for (key, value, expected) in rows {
-        assert_eq!(words(of_meta_v2("edge-1", key, &value)), expected, "{key} {value}");
+        assert_eq!(
+            words(of_meta_v2("edge-1", key, &value)),
+            expected,
+            "{key} {value}"
+        );
     }
 }
 
@@ -105,14 +181,24 @@ fn a_token_is_stored_as_if_this_agent_had_requested_it() {
         "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3607},
         "status": {"token": "t", "expirationTimestamp": "2026-11-21T10:00:00Z"},
     });
-    let Row::Raw(place, entry) = of_meta("edge-1", key, "serviceaccounttoken", &value.to_string()) else {
+    let Row::Raw(place, entry) = of_meta("edge-1", key, "serviceaccounttoken", &value.to_string())
+    else {
         panic!("it is not kept")
     };
     let request = json!({"spec": {"audiences": [], "expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "uid": "u"}}});
-    assert_eq!(place, stored_token("ns", "app", &request, "", Value::Null).0);
+    assert_eq!(
+        place,
+        stored_token("ns", "app", &request, "", Value::Null).0
+    );
     assert_eq!(entry["token"], value);
-    assert_eq!((&entry["pod"], &entry["issued"]), (&json!("u"), &json!("2026-11-21T08:59:53Z")));
-    for (key, value) in [(key, json!({"status": {"token": ""}})), ("ns/serviceaccounttoken/app", value)] {
+    assert_eq!(
+        (&entry["pod"], &entry["issued"]),
+        (&json!("u"), &json!("2026-11-21T08:59:53Z"))
+    );
+    for (key, value) in [
+        (key, json!({"status": {"token": ""}})),
+        ("ns/serviceaccounttoken/app", value),
+    ] {
         let row = of_meta("edge-1", key, "serviceaccounttoken", &value.to_string());
         assert!(matches!(row, Row::Skipped(_)), "{row:?}");
     }

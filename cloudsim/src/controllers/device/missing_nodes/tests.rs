@@ -22,7 +22,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn bind(client: &Client, change: Value) {
     let api = Api::<Device>::namespaced(client.clone(), "ns");
-    api.patch("t1", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    api.patch("t1", &PatchParams::default(), &Patch::Merge(change))
+        .await
+        .unwrap();
 }
 
 fn to_node(name: &str) -> Value {
@@ -40,9 +42,14 @@ async fn until_told(client: &Client, expected: &[(&str, i32)]) {
                 (event.reason.as_deref(), event.type_.as_deref()),
                 (Some("NodeMissing"), Some("Warning"))
             );
-            assert_eq!((about.kind.as_deref(), about.name.as_deref()), (Some("Device"), Some("t1")));
+            assert_eq!(
+                (about.kind.as_deref(), about.name.as_deref()),
+                (Some("Device"), Some("t1"))
+            );
             let message = event.message.unwrap_or_default();
-            let node = message.strip_prefix("is bound to Node ").and_then(|rest| rest.split_once(", which"));
+            let node = message
+                .strip_prefix("is bound to Node ")
+                .and_then(|rest| rest.split_once(", which"));
             (node.unwrap().0.to_owned(), event.count.unwrap_or_default())
         });
         let mut told: Vec<_> = told.collect();
@@ -50,7 +57,10 @@ async fn until_told(client: &Client, expected: &[(&str, i32)]) {
         told
     };
     let mut changes = pin!(watcher::watcher(api.clone(), watcher::Config::default()));
-    let expected: Vec<_> = expected.iter().map(|(node, count)| ((*node).to_owned(), *count)).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(node, count)| ((*node).to_owned(), *count))
+        .collect();
     let seen = timeout(WAIT_TIMEOUT, async {
         while told().await != expected {
             changes.next().await.unwrap().unwrap();
@@ -62,7 +72,10 @@ async fn until_told(client: &Client, expected: &[(&str, i32)]) {
 #[tokio::test]
 async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
     let registry = Registry::builtin().with_crds(&crds::all());
-    let client = kubeapi::Api::builder(MemoryStore::new()).registry(registry).build().client("default");
+    let client = kubeapi::Api::builder(MemoryStore::new())
+        .registry(registry)
+        .build()
+        .client("default");
     let (stop, tasks) = (CancellationToken::new(), Tasks::default());
     let _stopping = stop.clone().drop_guard();
     let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
@@ -72,14 +85,20 @@ async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
     tasks.spawn("missing nodes", run(cluster.clone(), stop.clone()));
     let namespace = serde_json::from_value(json!({"metadata": {"name": "ns"}})).unwrap();
     let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
     let device: Device = serde_json::from_value(json!({
         "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device", "metadata": {"name": "t1"},
         "spec": {"nodeName": "edge-9"},
     }))
     .unwrap();
     let devices = Api::<Device>::namespaced(client.clone(), "ns");
-    devices.create(&PostParams::default(), &device).await.unwrap();
+    devices
+        .create(&PostParams::default(), &device)
+        .await
+        .unwrap();
     until_told(&client, &[("edge-9", 1)]).await;
     // another change of the same device, and one of its node
     bind(&client, json!({"metadata": {"labels": {"a": "b"}}})).await;
@@ -89,7 +108,10 @@ async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "edge-1"}})).unwrap();
     let mut changes = cluster.nodes.listen();
     nodes.create(&PostParams::default(), &node).await.unwrap();
-    timeout(WAIT_TIMEOUT, changes.recv()).await.unwrap().unwrap();
+    timeout(WAIT_TIMEOUT, changes.recv())
+        .await
+        .unwrap()
+        .unwrap();
     bind(&client, to_node("edge-1")).await;
     nodes.delete("edge-1", &Default::default()).await.unwrap();
     until_told(&client, &[("edge-1", 1), ("edge-8", 1), ("edge-9", 1)]).await;

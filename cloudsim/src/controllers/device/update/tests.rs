@@ -30,8 +30,9 @@ fn path(kind: ObjectKind, name: &str) -> ObjectPath {
 }
 
 fn synced(rows: &[(&str, ObjectKind, &str, u64)]) -> Synced {
-    let rows =
-        rows.iter().map(|(uid, kind, name, revision)| ((*uid).to_owned(), (path(*kind, name), *revision)));
+    let rows = rows
+        .iter()
+        .map(|(uid, kind, name, revision)| ((*uid).to_owned(), (path(*kind, name), *revision)));
     rows.collect()
 }
 
@@ -42,9 +43,17 @@ fn update(
     path: &ObjectPath,
     live: Option<(Value, Option<Value>)>,
 ) -> (Vec<String>, bool) {
-    let before = UpdatePlanner { node: "a", path, synced, index, now: 1 };
+    let before = UpdatePlanner {
+        node: "a",
+        path,
+        synced,
+        index,
+        now: 1,
+    };
     let update = match path.kind {
-        ObjectKind::Device => before.device(live.map(|(device, model)| LiveDevice { device, model })),
+        ObjectKind::Device => {
+            before.device(live.map(|(device, model)| LiveDevice { device, model }))
+        }
         _ => before.model(live.map(|(model, _)| model)),
     };
     let said = update.replies.into_iter().map(|reply| {
@@ -53,7 +62,12 @@ fn update(
             Reply::Acknowledged(delivery) => delivery.message,
         };
         match Down::from(message).body {
-            Downstream::Object { change, path, object, .. } => format!("{change:?} {path} {}", uid(&object)),
+            Downstream::Object {
+                change,
+                path,
+                object,
+                ..
+            } => format!("{change:?} {path} {}", uid(&object)),
             Downstream::Membership(content) => {
                 let id = |what: &str| content[what][0]["id"].as_str().map(str::to_owned);
                 format!("+{:?} -{:?}", id("added_devices"), id("removed_devices"))
@@ -71,19 +85,44 @@ fn membership_then_model_then_device() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
     let live = Some((live, Some(model("m1", "5"))));
-    let (said, again) = update(&index, &Synced::new(), &path(ObjectKind::Device, "d"), live.clone());
+    let (said, again) = update(
+        &index,
+        &Synced::new(),
+        &path(ObjectKind::Device, "d"),
+        live.clone(),
+    );
     let membership = r#"+Some("ns/d") -None"#;
-    assert_eq!(said, [membership, "Insert ns/devicemodel/m m1", "Insert ns/device/d d1"]);
+    assert_eq!(
+        said,
+        [
+            membership,
+            "Insert ns/devicemodel/m m1",
+            "Insert ns/device/d d1"
+        ]
+    );
     assert!(!again);
     // the second device of a model is sent without it
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [membership, "Insert ns/device/d d1"]);
     // the connection broke before the device was acknowledged: everything is sent again; afterwards nothing
-    let all = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
-    assert_eq!(update(&index, &all, &path(ObjectKind::Device, "d"), live).0, Vec::<String>::new());
+    let all = synced(&[
+        ("m1", ObjectKind::DeviceModel, "m", 5),
+        ("d1", ObjectKind::Device, "d", 7),
+    ]);
     assert_eq!(
-        update(&index, &all, &path(ObjectKind::DeviceModel, "m"), Some((model("m1", "5"), None))).0.len(),
+        update(&index, &all, &path(ObjectKind::Device, "d"), live).0,
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        update(
+            &index,
+            &all,
+            &path(ObjectKind::DeviceModel, "m"),
+            Some((model("m1", "5"), None))
+        )
+        .0
+        .len(),
         0
     );
 }
@@ -92,11 +131,23 @@ fn membership_then_model_then_device() {
 fn a_change_is_an_update_of_what_has_changed() {
     let live = device("d", "a", "d1", "9");
     let index = index(std::slice::from_ref(&live));
-    let all = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
-    let (said, _) =
-        update(&index, &all, &path(ObjectKind::Device, "d"), Some((live, Some(model("m1", "5")))));
+    let all = synced(&[
+        ("m1", ObjectKind::DeviceModel, "m", 5),
+        ("d1", ObjectKind::Device, "d", 7),
+    ]);
+    let (said, _) = update(
+        &index,
+        &all,
+        &path(ObjectKind::Device, "d"),
+        Some((live, Some(model("m1", "5")))),
+    );
     assert_eq!(said, ["Update ns/device/d d1"]);
-    let (said, _) = update(&index, &all, &path(ObjectKind::DeviceModel, "m"), Some((model("m1", "8"), None)));
+    let (said, _) = update(
+        &index,
+        &all,
+        &path(ObjectKind::DeviceModel, "m"),
+        Some((model("m1", "8"), None)),
+    );
     assert_eq!(said, ["Update ns/devicemodel/m m1"]);
 }
 
@@ -104,11 +155,25 @@ fn a_change_is_an_update_of_what_has_changed() {
 fn a_device_waits_for_its_model() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
-    let (said, again) = update(&index, &Synced::new(), &path(ObjectKind::Device, "d"), Some((live, None)));
+    let (said, again) = update(
+        &index,
+        &Synced::new(),
+        &path(ObjectKind::Device, "d"),
+        Some((live, None)),
+    );
     assert!(said.is_empty() && !again);
     // with the model, for a device that uses it
     let live = Some((model("m1", "5"), None));
-    assert!(update(&index, &Synced::new(), &path(ObjectKind::DeviceModel, "m"), live).0.is_empty());
+    assert!(
+        update(
+            &index,
+            &Synced::new(),
+            &path(ObjectKind::DeviceModel, "m"),
+            live
+        )
+        .0
+        .is_empty()
+    );
 }
 
 #[test]
@@ -123,12 +188,26 @@ fn the_model_goes_last_and_with_the_last_device_only() {
     index.removed(&("ns".into(), "d".into()));
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), NONE);
     assert_eq!(said, [r#"+None -Some("ns/d")"#, "Delete ns/device/d d1"]);
-    let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("e1", ObjectKind::Device, "e", 8)]);
+    let known = synced(&[
+        ("m1", ObjectKind::DeviceModel, "m", 5),
+        ("e1", ObjectKind::Device, "e", 8),
+    ]);
     index.removed(&("ns".into(), "e".into()));
     // looked at first after a connection, the model waits for the device
-    assert!(update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
+    assert!(
+        update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE)
+            .0
+            .is_empty()
+    );
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "e"), NONE);
-    assert_eq!(said, [r#"+None -Some("ns/e")"#, "Delete ns/device/e e1", "Delete ns/devicemodel/m m1"]);
+    assert_eq!(
+        said,
+        [
+            r#"+None -Some("ns/e")"#,
+            "Delete ns/device/e e1",
+            "Delete ns/devicemodel/m m1"
+        ]
+    );
     // the connection broke between the two
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
     let (said, _) = update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE);
@@ -139,21 +218,39 @@ fn the_model_goes_last_and_with_the_last_device_only() {
 fn a_model_that_was_deleted_stays_with_its_devices() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
-    let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 6)]);
-    assert!(update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
-    let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), Some((live, None)));
+    let known = synced(&[
+        ("m1", ObjectKind::DeviceModel, "m", 5),
+        ("d1", ObjectKind::Device, "d", 6),
+    ]);
+    assert!(
+        update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE)
+            .0
+            .is_empty()
+    );
+    let (said, _) = update(
+        &index,
+        &known,
+        &path(ObjectKind::Device, "d"),
+        Some((live, None)),
+    );
     assert_eq!(said, ["Update ns/device/d d1"]);
     // created again under its name
     let again = Some((model("m2", "9"), None));
     let (said, _) = update(&index, &known, &path(ObjectKind::DeviceModel, "m"), again);
-    assert_eq!(said, ["Delete ns/devicemodel/m m1", "Insert ns/devicemodel/m m2"]);
+    assert_eq!(
+        said,
+        ["Delete ns/devicemodel/m m1", "Insert ns/devicemodel/m m2"]
+    );
 }
 
 #[test]
 fn a_device_made_anew_under_its_name_goes_before_it_comes() {
     let live = device("d", "a", "d2", "9");
     let index = index(&[device("d", "a", "d1", "7"), live.clone()]);
-    let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
+    let known = synced(&[
+        ("m1", ObjectKind::DeviceModel, "m", 5),
+        ("d1", ObjectKind::Device, "d", 7),
+    ]);
     let live = Some((live, Some(model("m1", "5"))));
     let (said, again) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [r#"+None -Some("ns/d")"#, "Delete ns/device/d d1"]);

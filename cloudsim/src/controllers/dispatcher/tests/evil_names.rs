@@ -7,8 +7,14 @@ use parking_lot::Mutex;
 use super::*;
 
 /// Parts of a name that would lead a request to another URL.
-const EVIL: [&str; 6] =
-    ["?x=", "?watch=true", "default%2Fpods?x=", "a#b", "../secrets", "a\n2026 FAKE LINE\u{1b}[31m"];
+const EVIL: [&str; 6] = [
+    "?x=",
+    "?watch=true",
+    "default%2Fpods?x=",
+    "a#b",
+    "../secrets",
+    "a\n2026 FAKE LINE\u{1b}[31m",
+];
 
 /// Resource types of requests about objects, and one that there is not.
 const KINDS: [&str; 14] = [
@@ -30,7 +36,8 @@ const KINDS: [&str; 14] = [
 
 /// An object that is everything at once: a namespace, an event about this node, its patch, and a token request.
 fn everything() -> Value {
-    let event = json!({"involvedObject": {"kind": "Node", "name": "edge-1"}, "source": {"host": "edge-1"}});
+    let event =
+        json!({"involvedObject": {"kind": "Node", "name": "edge-1"}, "source": {"host": "edge-1"}});
     json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "pwn", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}},
@@ -54,8 +61,11 @@ fn message(words: [&str; 4], content: &Value) -> Message {
 fn messages(evil: &str) -> Vec<Message> {
     let mut all = Vec::new();
     for kind in KINDS.into_iter().chain([evil]) {
-        let paths =
-            [format!("{evil}/{kind}/pwn"), format!("default/{kind}/{evil}"), format!("null/{kind}/{evil}")];
+        let paths = [
+            format!("{evil}/{kind}/pwn"),
+            format!("default/{kind}/{evil}"),
+            format!("null/{kind}/{evil}"),
+        ];
         for path in paths {
             for operation in ["insert", "update", "delete", "patch", "query"] {
                 all.push(message(["edged", "meta", operation, &path], &everything()));
@@ -63,10 +73,20 @@ fn messages(evil: &str) -> Vec<Message> {
         }
     }
     // the name stands in the content alone
-    all.push(message(["edged", "meta", "query", "default/serviceaccounttoken/default"], &everything()));
+    all.push(message(
+        [
+            "edged",
+            "meta",
+            "query",
+            "default/serviceaccounttoken/default",
+        ],
+        &everything(),
+    ));
     let twin = json!({"event_id": "", "timestamp": 1, "twin": {}});
-    for path in [format!("device/{evil}/d/twin/edge_updated"), format!("device/ns/{evil}/twin/edge_updated")]
-    {
+    for path in [
+        format!("device/{evil}/d/twin/edge_updated"),
+        format!("device/ns/{evil}/twin/edge_updated"),
+    ] {
         all.push(message(["twin", "resource", "update", &path], &twin));
     }
     for key in [
@@ -78,7 +98,10 @@ fn messages(evil: &str) -> Vec<Message> {
     ] {
         for verb in ["get", "list", "watch", "delete", "create"] {
             let call = json!({"ID": "1", "Key": key, "Verb": verb, "Nodename": "edge-1"});
-            all.push(message(["metaserver", "dynamiccontroller", "null", "null"], &call));
+            all.push(message(
+                ["metaserver", "dynamiccontroller", "null", "null"],
+                &call,
+            ));
         }
     }
     all
@@ -95,7 +118,11 @@ fn recorded() -> (Client, Edge, std::sync::Arc<Mutex<Vec<String>>>) {
         async move { to.send(request).await }
     });
     let client = Client::new(service, "default");
-    (client.clone(), Edge::new(client, Mailboxes::default(), "PEM"), urls)
+    (
+        client.clone(),
+        Edge::new(client, Mailboxes::default(), "PEM"),
+        urls,
+    )
 }
 
 #[tokio::test]
@@ -109,10 +136,16 @@ async fn no_name_of_a_node_leads_a_request_to_another_url() {
                 .await
                 .unwrap_or_else(|_| panic!("not answered: {asked:?}"));
             let urls = std::mem::take(&mut *urls.lock());
-            assert!(urls.iter().all(|url| !url.contains(evil)), "{urls:?} for {asked:?}");
+            assert!(
+                urls.iter().all(|url| !url.contains(evil)),
+                "{urls:?} for {asked:?}"
+            );
         }
     }
-    let namespaces = Api::<Namespace>::all(client).list(&Default::default()).await.unwrap();
+    let namespaces = Api::<Namespace>::all(client)
+        .list(&Default::default())
+        .await
+        .unwrap();
     let names: Vec<String> = namespaces.iter().map(ResourceExt::name_any).collect();
     assert!(!names.iter().any(|name| name == "pwn"), "{names:?}");
 }
@@ -130,7 +163,13 @@ async fn an_event_that_is_another_object_is_not_written() {
             event
         }),
     ] {
-        dispatch(&client, &edge, "edge-1", message(["edged", "meta", "insert", place], &content)).await;
+        dispatch(
+            &client,
+            &edge,
+            "edge-1",
+            message(["edged", "meta", "insert", place], &content),
+        )
+        .await;
         let urls = std::mem::take(&mut *urls.lock());
         assert!(urls.iter().all(|url| !url.contains("/events")), "{urls:?}");
     }
@@ -144,34 +183,69 @@ async fn what_a_node_sends_is_no_line_of_the_log_and_fills_none() {
         {"kind": "Pod", "apiVersion": "v1", "name": long, "uid": "u"}}});
     for text in [forged, &long] {
         let call = json!({"ID": text, "Key": text, "Verb": text, "Nodename": text});
-        let event = json!({"involvedObject": {"kind": text, "name": text}, "source": {"host": text}});
+        let event =
+            json!({"involvedObject": {"kind": text, "name": text}, "source": {"host": text}});
         let mut messages = vec![
             message([text, text, text, text], &Value::Null),
             message(["edged", text, "query", text], &Value::Null),
             message(["edged", "meta", "query", text], &Value::Null),
-            message(["edged", "meta", "query", &format!("default/secret/{text}")], &Value::Null),
-            message(["edged", "meta", "query", &format!("{text}/secret/s")], &Value::Null),
-            message(["edged", "meta", "query", &format!("default/{text}/s")], &Value::Null),
-            message(["edged", "meta", "insert", &format!("default/event/{text}")], &event),
+            message(
+                ["edged", "meta", "query", &format!("default/secret/{text}")],
+                &Value::Null,
+            ),
+            message(
+                ["edged", "meta", "query", &format!("{text}/secret/s")],
+                &Value::Null,
+            ),
+            message(
+                ["edged", "meta", "query", &format!("default/{text}/s")],
+                &Value::Null,
+            ),
+            message(
+                ["edged", "meta", "insert", &format!("default/event/{text}")],
+                &event,
+            ),
             message(["edged", "meta", "insert", "default/event/e"], &event),
-            message(["edged", "meta", "query", "default/serviceaccounttoken/default"], &token),
+            message(
+                [
+                    "edged",
+                    "meta",
+                    "query",
+                    "default/serviceaccounttoken/default",
+                ],
+                &token,
+            ),
             message(["websocket", "hub", "upgrade", text], &Value::Null),
             message(["twin", "resource", "update", text], &Value::Null),
             message(
-                ["twin", "resource", "update", &format!("device/ns/{text}/twin/edge_updated")],
+                [
+                    "twin",
+                    "resource",
+                    "update",
+                    &format!("device/ns/{text}/twin/edge_updated"),
+                ],
                 &json!({}),
             ),
             message(["metaserver", "dynamiccontroller", "null", "null"], &call),
-            message(["metaserver", "dynamiccontroller", "null", "watchapp/sync"], &json!({text: call})),
+            message(
+                ["metaserver", "dynamiccontroller", "null", "watchapp/sync"],
+                &json!({text: call}),
+            ),
         ];
         let labels = json!({"metadata": {"name": "edge-1", "labels": {format!("kubernetes.io/{text}"): ""}}});
-        messages.push(message(["edged", "meta", "insert", "null/node/edge-1"], &labels));
+        messages.push(message(
+            ["edged", "meta", "insert", "null/node/edge-1"],
+            &labels,
+        ));
         for message in messages {
             let words = message.route.summary();
             let (_, log) = handled(&edge(), message).await;
             assert!(log.lines().count() <= 1, "{words}: {log}");
             assert!(log.len() < 2000, "{words}: {} bytes", log.len());
-            assert!(!log.trim_end().contains(char::is_control), "{words}: {log:?}");
+            assert!(
+                !log.trim_end().contains(char::is_control),
+                "{words}: {log:?}"
+            );
         }
     }
 }

@@ -30,28 +30,69 @@ fn pod(name: &str, state: &str) -> Arc<Pod> {
 fn so_many_may_go_as_are_more_than_needed() {
     // columns: the budget's field, the expected pods, the states of the pods; desired, healthy, allowed
     for (spec, expected, states, numbers) in [
-        (json!({"minAvailable": 1}), 3, vec!["ok", "ok", "ok"], (1, 3, 2)),
-        (json!({"minAvailable": 3}), 3, vec!["ok", "ok", "ok"], (3, 3, 0)),
-        (json!({"minAvailable": 2}), 3, vec!["ok", "unready", "deleting"], (2, 1, 0)),
+        (
+            json!({"minAvailable": 1}),
+            3,
+            vec!["ok", "ok", "ok"],
+            (1, 3, 2),
+        ),
+        (
+            json!({"minAvailable": 3}),
+            3,
+            vec!["ok", "ok", "ok"],
+            (3, 3, 0),
+        ),
+        (
+            json!({"minAvailable": 2}),
+            3,
+            vec!["ok", "unready", "deleting"],
+            (2, 1, 0),
+        ),
         (json!({"minAvailable": "50%"}), 5, vec!["ok"; 5], (3, 5, 2)),
         (json!({"minAvailable": "100%"}), 2, vec!["ok"; 2], (2, 2, 0)),
         (json!({"maxUnavailable": 1}), 3, vec!["ok"; 3], (2, 3, 1)),
         (json!({"maxUnavailable": 0}), 3, vec!["ok"; 3], (3, 3, 0)),
         (json!({"maxUnavailable": 9}), 3, vec!["ok"; 3], (0, 3, 3)),
-        (json!({"maxUnavailable": "30%"}), 5, vec!["ok"; 5], (3, 5, 2)),
+        (
+            json!({"maxUnavailable": "30%"}),
+            5,
+            vec!["ok"; 5],
+            (3, 5, 2),
+        ),
         (json!({"maxUnavailable": 1}), 3, vec!["ok"; 2], (2, 2, 0)),
         (json!({"minAvailable": 0}), 0, vec![], (0, 0, 0)),
     ] {
-        let pods: Vec<_> =
-            states.iter().enumerate().map(|(number, state)| pod(&number.to_string(), state)).collect();
-        let (status, _) =
-            status(&budget(&spec, &json!(null)), &pods, Expected(expected), at("2025-06-01T00:00:00Z"));
-        let found = (status.desired_healthy, status.current_healthy, status.disruptions_allowed);
+        let pods: Vec<_> = states
+            .iter()
+            .enumerate()
+            .map(|(number, state)| pod(&number.to_string(), state))
+            .collect();
+        let (status, _) = status(
+            &budget(&spec, &json!(null)),
+            &pods,
+            Expected(expected),
+            at("2025-06-01T00:00:00Z"),
+        );
+        let found = (
+            status.desired_healthy,
+            status.current_healthy,
+            status.disruptions_allowed,
+        );
         assert_eq!(found, numbers, "{spec} {states:?}");
-        assert_eq!((status.expected_pods, status.observed_generation), (expected, Some(3)));
+        assert_eq!(
+            (status.expected_pods, status.observed_generation),
+            (expected, Some(3))
+        );
         let condition = &status.conditions.unwrap()[0];
-        let reason = if numbers.2 > 0 { "SufficientPods" } else { "InsufficientPods" };
-        assert_eq!((condition.type_.as_str(), condition.reason.as_str()), ("DisruptionAllowed", reason));
+        let reason = if numbers.2 > 0 {
+            "SufficientPods"
+        } else {
+            "InsufficientPods"
+        };
+        assert_eq!(
+            (condition.type_.as_str(), condition.reason.as_str()),
+            ("DisruptionAllowed", reason)
+        );
     }
 }
 
@@ -63,24 +104,37 @@ fn an_evicted_pod_counts_as_gone_until_it_is_or_should_have_been() {
     let pods = [pod("0", "ok"), pod("1", "ok")];
     let (soon, again) = status(&budget, &pods, Expected(2), at("2025-06-01T00:01:50Z"));
     assert_eq!((soon.current_healthy, soon.disruptions_allowed), (1, 0));
-    assert_eq!(soon.disrupted_pods.unwrap().keys().collect::<Vec<_>>(), ["0"]);
+    assert_eq!(
+        soon.disrupted_pods.unwrap().keys().collect::<Vec<_>>(),
+        ["0"]
+    );
     assert_eq!(again, Some(Duration::from_millis(10_100)));
     let (late, again) = status(&budget, &pods, Expected(2), at("2025-06-01T00:02:00Z"));
     assert_eq!(
-        (late.current_healthy, late.disruptions_allowed, late.disrupted_pods, again),
+        (
+            late.current_healthy,
+            late.disruptions_allowed,
+            late.disrupted_pods,
+            again
+        ),
         (2, 1, None, None)
     );
 }
 
 #[test]
 fn what_is_not_known_lets_none_go() {
-    let before =
-        json!({"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2, "disruptionsAllowed": 1});
-    let status =
-        failed(&budget(&json!({"maxUnavailable": 1}), &before), "no scale", at("2025-06-01T00:00:00Z"));
+    let before = json!({"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2, "disruptionsAllowed": 1});
+    let status = failed(
+        &budget(&json!({"maxUnavailable": 1}), &before),
+        "no scale",
+        at("2025-06-01T00:00:00Z"),
+    );
     assert_eq!((status.current_healthy, status.disruptions_allowed), (2, 0));
     let condition = &status.conditions.unwrap()[0];
-    assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("SyncFailed", "no scale"));
+    assert_eq!(
+        (condition.reason.as_str(), condition.message.as_str()),
+        ("SyncFailed", "no scale")
+    );
 }
 
 #[test]
@@ -91,7 +145,11 @@ fn a_selector_that_is_empty_selects_all_and_none_selects_none() {
         (json!({"selector": {}}), true),
         (json!({}), false),
     ] {
-        assert_eq!(selects(&budget(&spec, &json!(null)), &pod("0", "ok")), selected, "{spec}");
+        assert_eq!(
+            selects(&budget(&spec, &json!(null)), &pod("0", "ok")),
+            selected,
+            "{spec}"
+        );
     }
 }
 

@@ -3,7 +3,11 @@
 use super::*;
 
 fn application(verb: Verb, key: &str, option: Value, body: Value, part: &str) -> Application {
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
     Application::new("edge-1", key.to_owned(), verb, &option, body, part)
 }
 
@@ -16,7 +20,10 @@ fn every_verb_is_a_request() {
     let (list, one) = ("/core/v1/configmaps/ns/null", "/core/v1/configmaps/ns/m");
     let selected = json!({"labelSelector": "a=b", "limit": 5, "watch": true, "continue": ""});
     let rows = [
-        (application(Verb::Get, one, json!({}), Value::Null, ""), "GET /api/v1/namespaces/ns/configmaps/m"),
+        (
+            application(Verb::Get, one, json!({}), Value::Null, ""),
+            "GET /api/v1/namespaces/ns/configmaps/m",
+        ),
         (
             application(Verb::Get, one, json!({}), Value::Null, "scale"),
             "GET /api/v1/namespaces/ns/configmaps/m/scale",
@@ -26,7 +33,13 @@ fn every_verb_is_a_request() {
             "GET /api/v1/namespaces/ns/configmaps?labelSelector=a%3Db&limit=5",
         ),
         (
-            application(Verb::Create, list, json!({"dryRun": ["All"]}), named.clone(), ""),
+            application(
+                Verb::Create,
+                list,
+                json!({"dryRun": ["All"]}),
+                named.clone(),
+                "",
+            ),
             "POST /api/v1/namespaces/ns/configmaps?dryRun=All",
         ),
         (
@@ -46,7 +59,13 @@ fn every_verb_is_a_request() {
             "PATCH /api/v1/namespaces/ns/configmaps/m/status?force=true&fieldManager=a+b",
         ),
         (
-            application(Verb::Delete, one, json!({"gracePeriodSeconds": 0}), Value::Null, ""),
+            application(
+                Verb::Delete,
+                one,
+                json!({"gracePeriodSeconds": 0}),
+                Value::Null,
+                "",
+            ),
             "DELETE /api/v1/namespaces/ns/configmaps/m",
         ),
     ];
@@ -81,7 +100,13 @@ fn what_would_lead_elsewhere_is_refused() {
     assert!(Call::of(&patch).is_err());
     let body = Application {
         req_body: b"{".to_vec(),
-        ..application(Verb::Create, "/core/v1/pods/ns/null", json!({}), Value::Null, "")
+        ..application(
+            Verb::Create,
+            "/core/v1/pods/ns/null",
+            json!({}),
+            Value::Null,
+            "",
+        )
     };
     assert!(Call::of(&body).unwrap_err().contains("not JSON"));
 }
@@ -102,10 +127,20 @@ fn only_calls_about_one_object_have_a_name() {
         (Verb::Update, "", "one"),
         (Verb::Delete, "", "one"),
     ] {
-        let call =
-            Call::of(&application(verb, "/core/v1/secrets/ns/one", json!({}), named.clone(), part)).unwrap();
+        let call = Call::of(&application(
+            verb,
+            "/core/v1/secrets/ns/one",
+            json!({}),
+            named.clone(),
+            part,
+        ))
+        .unwrap();
         assert_eq!(call.target.name, name, "{verb:?}");
-        assert_eq!(call.review("n")["spec"]["resourceAttributes"]["name"], name, "{verb:?}");
+        assert_eq!(
+            call.review("n")["spec"]["resourceAttributes"]["name"],
+            name,
+            "{verb:?}"
+        );
         let path = call.request().unwrap().uri().path().to_owned();
         assert_eq!(path.contains("/one"), !name.is_empty(), "{path}");
         if part.is_empty() {
@@ -121,21 +156,29 @@ fn only_calls_about_one_object_have_a_name() {
 #[test]
 fn a_selector_is_added_to_the_calls_own() {
     let list = |option: Value| {
-        let call =
-            Call::of(&application(Verb::List, "/core/v1/pods/null/null", option, Value::Null, "")).unwrap();
+        let call = Call::of(&application(
+            Verb::List,
+            "/core/v1/pods/null/null",
+            option,
+            Value::Null,
+            "",
+        ))
+        .unwrap();
         call.within("spec.nodeName=n").option_text("fieldSelector")
     };
     assert_eq!(list(json!({})), "spec.nodeName=n");
     assert_eq!(list(json!({"fieldSelector": "a=b"})), "spec.nodeName=n,a=b");
     // the comma would belong to the value
-    assert_eq!(list(json!({"fieldSelector": r"a!=b\"})), r"spec.nodeName=n,a!=b\");
+    assert_eq!(
+        list(json!({"fieldSelector": r"a!=b\"})),
+        r"spec.nodeName=n,a!=b\"
+    );
     assert_eq!(list(Value::Null), "spec.nodeName=n");
 }
 
 #[test]
 fn accounts_may_make_the_calls_that_their_rules_name() {
-    let rule =
-        |resource: &str, verbs: &[&str]| json!({"apiGroups": [""], "resources": [resource], "verbs": verbs});
+    let rule = |resource: &str, verbs: &[&str]| json!({"apiGroups": [""], "resources": [resource], "verbs": verbs});
     let binding = json!({"metadata": {"name": "b", "namespace": "ns"}, "roleRef": {"apiGroup": "", "kind": "Role", "name": "r"}});
     let access: ServiceAccountAccessSpec = serde_json::from_value(json!({
         "accessRoleBinding": [{"roleBinding": binding, "rules": [rule("configmaps", &["list", "update"])]}],
@@ -157,6 +200,10 @@ fn accounts_may_make_the_calls_that_their_rules_name() {
     ];
     for (verb, key, part, expected) in rows {
         let call = Call::of(&application(verb, key, json!({}), named.clone(), part)).unwrap();
-        assert_eq!(call.is_allowed_by(&access), expected, "{verb:?} {key} {part}");
+        assert_eq!(
+            call.is_allowed_by(&access),
+            expected,
+            "{verb:?} {key} {part}"
+        );
     }
 }

@@ -23,11 +23,20 @@ fn a_node_registers_with_labels_that_are_its_own_to_give() {
         "k8s.io/x",
         "a.k8s.io/x",
     ] {
-        assert!(new_node(&node(json!({bad: ""}))).unwrap_err().contains(bad), "{bad}");
+        assert!(
+            new_node(&node(json!({bad: ""}))).unwrap_err().contains(bad),
+            "{bad}"
+        );
     }
     for (field, value) in [
-        ("annotations", json!({"node-restriction.kubernetes.io/addresses": "10.96.0.1"})),
-        ("annotations", json!({"node-restriction.kubernetes.io/rule-namespaces": "tenant"})),
+        (
+            "annotations",
+            json!({"node-restriction.kubernetes.io/addresses": "10.96.0.1"}),
+        ),
+        (
+            "annotations",
+            json!({"node-restriction.kubernetes.io/rule-namespaces": "tenant"}),
+        ),
         ("finalizers", json!(["a/b"])),
         ("ownerReferences", json!([{}])),
     ] {
@@ -47,7 +56,10 @@ fn a_node_makes_mirror_pods_of_its_own_that_name_nothing() {
             {"name": "c", "downwardAPI": {}}, {"name": "d", "projected": {"sources": [{"downwardAPI": {}}]}}]},
     });
     assert_eq!(new_pod("edge-1", Some("u"), &pod), Ok(()));
-    assert!(new_pod("edge-1", None, &pod).is_err(), "the node has no Node");
+    assert!(
+        new_pod("edge-1", None, &pod).is_err(),
+        "the node has no Node"
+    );
     let mut two = owner.clone();
     two["uid"] = "v".into();
     let wrong: Vec<(&str, Value)> = vec![
@@ -60,23 +72,47 @@ fn a_node_makes_mirror_pods_of_its_own_that_name_nothing() {
         ("/metadata/ownerReferences/0/controller", json!(false)),
         ("/spec/nodeName", json!("edge-2")),
         ("/spec/nodeName", json!(7)),
-        ("/spec/volumes/0", json!({"name": "v", "secret": {"secretName": "s"}})),
-        ("/spec/volumes/0", json!({"name": "v", "configMap": {"name": "s"}})),
-        ("/spec/volumes/0", json!({"name": "v", "persistentVolumeClaim": {"claimName": "s"}})),
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "secret": {"secretName": "s"}}),
+        ),
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "configMap": {"name": "s"}}),
+        ),
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "persistentVolumeClaim": {"claimName": "s"}}),
+        ),
         ("/spec/volumes/0", json!({"name": "v", "ephemeral": {}})),
-        ("/spec/volumes/0", json!({"name": "v", "csi": {"driver": "d"}})),
-        ("/spec/volumes/0", json!({"name": "v", "azureFile": {"secretName": "s", "shareName": "x"}})),
-        ("/spec/volumes/0", json!({"name": "v", "glusterfs": {"endpoints": "e", "path": "p"}})),
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "csi": {"driver": "d"}}),
+        ),
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "azureFile": {"secretName": "s", "shareName": "x"}}),
+        ),
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "glusterfs": {"endpoints": "e", "path": "p"}}),
+        ),
         (
             "/spec/volumes/0",
             json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
         ),
-        ("/spec/containers/0", json!({"name": "c", "envFrom": [{"secretRef": {"name": "s"}}]})),
+        (
+            "/spec/containers/0",
+            json!({"name": "c", "envFrom": [{"secretRef": {"name": "s"}}]}),
+        ),
     ];
     for (pointer, value) in wrong {
         let mut pod = pod.clone();
         *pod.pointer_mut(pointer).unwrap() = value.clone();
-        assert!(new_pod("edge-1", Some("u"), &pod).is_err(), "{pointer} {value}");
+        assert!(
+            new_pod("edge-1", Some("u"), &pod).is_err(),
+            "{pointer} {value}"
+        );
     }
     for (field, value) in [
         ("serviceAccountName", json!("default")),
@@ -129,9 +165,16 @@ fn a_patch_of_the_status_changes_the_status_alone() {
     ] {
         assert!(status_patch(&bad, &stored, false).is_err(), "{bad}");
     }
-    for (label, value) in [("kubernetes.io/hostname", json!("edge-2")), ("kubernetes.io/os", Value::Null)] {
+    for (label, value) in [
+        ("kubernetes.io/hostname", json!("edge-2")),
+        ("kubernetes.io/os", Value::Null),
+    ] {
         let patch = json!({"metadata": {"labels": {label: value}}});
         let expected = value.is_null();
-        assert_eq!(status_patch(&patch, &stored, true).is_ok(), expected, "{label}");
+        assert_eq!(
+            status_patch(&patch, &stored, true).is_ok(),
+            expected,
+            "{label}"
+        );
     }
 }

@@ -11,11 +11,18 @@ use super::*;
 use crate::mailbox::{Mailbox, Mailboxes};
 
 /// The number of changes that a watcher may lag behind.
-const LOG: LogLimits = LogLimits { events: 4, bytes: 1 << 16 };
+const LOG: LogLimits = LogLimits {
+    events: 4,
+    bytes: 1 << 16,
+};
 
 fn write(plural: &str, namespace: &str, name: &str, value: Option<Value>) -> Write {
     let key = Key::new(Resource::new("", plural), namespace, name);
-    Write { key, expect: Expect::Anything, value }
+    Write {
+        key,
+        expect: Expect::Anything,
+        value,
+    }
 }
 
 fn config(name: &str) -> Write {
@@ -51,8 +58,15 @@ async fn until<const N: usize>(mailbox: &Mailbox, wanted: [&ObjectPath; N]) {
 async fn what_is_deleted_while_nothing_is_watched_is_looked_at() {
     let store = MemoryStore::with_log(LOG);
     let api = kubeapi::Api::builder(Arc::<MemoryStore>::clone(&store)).build();
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-1", "uid": "n"}});
-    store.commit(vec![config("settings"), write("nodes", "", "edge-1", Some(node))]).await.unwrap();
+    let node =
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-1", "uid": "n"}});
+    store
+        .commit(vec![
+            config("settings"),
+            write("nodes", "", "edge-1", Some(node)),
+        ])
+        .await
+        .unwrap();
     let mailboxes = Mailboxes::default();
     let mailbox = mailboxes.open("edge-1");
     let (settings, node) = (
@@ -60,14 +74,18 @@ async fn what_is_deleted_while_nothing_is_watched_is_looked_at() {
         ObjectPath::new(ObjectKind::Node, "", "edge-1"),
     );
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(Edge::new(api.client("default"), mailboxes, "").run(shutdown.clone()));
+    let running =
+        tokio::spawn(Edge::new(api.client("default"), mailboxes, "").run(shutdown.clone()));
     until(&mailbox, [&node]).await;
     store.commit(vec![pod()]).await.unwrap();
     until(&mailbox, [&settings]).await;
     mailbox.take();
 
     // more changes than any watcher can follow, with nothing running in between
-    let mut writes = vec![write("configmaps", "ns", "settings", None), write("nodes", "", "edge-1", None)];
+    let mut writes = vec![
+        write("configmaps", "ns", "settings", None),
+        write("nodes", "", "edge-1", None),
+    ];
     writes.extend((0..8).map(|number| config(&format!("other-{number}"))));
     store.commit(writes).await.unwrap();
     until(&mailbox, [&settings, &node]).await;

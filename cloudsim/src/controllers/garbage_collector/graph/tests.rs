@@ -22,7 +22,11 @@ fn node(uid: &str, owners: &[&str]) -> Node {
 }
 
 fn deleting(uid: &str, owners: &[&str], finalizer: &str) -> Node {
-    Node { deleting: true, finalizers: vec![finalizer.into()], ..node(uid, owners) }
+    Node {
+        deleting: true,
+        finalizers: vec![finalizer.into()],
+        ..node(uid, owners)
+    }
 }
 
 fn graph(nodes: Vec<Node>) -> Graph {
@@ -48,7 +52,10 @@ fn an_object_goes_with_its_last_owner() {
     ]);
     assert_eq!(decide(&graph, "a"), Decision::Nothing);
     assert_eq!(decide(&graph, "b"), Decision::Nothing);
-    assert_eq!(decide(&graph, "c"), Decision::Delete(Propagation::Background));
+    assert_eq!(
+        decide(&graph, "c"),
+        Decision::Delete(Propagation::Background)
+    );
     assert_eq!(decide(&graph, "d"), Decision::Disown(vec!["none".into()]));
     assert!(matches!(decide(&graph, "e"), Decision::Verify(owners) if owners.len() == 1));
 }
@@ -65,9 +72,16 @@ fn an_owner_in_the_foreground_waits_for_those_that_block_it() {
     let mut graph = graph(vec![node("b", &["a"]), node("c", &["b"])]);
     assert_eq!(graph.apply(deleting("a", &[], FOREGROUND)), ["b", "a"]);
     assert_eq!(decide(&graph, "a"), Decision::Nothing);
-    assert_eq!(decide(&graph, "b"), Decision::Delete(Propagation::Foreground), "it has dependents itself");
+    assert_eq!(
+        decide(&graph, "b"),
+        Decision::Delete(Propagation::Foreground),
+        "it has dependents itself"
+    );
     graph.remove("c");
-    assert_eq!(decide(&graph, "b"), Decision::Delete(Propagation::Background));
+    assert_eq!(
+        decide(&graph, "b"),
+        Decision::Delete(Propagation::Background)
+    );
     assert_eq!(graph.remove("b"), ["a"]);
     assert_eq!(decide(&graph, "a"), Decision::Release(FOREGROUND));
 }
@@ -82,21 +96,34 @@ fn who_does_not_block_is_not_waited_for() {
 
 #[test]
 fn another_owner_keeps_what_a_waiting_one_would_take_along() {
-    let graph = graph(vec![deleting("a", &[], FOREGROUND), node("o", &[]), node("b", &["a", "o"])]);
+    let graph = graph(vec![
+        deleting("a", &[], FOREGROUND),
+        node("o", &[]),
+        node("b", &["a", "o"]),
+    ]);
     assert_eq!(decide(&graph, "b"), Decision::Disown(vec!["a".into()]));
 }
 
 #[test]
 fn orphans_are_let_go_of() {
     let graph = graph(vec![deleting("a", &[], ORPHAN), node("b", &["a"])]);
-    assert_eq!(decide(&graph, "a"), Decision::Orphan(vec![node("b", &["a"])]));
+    assert_eq!(
+        decide(&graph, "a"),
+        Decision::Orphan(vec![node("b", &["a"])])
+    );
 }
 
 #[test]
 fn nobody_is_owned_across_namespaces() {
-    let other = Node { namespace: "m".into(), ..node("a", &[]) };
+    let other = Node {
+        namespace: "m".into(),
+        ..node("a", &[])
+    };
     let graph = graph(vec![other, node("b", &["a"])]);
-    assert_eq!(decide(&graph, "b"), Decision::Delete(Propagation::Background));
+    assert_eq!(
+        decide(&graph, "b"),
+        Decision::Delete(Propagation::Background)
+    );
 }
 
 #[test]

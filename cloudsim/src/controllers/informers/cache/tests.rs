@@ -10,8 +10,10 @@ fn object(name: &str, uid: &str, version: u64, owner: Option<&str>) -> ConfigMap
         .iter()
         .map(|uid| json!({"apiVersion": "v1", "kind": "X", "name": "x", "uid": uid, "controller": true}))
         .collect();
-    serde_json::from_value(json!({"metadata": {"namespace": "n", "name": name, "uid": uid,
-        "resourceVersion": version.to_string(), "ownerReferences": owners}}))
+    serde_json::from_value(
+        json!({"metadata": {"namespace": "n", "name": name, "uid": uid,
+        "resourceVersion": version.to_string(), "ownerReferences": owners}}),
+    )
     .unwrap()
 }
 
@@ -42,7 +44,12 @@ fn what_was_deleted_here_stays_so_until_the_watch_says_so() {
     cache.removed(&a);
     assert!(cache.observe(Event::Apply(a.clone())).is_empty());
     assert!(cache.all().is_empty());
-    assert!(cache.observe(Event::Delete(a)).iter().all(|change| change.gone));
+    assert!(
+        cache
+            .observe(Event::Delete(a))
+            .iter()
+            .all(|change| change.gone)
+    );
     cache.observe(Event::Apply(object("a", "2", 9, None)));
     assert_eq!(cache.all().len(), 1, "another one of the same name");
 }
@@ -64,7 +71,11 @@ fn a_list_replaces_all_but_what_was_written_meanwhile() {
     cache.observe(Event::Init);
     cache.observe(Event::InitApply(object("b", "b", 1, None)));
     cache.wrote(object("c", "c", 7, None));
-    let gone: Vec<_> = cache.observe(Event::InitDone).iter().map(|change| change.object.name_any()).collect();
+    let gone: Vec<_> = cache
+        .observe(Event::InitDone)
+        .iter()
+        .map(|change| change.object.name_any())
+        .collect();
     assert_eq!(gone, ["a"]);
     assert_eq!(names(&cache.in_namespace("n")), ["b", "c"]);
 }
@@ -77,5 +88,9 @@ fn an_answer_that_comes_after_the_end_brings_nothing_back() {
     cache.wrote(object("a", "1", 5, Some("o")));
     assert!(cache.controlled_by("o").is_empty());
     cache.wrote(object("a", "2", 7, Some("o")));
-    assert_eq!(names(&cache.controlled_by("o")), ["a"], "another one of this name");
+    assert_eq!(
+        names(&cache.controlled_by("o")),
+        ["a"],
+        "another one of this name"
+    );
 }

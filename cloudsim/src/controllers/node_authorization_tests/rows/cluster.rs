@@ -19,7 +19,10 @@ fn claim() -> Value {
 }
 
 fn named_objects() -> Vec<Made> {
-    let mut all = vec![("/api/v1/namespaces", named("ns")), ("/api/v1/namespaces", named("other"))];
+    let mut all = vec![
+        ("/api/v1/namespaces", named("ns")),
+        ("/api/v1/namespaces", named("other")),
+    ];
     let mut n1 = named("n1");
     n1["metadata"]["annotations"] = json!({"node-restriction.kubernetes.io/rule-namespaces": "ns"});
     all.extend([n1, named("n2")].map(|node| ("/api/v1/nodes", node)));
@@ -30,9 +33,18 @@ fn named_objects() -> Vec<Made> {
         }
         all.push(("/api/v1/namespaces/ns/serviceaccounts", account));
     }
-    for name in
-        ["s1", "s2", "pull1", "init1", "ephemeral1", "listed1", "publish1", "expand1", "done1", "gone1"]
-    {
+    for name in [
+        "s1",
+        "s2",
+        "pull1",
+        "init1",
+        "ephemeral1",
+        "listed1",
+        "publish1",
+        "expand1",
+        "done1",
+        "gone1",
+    ] {
         all.push(("/api/v1/namespaces/ns/secrets", named(name)));
     }
     all.push(("/api/v1/namespaces/other/secrets", named("s1")));
@@ -48,14 +60,21 @@ fn volumes() -> Vec<Made> {
         let object = json!({"metadata": {"name": name}, "spec": claim()});
         all.push(("/api/v1/namespaces/ns/persistentvolumeclaims", object));
     }
-    for (name, of) in [("pv1", json!({"namespace": "ns", "name": "v1"})), ("free", Value::Null)] {
+    for (name, of) in [
+        ("pv1", json!({"namespace": "ns", "name": "v1"})),
+        ("free", Value::Null),
+    ] {
         let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": of,
             "csi": {"driver": "d", "volumeHandle": "h",
                 "nodePublishSecretRef": {"namespace": "ns", "name": "publish1"}, "controllerExpandSecretRef": {"namespace": "ns", "name": "expand1"}}});
-        all.push(("/api/v1/persistentvolumes", json!({"metadata": {"name": name}, "spec": spec})));
+        all.push((
+            "/api/v1/persistentvolumes",
+            json!({"metadata": {"name": name}, "spec": spec}),
+        ));
     }
     for (name, node) in [("va1", "n1"), ("va2", "n2")] {
-        let spec = json!({"attacher": "d", "nodeName": node, "source": {"persistentVolumeName": "pv1"}});
+        let spec =
+            json!({"attacher": "d", "nodeName": node, "source": {"persistentVolumeName": "pv1"}});
         all.push((
             "/apis/storage.k8s.io/v1/volumeattachments",
             json!({"metadata": {"name": name}, "spec": spec}),
@@ -66,14 +85,20 @@ fn volumes() -> Vec<Made> {
 
 fn container(fields: &Value) -> Value {
     let mut container = json!({"name": "c", "image": "i"});
-    container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    container
+        .as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
     container
 }
 
 fn pod(name: &str, node: &str, account: &str, more: &Value) -> Value {
     let mut pod = json!({"metadata": {"name": name}, "spec": {
         "nodeName": node, "serviceAccountName": account, "containers": [container(&json!({}))]}});
-    pod["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    pod["spec"]
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     pod
 }
 
@@ -92,14 +117,18 @@ fn pods() -> Vec<Made> {
     });
     let p2 = json!({"volumes": [{"name": "a", "secret": {"secretName": "s2"}}, {"name": "b", "configMap": {"name": "c2"}},
         {"name": "c", "persistentVolumeClaim": {"claimName": "v2"}}]});
-    let secret_volume = |name: &str| json!({"volumes": [{"name": "a", "secret": {"secretName": name}}]});
+    let secret_volume =
+        |name: &str| json!({"volumes": [{"name": "a", "secret": {"secretName": name}}]});
     let mut unscheduled = pod(
         "unscheduled",
         "",
         "sa1",
         &json!({"volumes": [{"name": "a", "configMap": {"name": "unscheduled"}}]}),
     );
-    unscheduled["spec"].as_object_mut().unwrap().remove("nodeName");
+    unscheduled["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("nodeName");
     let all = [
         pod("p1", "n1", "sa1", &p1),
         pod("p2", "n2", "sa2", &p2),

@@ -9,7 +9,14 @@ pub(super) fn nodes() -> Vec<Row> {
     use Verb::{Get, List};
     const N1: &str = "/core/v1/nodes/null/n1";
     vec![
-        row(97, "the Node", vec![(meta(Get, N1), Allow), (hub(Upstream::query("", &T::Node, "n1")), Allow)]),
+        row(
+            97,
+            "the Node",
+            vec![
+                (meta(Get, N1), Allow),
+                (hub(Upstream::query("", &T::Node, "n1")), Allow),
+            ],
+        ),
         row(
             98,
             "other Nodes",
@@ -24,35 +31,65 @@ pub(super) fn nodes() -> Vec<Row> {
             99,
             "a Node",
             vec![
-                (new_node("n9", "n9", json!({"kubernetes.io/hostname": "n9", "example.com/y": ""})), Allow),
+                (
+                    new_node(
+                        "n9",
+                        "n9",
+                        json!({"kubernetes.io/hostname": "n9", "example.com/y": ""}),
+                    ),
+                    Allow,
+                ),
                 (new_node("n1", "n10", json!({})), Deny),
             ],
         ),
-        row(100, "a Node with taints", vec![(new_node("n8", "n8", json!({})), Allow)]),
+        row(
+            100,
+            "a Node with taints",
+            vec![(new_node("n8", "n8", json!({})), Allow)],
+        ),
         row(
             101,
             "a restricted label",
-            vec![(new_node("n7", "n7", json!({"node-restriction.kubernetes.io/x": ""})), Deny)],
+            vec![(
+                new_node("n7", "n7", json!({"node-restriction.kubernetes.io/x": ""})),
+                Deny,
+            )],
         ),
         row(
             102,
             "a role",
             vec![
-                (new_node("n7", "n7", json!({"node-role.kubernetes.io/control-plane": ""})), Deny),
+                (
+                    new_node(
+                        "n7",
+                        "n7",
+                        json!({"node-role.kubernetes.io/control-plane": ""}),
+                    ),
+                    Deny,
+                ),
                 (
                     new_node(
                         "n7",
                         "n7",
                         json!({"node-role.kubernetes.io/edge": "", "node-role.kubernetes.io/agent": ""}),
                     ),
-                    Wider("every edge node of KubeEdge registers with these two roles, and no others"),
+                    Wider(
+                        "every edge node of KubeEdge registers with these two roles, and no others",
+                    ),
                 ),
             ],
         ),
         row(
             103,
             "a kubelet's labels",
-            vec![(new_node("n6", "n6", json!({"kubelet.kubernetes.io/x": "", "example.com/y": ""})), Allow)],
+            vec![(
+                new_node(
+                    "n6",
+                    "n6",
+                    json!({"kubelet.kubernetes.io/x": "", "example.com/y": ""}),
+                ),
+                Allow,
+            )],
         ),
     ]
 }
@@ -66,7 +103,13 @@ pub(super) fn node_patches() -> Vec<Row> {
             104,
             "taints",
             vec![
-                (node_patch("n1", json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})), Deny),
+                (
+                    node_patch(
+                        "n1",
+                        json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+                    ),
+                    Deny,
+                ),
                 (part(Patch, N1, "", json!({"spec": {"taints": []}})), Deny),
             ],
         ),
@@ -81,14 +124,26 @@ pub(super) fn node_patches() -> Vec<Row> {
         row(
             106,
             "owners",
-            vec![(node_patch("n1", json!({"metadata": {"ownerReferences": [owner()]}})), Deny)],
+            vec![(
+                node_patch("n1", json!({"metadata": {"ownerReferences": [owner()]}})),
+                Deny,
+            )],
         ),
         row(
             107,
             "a label of Kubernetes",
             vec![
-                (node_patch("n1", json!({"metadata": {"labels": {"k8s.io/x": "y"}}})), Deny),
-                (node_patch("n1", json!({"metadata": {"labels": {"kubernetes.io/hostname": "n2"}}})), Deny),
+                (
+                    node_patch("n1", json!({"metadata": {"labels": {"k8s.io/x": "y"}}})),
+                    Deny,
+                ),
+                (
+                    node_patch(
+                        "n1",
+                        json!({"metadata": {"labels": {"kubernetes.io/hostname": "n2"}}}),
+                    ),
+                    Deny,
+                ),
                 (
                     node_patch(
                         "n1",
@@ -108,8 +163,16 @@ pub(super) fn node_patches() -> Vec<Row> {
                     let patch = json!({"metadata": {"annotations": {key: value}}});
                     [node_patch("n1", patch.clone()), part(Patch, N1, "", patch)]
                 })
-                .map(|action| (action, Stricter("it says whose rules may use the node (docs/rules.md)")))
-                .chain([(node_patch("n2", json!({"metadata": {"annotations": {"a": "b"}}})), Deny)])
+                .map(|action| {
+                    (
+                        action,
+                        Stricter("it says whose rules may use the node (docs/rules.md)"),
+                    )
+                })
+                .chain([(
+                    node_patch("n2", json!({"metadata": {"annotations": {"a": "b"}}})),
+                    Deny,
+                )])
                 .collect(),
         ),
     ]
@@ -124,11 +187,18 @@ pub(super) fn own_status() -> Vec<Row> {
             109,
             "the Node's status",
             vec![
-                (node_patch("n1", json!({"status": {"phase": "Running"}})), Allow),
+                (
+                    node_patch("n1", json!({"status": {"phase": "Running"}})),
+                    Allow,
+                ),
                 (node_patch("n2", json!({"status": {}})), Deny),
             ],
         ),
-        row(110, "the Node's status is not read", vec![(part(Get, N1, "status", Value::Null), Deny)]),
+        row(
+            110,
+            "the Node's status is not read",
+            vec![(part(Get, N1, "status", Value::Null), Deny)],
+        ),
         row(111, "the end of the Node", vec![(meta(Delete, N1), Deny)]),
         row(
             112,
@@ -150,7 +220,10 @@ pub(super) fn own_status() -> Vec<Row> {
         row(
             114,
             "all leases",
-            vec![(meta(List, "/coordination.k8s.io/v1/leases/kube-node-lease/null"), Deny)],
+            vec![(
+                meta(List, "/coordination.k8s.io/v1/leases/kube-node-lease/null"),
+                Deny,
+            )],
         ),
     ]
 }
@@ -164,17 +237,31 @@ pub(super) fn others() -> Vec<Row> {
             115,
             "csinodes",
             vec![
-                (meta(Get, "/storage.k8s.io/v1/csinodes/null/n1"), Stricter(NO_CSI)),
+                (
+                    meta(Get, "/storage.k8s.io/v1/csinodes/null/n1"),
+                    Stricter(NO_CSI),
+                ),
                 (meta(Get, "/storage.k8s.io/v1/csinodes/null/n2"), Deny),
             ],
         ),
-        row(116, "services", vec![(meta(List, "/core/v1/services/null/null"), Allow)]),
-        row(117, "endpoints", vec![(meta(List, "/core/v1/endpoints/null/null"), Wider(PROXIES))]),
+        row(
+            116,
+            "services",
+            vec![(meta(List, "/core/v1/services/null/null"), Allow)],
+        ),
+        row(
+            117,
+            "endpoints",
+            vec![(meta(List, "/core/v1/endpoints/null/null"), Wider(PROXIES))],
+        ),
         row(
             118,
             "endpointslices, namespaces",
             vec![
-                (meta(List, "/discovery.k8s.io/v1/endpointslices/null/null"), Wider(PROXIES)),
+                (
+                    meta(List, "/discovery.k8s.io/v1/endpointslices/null/null"),
+                    Wider(PROXIES),
+                ),
                 (meta(List, "/core/v1/namespaces/null/null"), Deny),
             ],
         ),
@@ -182,7 +269,16 @@ pub(super) fn others() -> Vec<Row> {
             119,
             "events: nobody is answered",
             vec![
-                (hub(Upstream::put(Change::Insert, "default", &T::Event, "e1", event())), Code(0)),
+                (
+                    hub(Upstream::put(
+                        Change::Insert,
+                        "default",
+                        &T::Event,
+                        "e1",
+                        event(),
+                    )),
+                    Code(0),
+                ),
                 (meta(Delete, "/core/v1/events/default/e1"), Deny),
             ],
         ),
@@ -197,12 +293,18 @@ pub(super) fn certificates() -> Vec<Row> {
         row(
             120,
             "a serving certificate",
-            vec![(csr("csr1", "n1", SERVING), Allow), (csr("csr2", "n2", SERVING), Deny)],
+            vec![
+                (csr("csr1", "n1", SERVING), Allow),
+                (csr("csr2", "n2", SERVING), Deny),
+            ],
         ),
         row(
             121,
             "a client certificate needs approval",
-            vec![(csr("csr3", "n2", "kubernetes.io/kube-apiserver-client"), Allow)],
+            vec![(
+                csr("csr3", "n2", "kubernetes.io/kube-apiserver-client"),
+                Allow,
+            )],
         ),
         row(
             122,
@@ -241,7 +343,13 @@ pub(super) fn certificates() -> Vec<Row> {
         row(
             127,
             "pod certificates",
-            vec![(meta(Get, "/certificates.k8s.io/v1beta1/podcertificaterequests/ns/p1"), Deny)],
+            vec![(
+                meta(
+                    Get,
+                    "/certificates.k8s.io/v1beta1/podcertificaterequests/ns/p1",
+                ),
+                Deny,
+            )],
         ),
     ]
 }
@@ -250,13 +358,21 @@ pub(super) fn hubs() -> Vec<Row> {
     use Expect::{Code, Deny};
     let groups = &["system:nodes"];
     vec![
-        row(128, "CloudHub: an unrelated ConfigMap, always checked", vec![(map("c2"), Deny)]),
+        row(
+            128,
+            "CloudHub: an unrelated ConfigMap, always checked",
+            vec![(map("c2"), Deny)],
+        ),
         elsewhere(
             129,
             "CloudHub: podstatus without name",
             "not here: EdgeCore since 1.11 sends patches, and what this cloud does not handle is left out",
         ),
-        elsewhere(130, "CloudHub: the header names another node", "tests/tests/world/bad_reach.rs"),
+        elsewhere(
+            130,
+            "CloudHub: the header names another node",
+            "tests/tests/world/bad_reach.rs",
+        ),
         elsewhere(
             131,
             "/edge.crt: a certificate for another node",
@@ -271,7 +387,12 @@ pub(super) fn hubs() -> Vec<Row> {
             133,
             "a node's name without its group",
             vec![(
-                NodeAction::As("system:node:n1", &[], "GET", "/api/v1/namespaces/ns/secrets/s1"),
+                NodeAction::As(
+                    "system:node:n1",
+                    &[],
+                    "GET",
+                    "/api/v1/namespaces/ns/secrets/s1",
+                ),
                 Code(403),
             )],
         ),

@@ -12,25 +12,51 @@ pub(super) fn pods() -> Vec<Row> {
     let of = |selector: &str| json!({"fieldSelector": selector});
     let ordinary = json!({"metadata": {"name": "plain1"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
     vec![
-        row(76, "a pod", vec![(meta(Get, P1), Allow), (meta(Get, "/core/v1/pods/ns/p2"), Deny)]),
-        row(77, "the node's pods", vec![(part(List, PODS, "", of("spec.nodeName=n1")), Allow)]),
+        row(
+            76,
+            "a pod",
+            vec![
+                (meta(Get, P1), Allow),
+                (meta(Get, "/core/v1/pods/ns/p2"), Deny),
+            ],
+        ),
+        row(
+            77,
+            "the node's pods",
+            vec![(part(List, PODS, "", of("spec.nodeName=n1")), Allow)],
+        ),
         row(
             78,
             "all pods, and another node's",
             vec![
                 (meta(List, PODS), Narrowed(OWN_ALONE)),
-                (part(List, PODS, "", of("spec.nodeName=n2")), Narrowed(OWN_ALONE)),
+                (
+                    part(List, PODS, "", of("spec.nodeName=n2")),
+                    Narrowed(OWN_ALONE),
+                ),
                 // a name, or a part, must not make one object of the list
                 (meta(List, "/core/v1/pods/ns/p2"), Narrowed(OWN_ALONE)),
-                (part(List, "/core/v1/pods/ns/p2", "log", json!({})), Code(400)),
-                (part(List, "/core/v1/pods/ns/p1", "status", json!({})), Code(400)),
-                (part(Watch, "/core/v1/pods/ns/p2", "status", json!({})), Code(400)),
+                (
+                    part(List, "/core/v1/pods/ns/p2", "log", json!({})),
+                    Code(400),
+                ),
+                (
+                    part(List, "/core/v1/pods/ns/p1", "status", json!({})),
+                    Code(400),
+                ),
+                (
+                    part(Watch, "/core/v1/pods/ns/p2", "status", json!({})),
+                    Code(400),
+                ),
             ],
         ),
         row(
             79,
             "a pod in a list",
-            vec![(part(List, "/core/v1/pods/ns/null", "", of("metadata.name=p1")), Allow)],
+            vec![(
+                part(List, "/core/v1/pods/ns/null", "", of("metadata.name=p1")),
+                Allow,
+            )],
         ),
         row(
             80,
@@ -40,7 +66,11 @@ pub(super) fn pods() -> Vec<Row> {
                 (part(Create, "/core/v1/pods/ns/null", "", ordinary), Deny),
             ],
         ),
-        row(81, "a mirror pod", vec![(new_pod(mirror("mirror1")), Allow)]),
+        row(
+            81,
+            "a mirror pod",
+            vec![(new_pod(mirror("mirror1")), Allow)],
+        ),
     ]
 }
 
@@ -58,29 +88,51 @@ pub(super) fn mirrors() -> Vec<Row> {
             83,
             "a mirror pod of nobody, and of two",
             vec![
-                (mirror_with("x", "/metadata/ownerReferences", json!([])), Deny),
-                (mirror_with("x", "/metadata/ownerReferences", json!([owner(), second])), Deny),
+                (
+                    mirror_with("x", "/metadata/ownerReferences", json!([])),
+                    Deny,
+                ),
+                (
+                    mirror_with("x", "/metadata/ownerReferences", json!([owner(), second])),
+                    Deny,
+                ),
             ],
         ),
         row(
             84,
             "a mirror pod of another Node",
-            vec![(mirror_with("x", "/metadata/ownerReferences/0/uid", json!("$nodes/n2")), Deny)],
+            vec![(
+                mirror_with("x", "/metadata/ownerReferences/0/uid", json!("$nodes/n2")),
+                Deny,
+            )],
         ),
         row(
             85,
             "a mirror pod without controller",
-            vec![(mirror_with("x", "/metadata/ownerReferences/0/controller", json!(false)), Deny)],
+            vec![(
+                mirror_with("x", "/metadata/ownerReferences/0/controller", json!(false)),
+                Deny,
+            )],
         ),
         row(
             86,
             "a mirror pod that keeps its Node",
-            vec![(mirror_with("x", "/metadata/ownerReferences/0/blockOwnerDeletion", json!(true)), Deny)],
+            vec![(
+                mirror_with(
+                    "x",
+                    "/metadata/ownerReferences/0/blockOwnerDeletion",
+                    json!(true),
+                ),
+                Deny,
+            )],
         ),
         row(
             87,
             "a mirror pod with an account",
-            vec![(mirror_with("x", "/spec/serviceAccountName", json!("sa1")), Deny)],
+            vec![(
+                mirror_with("x", "/spec/serviceAccountName", json!("sa1")),
+                Deny,
+            )],
         ),
         row(
             88,
@@ -136,8 +188,14 @@ pub(super) fn parts() -> Vec<Row> {
             91,
             "a pod itself",
             vec![
-                (part(Update, P1, "", json!({"metadata": {"name": "p1"}})), Deny),
-                (part(Patch, P1, "", json!({"metadata": {"labels": {"a": "b"}}})), Deny),
+                (
+                    part(Update, P1, "", json!({"metadata": {"name": "p1"}})),
+                    Deny,
+                ),
+                (
+                    part(Patch, P1, "", json!({"metadata": {"labels": {"a": "b"}}})),
+                    Deny,
+                ),
             ],
         ),
         row(
@@ -145,11 +203,20 @@ pub(super) fn parts() -> Vec<Row> {
             "a pod's status",
             vec![
                 (
-                    pod_patch("p1", json!({"metadata": {"uid": "$pods/p1"}, "status": {"phase": "Running"}})),
+                    pod_patch(
+                        "p1",
+                        json!({"metadata": {"uid": "$pods/p1"}, "status": {"phase": "Running"}}),
+                    ),
                     Allow,
                 ),
-                (pod_patch("p2", json!({"status": {"phase": "Failed"}})), Deny),
-                (pod_patch("p2", json!({"metadata": {"uid": "replaced"}, "status": {}})), Code(404)),
+                (
+                    pod_patch("p2", json!({"status": {"phase": "Failed"}})),
+                    Deny,
+                ),
+                (
+                    pod_patch("p2", json!({"metadata": {"uid": "replaced"}, "status": {}})),
+                    Code(404),
+                ),
             ],
         ),
         row(
@@ -157,14 +224,28 @@ pub(super) fn parts() -> Vec<Row> {
             "a pod's labels and more with its status",
             ["labels", "annotations"]
                 .into_iter()
-                .map(|field| (pod_patch("p1", json!({"metadata": {field: {"a": "b"}}, "status": {}})), Deny))
-                .chain([(pod_patch("p1", json!({"metadata": {"finalizers": ["a/b"]}})), Deny)])
+                .map(|field| {
+                    (
+                        pod_patch("p1", json!({"metadata": {field: {"a": "b"}}, "status": {}})),
+                        Deny,
+                    )
+                })
+                .chain([(
+                    pod_patch("p1", json!({"metadata": {"finalizers": ["a/b"]}})),
+                    Deny,
+                )])
                 .collect(),
         ),
         row(
             94,
             "a pod's resource claims",
-            vec![(pod_patch("p1", json!({"status": {"resourceClaimStatuses": [{"name": "c"}]}})), Deny)],
+            vec![(
+                pod_patch(
+                    "p1",
+                    json!({"status": {"resourceClaimStatuses": [{"name": "c"}]}}),
+                ),
+                Deny,
+            )],
         ),
     ]
 }
@@ -187,7 +268,15 @@ pub(super) fn subresources() -> Vec<Row> {
                     ),
                     Allow,
                 ),
-                (part(Create, "/core/v1/pods/ns/p2", "eviction", json!({"metadata": {"name": "p2"}})), Deny),
+                (
+                    part(
+                        Create,
+                        "/core/v1/pods/ns/p2",
+                        "eviction",
+                        json!({"metadata": {"name": "p2"}}),
+                    ),
+                    Deny,
+                ),
             ],
         ),
         row(
@@ -196,7 +285,10 @@ pub(super) fn subresources() -> Vec<Row> {
             vec![
                 (part(Create, P1, "exec", Value::Null), Deny),
                 (part(Get, P1, "log", Value::Null), Deny),
-                (part(Create, P1, "binding", json!({"target": {"name": "n1"}})), Deny),
+                (
+                    part(Create, P1, "binding", json!({"target": {"name": "n1"}})),
+                    Deny,
+                ),
                 (part(Patch, P1, "ephemeralcontainers", ephemeral()), Deny),
                 (part(Patch, P1, "resize", json!({})), Deny),
             ],

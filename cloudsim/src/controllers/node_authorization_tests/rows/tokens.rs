@@ -17,12 +17,23 @@ pub(super) fn tokens() -> Vec<Row> {
             [
                 token1(&reference("Secret", "s1", "$secrets/s1", &[]), &Deny),
                 token1(&reference("Node", "n1", "$nodes/n1", &[]), &Deny),
-                token1(&reference("ServiceAccount", "sa2", "$serviceaccounts/sa2", &[]), &Deny),
+                token1(
+                    &reference("ServiceAccount", "sa2", "$serviceaccounts/sa2", &[]),
+                    &Deny,
+                ),
             ]
             .concat(),
         ),
-        row(45, "bound to a pod without uid", token1(&reference("Pod", "p1", "", &[]), &Deny)),
-        row(46, "bound to an older pod", token1(&reference("Pod", "p1", "$pods/p2", &[]), &Deny)),
+        row(
+            45,
+            "bound to a pod without uid",
+            token1(&reference("Pod", "p1", "", &[]), &Deny),
+        ),
+        row(
+            46,
+            "bound to an older pod",
+            token1(&reference("Pod", "p1", "$pods/p2", &[]), &Deny),
+        ),
         row(
             47,
             "bound to another node's pod",
@@ -36,7 +47,14 @@ pub(super) fn tokens() -> Vec<Row> {
         row(
             48,
             "bound to no pod",
-            vec![(hub(Upstream::token("ns", "sa1", reference("Pod", "absent", "u", &[]))), Code(404))],
+            vec![(
+                hub(Upstream::token(
+                    "ns",
+                    "sa1",
+                    reference("Pod", "absent", "u", &[]),
+                )),
+                Code(404),
+            )],
         ),
         row(
             49,
@@ -59,11 +77,27 @@ pub(super) fn audiences() -> Vec<Row> {
     use Expect::{Allow, Deny, Stricter};
     let p1 = |audiences: &[&str]| reference("Pod", "p1", "$pods/p1", audiences);
     vec![
-        row(50, "for an audience of the pod", token1(&p1(&["vault"]), &Allow)),
+        row(
+            50,
+            "for an audience of the pod",
+            token1(&p1(&["vault"]), &Allow),
+        ),
         row(51, "for another audience", token1(&p1(&["bank"]), &Deny)),
-        row(52, "for a granted audience", token1(&p1(&["granted"]), &Allow)),
-        row(53, "for two audiences", token1(&p1(&["vault", "granted"]), &Deny)),
-        row(54, "for an audience of a CSI driver", token1(&p1(&["csi"]), &Stricter(NO_CSI))),
+        row(
+            52,
+            "for a granted audience",
+            token1(&p1(&["granted"]), &Allow),
+        ),
+        row(
+            53,
+            "for two audiences",
+            token1(&p1(&["vault", "granted"]), &Deny),
+        ),
+        row(
+            54,
+            "for an audience of a CSI driver",
+            token1(&p1(&["csi"]), &Stricter(NO_CSI)),
+        ),
         row(
             55,
             "an account",
@@ -87,33 +121,59 @@ pub(super) fn token_requests() -> Vec<Row> {
         row(
             56,
             "ten minutes",
-            vec![(tokens_of_admin(seconds(599)), Code(422)), (tokens_of_admin(seconds(600)), Code(201))],
+            vec![
+                (tokens_of_admin(seconds(599)), Code(422)),
+                (tokens_of_admin(seconds(600)), Code(201)),
+            ],
         ),
-        row(57, "2^32 seconds", vec![(tokens_of_admin(seconds((1 << 32) + 1)), Code(422))]),
+        row(
+            57,
+            "2^32 seconds",
+            vec![(tokens_of_admin(seconds((1 << 32) + 1)), Code(422))],
+        ),
         row(
             58,
             "longer than is allowed: shortened, as kubeapi/tests/api/bound_tokens.rs shows",
             vec![(tokens_of_admin(seconds(1 << 32)), Code(201))],
         ),
-        row(59, "bound to a ConfigMap", vec![(tokens_of_admin(bound("ConfigMap", "c1", "")), Code(400))]),
-        row(60, "bound to another account's pod", vec![(tokens_of_admin(bound("Pod", "p2", "")), Code(400))]),
-        row(61, "bound to an older object", vec![(tokens_of_admin(bound("Pod", "p1", "old")), Code(409))]),
+        row(
+            59,
+            "bound to a ConfigMap",
+            vec![(tokens_of_admin(bound("ConfigMap", "c1", "")), Code(400))],
+        ),
+        row(
+            60,
+            "bound to another account's pod",
+            vec![(tokens_of_admin(bound("Pod", "p2", "")), Code(400))],
+        ),
+        row(
+            61,
+            "bound to an older object",
+            vec![(tokens_of_admin(bound("Pod", "p1", "old")), Code(409))],
+        ),
         row(
             62,
             "another account's uid",
-            vec![(tokens_of_admin(json!({"metadata": {"uid": "u"}, "spec": {}})), Code(409))],
+            vec![(
+                tokens_of_admin(json!({"metadata": {"uid": "u"}, "spec": {}})),
+                Code(409),
+            )],
         ),
         row(
             63,
             "another account's name",
-            vec![(tokens_of_admin(json!({"metadata": {"name": "sa2"}, "spec": {}})), Code(422))],
+            vec![(
+                tokens_of_admin(json!({"metadata": {"name": "sa2"}, "spec": {}})),
+                Code(422),
+            )],
         ),
     ]
 }
 
 pub(super) fn ends() -> Vec<Row> {
     use Expect::Code;
-    const BOUND: &str = "kubeapi/tests/api/bound_tokens.rs: a_bound_token_ends_with_what_it_is_bound_to";
+    const BOUND: &str =
+        "kubeapi/tests/api/bound_tokens.rs: a_bound_token_ends_with_what_it_is_bound_to";
     const LEEWAY: &str =
         "kubeapi/src/access/tokens.rs: what_is_being_deleted_bears_its_token_for_another_minute";
     vec![
@@ -126,8 +186,10 @@ pub(super) fn ends() -> Vec<Row> {
             65,
             "3607 s for another audience",
             vec![(
-                tokens_of_admin(json!({"spec": {"audiences": ["vault"], "expirationSeconds": 3607,
-                "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}}})),
+                tokens_of_admin(
+                    json!({"spec": {"audiences": ["vault"], "expirationSeconds": 3607,
+                "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}}}),
+                ),
                 Code(201),
             )],
         ),
@@ -152,6 +214,10 @@ pub(super) fn ends() -> Vec<Row> {
             "for another audience",
             "cloudsim/src/pki/service_accounts.rs: a_token_is_known_again_by_whoever_signed_it",
         ),
-        elsewhere(75, "in a Secret", "not here: no Secret is given a token that does not expire"),
+        elsewhere(
+            75,
+            "in a Secret",
+            "not here: no Secret is given a token that does not expire",
+        ),
     ]
 }

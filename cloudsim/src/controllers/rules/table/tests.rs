@@ -31,9 +31,17 @@ fn table(rules: Vec<Arc<Rule>>) -> Table {
 fn table_with(rules: Vec<Arc<Rule>>, nodes: &[(&str, &str)]) -> Table {
     use RuleEndpointType as T;
     let ends = ["default", "tenant"].iter().flat_map(|namespace| {
-        [("rest", T::Rest), ("mqtt", T::EventBus), ("http", T::ServiceBus)].map(|(name, kind)| {
+        [
+            ("rest", T::Rest),
+            ("mqtt", T::EventBus),
+            ("http", T::ServiceBus),
+        ]
+        .map(|(name, kind)| {
             let properties = [("service_port".to_owned(), "80".to_owned())].into();
-            let spec = RuleEndpointSpec { rule_endpoint_type: kind, properties };
+            let spec = RuleEndpointSpec {
+                rule_endpoint_type: kind,
+                properties,
+            };
             let mut end = RuleEndpoint::new(name, spec);
             end.metadata.namespace = Some((*namespace).to_owned());
             Arc::new(end)
@@ -48,18 +56,30 @@ fn table_with(rules: Vec<Arc<Rule>>, nodes: &[(&str, &str)]) -> Table {
             Arc::new(node)
         })
         .collect();
-    Table::new(rules, &ends.collect::<Vec<_>>(), NodeNamespaces::new(&nodes))
+    Table::new(
+        rules,
+        &ends.collect::<Vec<_>>(),
+        NodeNamespaces::new(&nodes),
+    )
 }
 
 fn problem<'a>(table: &'a Table, uid: &str) -> Option<&'a str> {
-    let (_, problem) = table.all().find(|(rule, _)| rule.metadata.uid.as_deref() == Some(uid)).unwrap();
+    let (_, problem) = table
+        .all()
+        .find(|(rule, _)| rule.metadata.uid.as_deref() == Some(uid))
+        .unwrap();
     problem.map(String::as_str)
 }
 
 #[test]
 fn a_rule_does_not_speak_for_programs_of_another_namespace() {
     let publish = |namespace, name, topic| {
-        rule(namespace, name, ("rest", &[("path", name)]), ("mqtt", &[("topic", topic)]))
+        rule(
+            namespace,
+            name,
+            ("rest", &[("path", name)]),
+            ("mqtt", &[("topic", topic)]),
+        )
     };
     let readings = rule(
         "default",
@@ -79,8 +99,16 @@ fn a_rule_does_not_speak_for_programs_of_another_namespace() {
     let why = Some("rules of namespace default take messages from topics below default/");
     assert_eq!(problem(&table, "tenant/forged"), why);
     assert_eq!(problem(&table, "tenant/suffix"), why);
-    assert!(table.rest("tenant", "forged").is_none() && table.rest("tenant", "suffix/readings").is_none());
-    for uid in ["tenant/own", "tenant/plain", "default/loop", "default/readings"] {
+    assert!(
+        table.rest("tenant", "forged").is_none()
+            && table.rest("tenant", "suffix/readings").is_none()
+    );
+    for uid in [
+        "tenant/own",
+        "tenant/plain",
+        "default/loop",
+        "default/readings",
+    ] {
         assert_eq!(problem(&table, uid), None, "{uid}");
     }
 }
@@ -88,11 +116,21 @@ fn a_rule_does_not_speak_for_programs_of_another_namespace() {
 #[test]
 fn one_namespace_does_not_take_all_urls_of_a_node() {
     let call = |namespace: &str, node: &str, number: usize| {
-        let (name, url) = (format!("{node}-{number:04}"), format!("http://{namespace}/{number}"));
+        let (name, url) = (
+            format!("{node}-{number:04}"),
+            format!("http://{namespace}/{number}"),
+        );
         let from = [("target_url", url.as_str()), ("node_name", node)];
-        rule(namespace, &name, ("http", &from), ("rest", &[("resource", "http://a/")]))
+        rule(
+            namespace,
+            &name,
+            ("http", &from),
+            ("rest", &[("resource", "http://a/")]),
+        )
     };
-    let mut rules: Vec<_> = (0..1025).map(|number| call("tenant", "n", number)).collect();
+    let mut rules: Vec<_> = (0..1025)
+        .map(|number| call("tenant", "n", number))
+        .collect();
     rules.extend([call("tenant", "m", 0), call("default", "n", 0)]);
     let table = table(rules);
     assert_eq!(table.subscriptions("n").len(), 1025);
@@ -108,21 +146,46 @@ fn one_namespace_does_not_take_all_urls_of_a_node() {
 fn an_older_rule_of_a_namespace_that_may_not_use_a_node_takes_no_url_there() {
     let call = |namespace: &str, node: &str| {
         let from = [("target_url", "http://orders/x"), ("node_name", node)];
-        rule(namespace, &format!("call-{node}"), ("http", &from), ("rest", &[("resource", "http://a/")]))
+        rule(
+            namespace,
+            &format!("call-{node}"),
+            ("http", &from),
+            ("rest", &[("resource", "http://a/")]),
+        )
     };
     let listen = |namespace: &str| {
         let from = [("topic", "readings"), ("node_name", "n")];
-        rule(namespace, "listen", ("mqtt", &from), ("rest", &[("resource", "http://a/")]))
+        rule(
+            namespace,
+            "listen",
+            ("mqtt", &from),
+            ("rest", &[("resource", "http://a/")]),
+        )
     };
     let mut theirs = Arc::unwrap_or_clone(call("tenant", "n"));
     theirs.metadata.creation_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     let mut own = Arc::unwrap_or_clone(call("default", "n"));
     own.metadata.creation_timestamp = Some(Time(jiff::Timestamp::MAX));
     let (theirs, own) = (Arc::new(theirs), Arc::new(own));
-    let rules =
-        || vec![theirs.clone(), own.clone(), listen("tenant"), listen("default"), call("tenant", "m")];
-    let owner = |table: &Table| table.url("n", "http://orders/x").map(|rule| rule.namespace.clone());
-    assert_eq!(owner(&table(rules())).as_deref(), Some("tenant"), "without the annotation the older one");
+    let rules = || {
+        vec![
+            theirs.clone(),
+            own.clone(),
+            listen("tenant"),
+            listen("default"),
+            call("tenant", "m"),
+        ]
+    };
+    let owner = |table: &Table| {
+        table
+            .url("n", "http://orders/x")
+            .map(|rule| rule.namespace.clone())
+    };
+    assert_eq!(
+        owner(&table(rules())).as_deref(),
+        Some("tenant"),
+        "without the annotation the older one"
+    );
 
     let table = table_with(rules(), &[("n", " kube-system, default"), ("o", "")]);
     assert_eq!(owner(&table).as_deref(), Some("default"));
@@ -134,9 +197,15 @@ fn an_older_rule_of_a_namespace_that_may_not_use_a_node_takes_no_url_there() {
     for uid in ["default/call-n", "default/listen", "tenant/call-m"] {
         assert_eq!(problem(&table, uid), None, "{uid}");
     }
-    let told = [Subscription::Topic("default/readings".into()), Subscription::Url("http://orders/x".into())];
+    let told = [
+        Subscription::Topic("default/readings".into()),
+        Subscription::Url("http://orders/x".into()),
+    ];
     assert_eq!(table.subscriptions("n"), told.into());
     assert!(table.topic("n", "tenant/readings").is_empty());
-    assert!(table.may_use("o", "default").is_err(), "an empty annotation names no namespace");
+    assert!(
+        table.may_use("o", "default").is_err(),
+        "an empty annotation names no namespace"
+    );
     assert_eq!(table.may_use("m", "tenant"), Ok(()));
 }

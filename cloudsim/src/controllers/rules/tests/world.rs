@@ -41,7 +41,10 @@ pub(in crate::controllers::rules) fn rule_spec(
     to: (&str, &[(&str, &str)]),
 ) -> RuleSpec {
     let map = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     };
     RuleSpec {
         source: from.0.to_owned(),
@@ -59,13 +62,26 @@ impl World {
 
     pub(super) async fn with(call_timeout: Duration) -> Self {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
-        let client = api.admission(Arc::new(admission::KubeEdgeAdmission)).build().client("default");
+        let client = api
+            .admission(Arc::new(admission::KubeEdgeAdmission))
+            .build()
+            .client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();
-        let rules = Rules::new(client.clone(), via(), |node| node.starts_with("own"), call_timeout);
+        let rules = Rules::new(
+            client.clone(),
+            via(),
+            |node| node.starts_with("own"),
+            call_timeout,
+        );
         let stop = CancellationToken::new();
         tokio::spawn(rules.clone().run(stop.clone()));
         rules.complete().await;
-        let world = Self { rules, client, stop: stop.clone(), _stop: stop.drop_guard() };
+        let world = Self {
+            rules,
+            client,
+            stop: stop.clone(),
+            _stop: stop.drop_guard(),
+        };
         world.endpoints("default").await;
         world
     }
@@ -75,11 +91,23 @@ impl World {
         for (name, kind, properties) in [
             ("rest", RuleEndpointType::Rest, None),
             ("mqtt", RuleEndpointType::EventBus, None),
-            ("http", RuleEndpointType::ServiceBus, Some(("service_port", "6666"))),
+            (
+                "http",
+                RuleEndpointType::ServiceBus,
+                Some(("service_port", "6666")),
+            ),
         ] {
-            let properties =
-                properties.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            let endpoint = RuleEndpoint::new(name, RuleEndpointSpec { rule_endpoint_type: kind, properties });
+            let properties = properties
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect();
+            let endpoint = RuleEndpoint::new(
+                name,
+                RuleEndpointSpec {
+                    rule_endpoint_type: kind,
+                    properties,
+                },
+            );
             Api::namespaced(self.client.clone(), namespace)
                 .create(&PostParams::default(), &endpoint)
                 .await
@@ -111,15 +139,27 @@ impl World {
         from: (&str, &[(&str, &str)]),
         to: (&str, &[(&str, &str)]),
     ) -> Result<Rule, kube::Error> {
-        self.api_of(namespace).create(&PostParams::default(), &Rule::new(name, rule_spec(from, to))).await
+        self.api_of(namespace)
+            .create(
+                &PostParams::default(),
+                &Rule::new(name, rule_spec(from, to)),
+            )
+            .await
     }
 
     /// Creates a rule, and returns when it is in force.
-    pub(super) async fn rule(&self, name: &str, from: (&str, &[(&str, &str)]), to: (&str, &[(&str, &str)])) {
+    pub(super) async fn rule(
+        &self,
+        name: &str,
+        from: (&str, &[(&str, &str)]),
+        to: (&str, &[(&str, &str)]),
+    ) {
         let uid = self.try_rule(name, from, to).await.unwrap().uid().unwrap();
         until("the rule is in force", || {
             let known = self.rules.table();
-            known.all().any(|(rule, problem)| rule.uid().as_deref() == Some(&uid) && problem.is_none())
+            known
+                .all()
+                .any(|(rule, problem)| rule.uid().as_deref() == Some(&uid) && problem.is_none())
         })
         .await;
     }
@@ -129,21 +169,35 @@ impl World {
     }
 
     pub(super) async fn status_of(&self, namespace: &str, name: &str) -> RuleStatus {
-        self.api_of(namespace).get(name).await.unwrap().status.unwrap_or_default()
+        self.api_of(namespace)
+            .get(name)
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default()
     }
 
     pub(super) async fn counts(&self, name: &str, successes: i64, failures: i64) {
         eventually("the counts", async || {
             let status = self.status(name).await;
             let counts = (status.success_messages, status.fail_messages);
-            if counts == (Some(successes), Some(failures)) { Ok(()) } else { Err(counts) }
+            if counts == (Some(successes), Some(failures)) {
+                Ok(())
+            } else {
+                Err(counts)
+            }
         })
         .await;
     }
 
     /// Another cloud on the same API; it ends with this one.
     pub(super) async fn replica(&self) -> Rules {
-        let rules = Rules::new(self.client.clone(), via(), |node| node.starts_with("own"), WAIT_TIMEOUT);
+        let rules = Rules::new(
+            self.client.clone(),
+            via(),
+            |node| node.starts_with("own"),
+            WAIT_TIMEOUT,
+        );
         tokio::spawn(rules.clone().run(self.stop.child_token()));
         rules.complete().await;
         rules
@@ -174,7 +228,10 @@ impl World {
                 headers,
                 body: Bytes::from_static(body),
             };
-            rules.call(call).await.map(|answer| (answer.status, answer.headers, answer.body))
+            rules
+                .call(call)
+                .await
+                .map(|answer| (answer.status, answer.headers, answer.body))
         })
     }
 }
@@ -191,18 +248,31 @@ impl Node {
     pub(super) fn connect(world: &World, name: &str) -> Self {
         let (sender, messages) = mpsc::channel(32);
         let open = world.rules.open(name, sender);
-        Self { name: name.to_owned(), rules: world.rules.clone(), messages, _open: open }
+        Self {
+            name: name.to_owned(),
+            rules: world.rules.clone(),
+            messages,
+            _open: open,
+        }
     }
 
     pub(super) async fn next(&mut self) -> Down {
-        let reply = within("a message to the node", self.messages.recv()).await.unwrap();
-        let Reply::Direct(message) = reply else { panic!("a message of the acknowledged lane") };
+        let reply = within("a message to the node", self.messages.recv())
+            .await
+            .unwrap();
+        let Reply::Direct(message) = reply else {
+            panic!("a message of the acknowledged lane")
+        };
         // encoded and decoded, as at the other end
         message.into()
     }
 
     pub(super) fn say(&self, body: Upstream, id: &str, parent: &str) -> bool {
-        let header = Header { msg_id: id.to_owned(), parent_msg_id: parent.to_owned(), ..Header::default() };
+        let header = Header {
+            msg_id: id.to_owned(),
+            parent_msg_id: parent.to_owned(),
+            ..Header::default()
+        };
         let Some(Up { header, body }) = self.rules.answered(&self.name, Up { header, body }) else {
             return true;
         };
@@ -211,7 +281,8 @@ impl Node {
                 self.rules.bus_upload(&self.name, header, &topic, &payload);
             }
             Upstream::ServiceUpload { target, content } => {
-                self.rules.service_upload(&self.name, header, &target, &content);
+                self.rules
+                    .service_upload(&self.name, header, &target, &content);
             }
             Upstream::BusAnswer { .. } => {}
             _ => return false,
@@ -220,7 +291,14 @@ impl Node {
     }
 
     pub(super) fn upload(&self, topic: &str, payload: Value, id: &str) {
-        assert!(self.say(Upstream::BusUpload { topic: topic.into(), payload }, id, ""));
+        assert!(self.say(
+            Upstream::BusUpload {
+                topic: topic.into(),
+                payload
+            },
+            id,
+            ""
+        ));
     }
 }
 
@@ -251,8 +329,9 @@ impl Target {
                 let (head, body) = request.into_parts();
                 let body = gather(body, 1 << 24).await.unwrap();
                 all.lock().await.push((head.method, head.headers, body));
-                let body: Body =
-                    Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed_unsync();
+                let body: Body = Full::new(Bytes::from(answer))
+                    .map_err(|never| match never {})
+                    .boxed_unsync();
                 // fails if the receiver is gone
                 let _ = open.wait_for(|open| *open).await;
                 let response = Response::builder()
@@ -264,13 +343,27 @@ impl Target {
                 Ok::<_, Infallible>(response.unwrap())
             }
         });
-        let server = Server::bind(([127, 0, 0, 1], 0).into(), None, service).await.unwrap();
-        let (url, stop) = (format!("http://{}/a", server.local_addr()), CancellationToken::new());
+        let server = Server::bind(([127, 0, 0, 1], 0).into(), None, service)
+            .await
+            .unwrap();
+        let (url, stop) = (
+            format!("http://{}/a", server.local_addr()),
+            CancellationToken::new(),
+        );
         tokio::spawn(server.run(stop.clone()));
-        Self { url, heard, _stop: stop.drop_guard() }
+        Self {
+            url,
+            heard,
+            _stop: stop.drop_guard(),
+        }
     }
 
     pub(super) async fn bodies(&self) -> Vec<Bytes> {
-        self.heard.lock().await.iter().map(|(_, _, body)| body.clone()).collect()
+        self.heard
+            .lock()
+            .await
+            .iter()
+            .map(|(_, _, body)| body.clone())
+            .collect()
     }
 }

@@ -13,7 +13,11 @@ fn change<K>(value: Value) -> Change<K>
 where
     K: serde::de::DeserializeOwned,
 {
-    Change { before: None, object: Arc::new(serde_json::from_value(value).unwrap()), gone: false }
+    Change {
+        before: None,
+        object: Arc::new(serde_json::from_value(value).unwrap()),
+        gone: false,
+    }
 }
 
 fn merge(value: &mut Value, patch: &Value) {
@@ -52,7 +56,9 @@ fn on(node: &str, mut spec: Value) -> Value {
 
 fn state(nodes: &[Value], pods: &[Value]) -> State {
     let mut state = State::default();
-    nodes.iter().for_each(|node| state.node(&change(node.clone())));
+    nodes
+        .iter()
+        .for_each(|node| state.node(&change(node.clone())));
     pods.iter().for_each(|pod| state.pod(&change(pod.clone())));
     state
 }
@@ -80,7 +86,10 @@ fn outcome(state: &State, wanted: &Value) -> String {
         Decision::Bind(node) => format!("-> {node}"),
         Decision::Wait(why) => why,
         Decision::Preempt(Preemption { node, victims }, why) => {
-            let names: Vec<_> = victims.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect();
+            let names: Vec<_> = victims
+                .iter()
+                .map(|pod| pod.metadata.name.clone().unwrap())
+                .collect();
             format!("{why} {node} without {}", names.join(", "))
         }
     }
@@ -88,27 +97,45 @@ fn outcome(state: &State, wanted: &Value) -> String {
 
 const NO_VICTIMS: &str =
     "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
-const NOT_HELPFUL: &str = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+const NOT_HELPFUL: &str =
+    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
 
 #[test]
 fn the_emptiest_fitting_node_is_chosen() {
     let nodes = [node("a", json!({})), node("b", json!({}))];
-    assert_eq!(outcome(&state(&nodes, &[pod("p", on("a", json!({})))]), &pod("q", json!({}))), "-> b");
+    assert_eq!(
+        outcome(
+            &state(&nodes, &[pod("p", on("a", json!({})))]),
+            &pod("q", json!({}))
+        ),
+        "-> b"
+    );
     assert_eq!(outcome(&state(&nodes, &[]), &pod("q", json!({}))), "-> a");
-    assert_eq!(outcome(&State::default(), &pod("q", json!({}))), "no nodes available to schedule pods");
+    assert_eq!(
+        outcome(&State::default(), &pod("q", json!({}))),
+        "no nodes available to schedule pods"
+    );
 }
 
 #[test]
 fn each_refusal_is_counted_in_the_message() {
     let nodes = [
         node("cordoned", json!({"spec": {"unschedulable": true}})),
-        node("off", json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})),
-        node("tainted", json!({"spec": {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}})),
+        node(
+            "off",
+            json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
+        ),
+        node(
+            "tainted",
+            json!({"spec": {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}}),
+        ),
         json!({"metadata": {"name": "cloud"}}),
-        node("small", json!({"status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}})),
+        node(
+            "small",
+            json!({"status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}),
+        ),
     ];
-    let wanted =
-        json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "memory": "2Gi"}}}]});
+    let wanted = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "memory": "2Gi"}}}]});
     assert_eq!(
         outcome(&state(&nodes, &[]), &pod("p", wanted)),
         "0/5 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) didn't have the label node-role.kubernetes.io/edge, \
@@ -124,7 +151,8 @@ fn one_node_has_room_or_says_why_not() {
         merge(&mut own, &more);
         json!({"containers": [{"name": "c", "ports": [own]}]})
     };
-    let taken = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+    let taken =
+        "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
     let short = "0/1 nodes are available: 1 Insufficient cpu.";
     for (there, wanted, expected) in [
         (json!({}), cpu("2"), "-> a".to_owned()),
@@ -142,15 +170,31 @@ fn one_node_has_room_or_says_why_not() {
             json!({"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "3"}}}]}),
             format!("{short} {NOT_HELPFUL}"),
         ),
-        (port(8080, json!({})), port(8080, json!({})), format!("{taken} {NO_VICTIMS}")),
-        (port(8080, json!({})), port(8081, json!({})), "-> a".to_owned()),
-        (port(8080, json!({"protocol": "UDP"})), port(8080, json!({})), "-> a".to_owned()),
+        (
+            port(8080, json!({})),
+            port(8080, json!({})),
+            format!("{taken} {NO_VICTIMS}"),
+        ),
+        (
+            port(8080, json!({})),
+            port(8081, json!({})),
+            "-> a".to_owned(),
+        ),
+        (
+            port(8080, json!({"protocol": "UDP"})),
+            port(8080, json!({})),
+            "-> a".to_owned(),
+        ),
         (
             port(8080, json!({"hostIP": "10.0.0.1"})),
             port(8080, json!({"hostIP": "10.0.0.2"})),
             "-> a".to_owned(),
         ),
-        (port(8080, json!({"hostIP": "10.0.0.1"})), port(8080, json!({})), format!("{taken} {NO_VICTIMS}")),
+        (
+            port(8080, json!({"hostIP": "10.0.0.1"})),
+            port(8080, json!({})),
+            format!("{taken} {NO_VICTIMS}"),
+        ),
         (
             json!({}),
             json!({"nodeSelector": {"zone": "b"}}),
@@ -159,8 +203,15 @@ fn one_node_has_room_or_says_why_not() {
             ),
         ),
     ] {
-        let state = state(&[node("a", json!({}))], &[pod("there", on("a", there.clone()))]);
-        assert_eq!(outcome(&state, &pod("p", wanted.clone())), expected, "{there} {wanted}");
+        let state = state(
+            &[node("a", json!({}))],
+            &[pod("there", on("a", there.clone()))],
+        );
+        assert_eq!(
+            outcome(&state, &pod("p", wanted.clone())),
+            expected,
+            "{there} {wanted}"
+        );
     }
 }
 
@@ -178,7 +229,9 @@ fn what_was_decided_counts_at_once_and_what_ended_no_more() {
     ended["status"]["phase"] = json!("Failed");
     state.pod(&change(ended));
     assert_eq!(outcome(&state, &third), "-> b");
-    let full: Vec<_> = (0..10).map(|number| pod(&number.to_string(), on("a", json!({})))).collect();
+    let full: Vec<_> = (0..10)
+        .map(|number| pod(&number.to_string(), on("a", json!({}))))
+        .collect();
     let full = self::state(&[node("a", json!({}))], &full);
     assert_eq!(
         outcome(&full, &pod("p", json!({}))),
@@ -188,17 +241,28 @@ fn what_was_decided_counts_at_once_and_what_ended_no_more() {
 
 #[test]
 fn selectors_and_tolerations_decide() {
-    let tainted = json!({"spec": {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}});
+    let tainted =
+        json!({"spec": {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}});
     let state = state(&[node("tainted", tainted)], &[]);
     for (toleration, fits) in [
         (json!({"operator": "Exists"}), true),
-        (json!({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}), true),
+        (
+            json!({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}),
+            true,
+        ),
         (json!({"key": "gpu", "value": "x"}), true),
         (json!({"key": "gpu", "value": "y"}), false),
-        (json!({"key": "gpu", "value": "x", "effect": "NoExecute"}), false),
+        (
+            json!({"key": "gpu", "value": "x", "effect": "NoExecute"}),
+            false,
+        ),
     ] {
         let wanted = pod("p", json!({"tolerations": [toleration]}));
-        assert_eq!(outcome(&state, &wanted).starts_with("-> "), fits, "{toleration}");
+        assert_eq!(
+            outcome(&state, &wanted).starts_with("-> "),
+            fits,
+            "{toleration}"
+        );
     }
 }
 
@@ -209,8 +273,7 @@ fn pods_are_near_and_far_and_spread() {
         .iter()
         .map(|(name, zone)| node(name, json!({"metadata": {"labels": {"zone": zone}}})))
         .collect();
-    let term =
-        |key: &str, app: &str| json!([{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]);
+    let term = |key: &str, app: &str| json!([{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]);
     let near = |key: &str, app: &str| json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term(key, app)}}});
     let far = |key: &str, app: &str| json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term(key, app)}}});
     let spread = |key: &str| {
@@ -218,21 +281,40 @@ fn pods_are_near_and_far_and_spread() {
             "labelSelector": {"matchLabels": {"app": "web"}}}]})
     };
     let on_a = || vec![pod("1", on("a", json!({})))];
-    let unhelpful = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+    let unhelpful =
+        "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     for (there, wanted, expected) in [
         (on_a(), near("zone", "web"), "-> b".to_owned()),
-        (on_a(), near("kubernetes.io/hostname", "web"), "-> a".to_owned()),
+        (
+            on_a(),
+            near("kubernetes.io/hostname", "web"),
+            "-> a".to_owned(),
+        ),
         (
             on_a(),
             near("zone", "db"),
-            format!("0/3 nodes are available: 3 node(s) didn't match pod affinity rules. {unhelpful}"),
+            format!(
+                "0/3 nodes are available: 3 node(s) didn't match pod affinity rules. {unhelpful}"
+            ),
         ),
         (vec![], near("zone", "web"), "-> a".to_owned()),
         (on_a(), far("zone", "web"), "-> c".to_owned()),
-        (on_a(), far("kubernetes.io/hostname", "web"), "-> b".to_owned()),
-        (vec![pod("1", on("a", far("zone", "web")))], json!({}), "-> c".to_owned()),
+        (
+            on_a(),
+            far("kubernetes.io/hostname", "web"),
+            "-> b".to_owned(),
+        ),
+        (
+            vec![pod("1", on("a", far("zone", "web")))],
+            json!({}),
+            "-> c".to_owned(),
+        ),
         (on_a(), spread("zone"), "-> c".to_owned()),
-        (vec![pod("1", on("a", json!({}))), pod("2", on("c", json!({})))], spread("zone"), "-> b".to_owned()),
+        (
+            vec![pod("1", on("a", json!({}))), pod("2", on("c", json!({})))],
+            spread("zone"),
+            "-> b".to_owned(),
+        ),
         (
             on_a(),
             spread("rack"),
@@ -241,16 +323,28 @@ fn pods_are_near_and_far_and_spread() {
             ),
         ),
     ] {
-        assert_eq!(outcome(&state(&nodes, &there), &pod("p", wanted.clone())), expected, "{wanted}");
+        assert_eq!(
+            outcome(&state(&nodes, &there), &pod("p", wanted.clone())),
+            expected,
+            "{wanted}"
+        );
     }
     let alone = [node("a", json!({}))];
     assert_eq!(
-        outcome(&state(&alone, &on_a()), &pod("p", far("kubernetes.io/hostname", "web"))),
-        format!("0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules. {NO_VICTIMS}")
+        outcome(
+            &state(&alone, &on_a()),
+            &pod("p", far("kubernetes.io/hostname", "web"))
+        ),
+        format!(
+            "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules. {NO_VICTIMS}"
+        )
     );
     assert_eq!(
         outcome(
-            &state(&alone, &[pod("1", on("a", far("kubernetes.io/hostname", "web")))]),
+            &state(
+                &alone,
+                &[pod("1", on("a", far("kubernetes.io/hostname", "web")))]
+            ),
             &pod("p", json!({}))
         ),
         format!(
@@ -270,7 +364,8 @@ fn volumes_have_their_nodes() {
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}}}})
     };
     let late = json!({"metadata": {"name": "late"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
-    let unhelpful = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+    let unhelpful =
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     for (claim, on_node, expected) in [
         (Some(claim("Bound", "late")), "b", "-> b".to_owned()),
         (
@@ -291,12 +386,16 @@ fn volumes_have_their_nodes() {
         (
             Some(claim("Pending", "soon")),
             "b",
-            format!("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. {unhelpful}"),
+            format!(
+                "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. {unhelpful}"
+            ),
         ),
         (
             None,
             "b",
-            format!("0/2 nodes are available: persistentvolumeclaim \"data\" not found. {unhelpful}"),
+            format!(
+                "0/2 nodes are available: persistentvolumeclaim \"data\" not found. {unhelpful}"
+            ),
         ),
     ] {
         let mut state = state(&[node("a", json!({})), node("b", json!({}))], &[]);
@@ -305,7 +404,8 @@ fn volumes_have_their_nodes() {
         if let Some(claim) = claim {
             state.claim(&change(claim));
         }
-        let wanted = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+        let wanted =
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
         assert_eq!(outcome(&state, &pod("p", wanted)), expected);
     }
 }
@@ -315,7 +415,11 @@ fn less_important_pods_make_room() {
     let with = |amount: &str, priority: i32, node: &str| {
         let mut spec = cpu(amount);
         spec["priority"] = json!(priority);
-        if node.is_empty() { spec } else { on(node, spec) }
+        if node.is_empty() {
+            spec
+        } else {
+            on(node, spec)
+        }
     };
     let nodes = [node("a", json!({})), node("b", json!({}))];
     let there = [
@@ -326,7 +430,8 @@ fn less_important_pods_make_room() {
     ];
     let full = state(&nodes, &there);
     let short = "0/2 nodes are available: 2 Insufficient cpu.";
-    let none = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.";
+    let none =
+        "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.";
     for (wanted, expected) in [
         (with("1", 100, ""), format!("{short} a without lower")),
         (with("2", 100, ""), format!("{short} a without low, lower")),
@@ -334,7 +439,11 @@ fn less_important_pods_make_room() {
         (with("1", 0, ""), format!("{short} {none}")),
         (with("2", 5, ""), format!("{short} a without low, lower")),
     ] {
-        assert_eq!(outcome(&full, &pod("p", wanted.clone())), expected, "{wanted}");
+        assert_eq!(
+            outcome(&full, &pod("p", wanted.clone())),
+            expected,
+            "{wanted}"
+        );
     }
     let mut never = with("1", 100, "");
     never["preemptionPolicy"] = json!("Never");
@@ -391,9 +500,21 @@ fn a_pod_goes_where_it_would_rather_be() {
         pod("two", on("b", cpu("1500m"))),
         pod("three", on("a2", json!({}))),
     ];
-    assert_eq!(goes(&pair, &uneven, spread), "b", "fewer of its kind are there, though there is less room");
+    assert_eq!(
+        goes(&pair, &uneven, spread),
+        "b",
+        "fewer of its kind are there, though there is less room"
+    );
 
-    let image = |size: i64| json!({"status": {"images": [{"names": ["big:latest"], "sizeBytes": size}]}});
+    let image =
+        |size: i64| json!({"status": {"images": [{"names": ["big:latest"], "sizeBytes": size}]}});
     let having = [node("a", json!({})), node("b", image(800 << 20))];
-    assert_eq!(goes(&having, &[], json!({"containers": [{"name": "c", "image": "big"}]})), "b");
+    assert_eq!(
+        goes(
+            &having,
+            &[],
+            json!({"containers": [{"name": "c", "image": "big"}]})
+        ),
+        "b"
+    );
 }

@@ -14,7 +14,9 @@ struct World {
 }
 
 fn merged(mut base: Value, change: Value) -> Value {
-    base.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    base.as_object_mut()
+        .unwrap()
+        .extend(change.as_object().unwrap().clone());
     base
 }
 
@@ -23,21 +25,24 @@ impl World {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         let claim = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": merged(spec, change),
             "status": {"phase": "Pending"}});
-        self.claims.push(Arc::new(serde_json::from_value(claim).unwrap()));
+        self.claims
+            .push(Arc::new(serde_json::from_value(claim).unwrap()));
     }
 
     fn volume(&mut self, name: &str, size: &str, change: Value) {
-        let spec =
-            json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "local": {"path": "/x"}});
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "local": {"path": "/x"}});
         let volume = json!({"metadata": {"name": name}, "spec": merged(spec, change), "status": {"phase": "Available"}});
-        self.volumes.push(Arc::new(serde_json::from_value(volume).unwrap()));
+        self.volumes
+            .push(Arc::new(serde_json::from_value(volume).unwrap()));
     }
 
     fn class(&mut self, name: &str, provisioner: &str, mode: &str, is_default: bool) {
-        let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
+        let annotations =
+            json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
         let class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": provisioner,
             "volumeBindingMode": mode});
-        self.classes.push(Arc::new(serde_json::from_value(class).unwrap()));
+        self.classes
+            .push(Arc::new(serde_json::from_value(class).unwrap()));
     }
 
     fn told(&self) -> Vec<String> {
@@ -77,9 +82,21 @@ fn the_smallest_volume_that_does_is_taken_once() {
 #[test]
 fn what_is_named_by_hand_counts() {
     let mut world = World::default();
-    world.volume("pre", "9Gi", json!({"claimRef": {"namespace": "n", "name": "a"}}));
-    world.volume("other", "1Gi", json!({"claimRef": {"namespace": "m", "name": "a"}}));
-    world.volume("old", "1Gi", json!({"claimRef": {"namespace": "n", "name": "a", "uid": "before"}}));
+    world.volume(
+        "pre",
+        "9Gi",
+        json!({"claimRef": {"namespace": "n", "name": "a"}}),
+    );
+    world.volume(
+        "other",
+        "1Gi",
+        json!({"claimRef": {"namespace": "m", "name": "a"}}),
+    );
+    world.volume(
+        "old",
+        "1Gi",
+        json!({"claimRef": {"namespace": "n", "name": "a", "uid": "before"}}),
+    );
     world.volume("free", "1Gi", json!({}));
     world.volume("wanted", "5Gi", json!({}));
     world.claim("a", json!({}));
@@ -90,7 +107,12 @@ fn what_is_named_by_hand_counts() {
 #[test]
 fn a_late_claim_waits_for_its_pods_node() {
     let mut world = World::default();
-    world.class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", false);
+    world.class(
+        "local",
+        "kubernetes.io/no-provisioner",
+        "WaitForFirstConsumer",
+        false,
+    );
     let on = |host: &str| {
         json!({"storageClassName": "local", "nodeAffinity": {"required": {"nodeSelectorTerms":
             [{"matchExpressions": [{"key": "host", "operator": "In", "values": [host]}]}]}}})
@@ -101,11 +123,15 @@ fn a_late_claim_waits_for_its_pods_node() {
     assert!(world.told().is_empty());
     for host in ["e1", "e2"] {
         let node = json!({"metadata": {"name": host, "labels": {"host": host}}});
-        world.nodes.push(Arc::new(serde_json::from_value(node).unwrap()));
+        world
+            .nodes
+            .push(Arc::new(serde_json::from_value(node).unwrap()));
     }
     let pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [], "nodeName": "e2",
         "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]}});
-    world.pods.push(Arc::new(serde_json::from_value(pod).unwrap()));
+    world
+        .pods
+        .push(Arc::new(serde_json::from_value(pod).unwrap()));
     assert_eq!(world.told(), ["a=second"]);
 }
 
@@ -114,19 +140,30 @@ fn a_claim_that_was_bound_can_lose_its_volume() {
     let mut world = World::default();
     let claim = json!({"metadata": {"name": "a", "namespace": "n", "uid": "a", "annotations": {COMPLETED: "yes"}},
         "spec": {"volumeName": "gone"}, "status": {"phase": "Bound"}});
-    world.claims.push(Arc::new(serde_json::from_value(claim).unwrap()));
+    world
+        .claims
+        .push(Arc::new(serde_json::from_value(claim).unwrap()));
     assert_eq!(world.told(), ["a lost"]);
 }
 
 #[test]
 fn a_volume_that_was_provisioned_for_a_late_claim_is_bound_at_once() {
     let mut world = World::default();
-    world.class("standard", "outrigger.dev/local-path", "WaitForFirstConsumer", true);
+    world.class(
+        "standard",
+        "outrigger.dev/local-path",
+        "WaitForFirstConsumer",
+        true,
+    );
     world.claim("a", json!({"storageClassName": "standard"}));
     world.volume("free", "1Gi", json!({"storageClassName": "standard"}));
     assert!(world.told().is_empty());
     let owner = json!({"namespace": "n", "name": "a", "uid": "a"});
-    world.volume("pvc-a", "1Gi", json!({"storageClassName": "standard", "claimRef": owner}));
+    world.volume(
+        "pvc-a",
+        "1Gi",
+        json!({"storageClassName": "standard", "claimRef": owner}),
+    );
     assert_eq!(world.told(), ["pvc-a Bound", "a=pvc-a"]);
 }
 
@@ -138,9 +175,17 @@ fn a_claim_gets_the_default_class_and_learns_its_provisioner() {
     assert!(world.told().is_empty());
     world.class("disk", "disk.example", "Immediate", true);
     assert_eq!(world.told(), ["a: class disk"]);
-    let mut world = World { classes: world.classes, ..World::default() };
+    let mut world = World {
+        classes: world.classes,
+        ..World::default()
+    };
     world.class("late", "disk.example", "WaitForFirstConsumer", false);
-    world.class("in-tree", "kubernetes.io/no-provisioner", "Immediate", false);
+    world.class(
+        "in-tree",
+        "kubernetes.io/no-provisioner",
+        "Immediate",
+        false,
+    );
     for class in ["disk", "late", "in-tree"] {
         world.claim(class, json!({"storageClassName": class}));
     }

@@ -10,7 +10,9 @@ fn read<K: DeserializeOwned>(value: Value) -> Arc<K> {
 }
 
 fn merged(mut base: Value, change: &Value) -> Value {
-    base.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    base.as_object_mut()
+        .unwrap()
+        .extend(change.as_object().unwrap().clone());
     base
 }
 
@@ -46,9 +48,14 @@ fn for_one(claim: &Value, selected: Option<&str>, class: &Value) -> Vec<Step> {
 
 #[test]
 fn a_volume_is_a_directory_on_the_selected_node() {
-    for (node, directory) in [("edge-1", "/var/lib/kubeedge/volumes"), ("edge-2", "/tmp/edge-2/volumes")] {
+    for (node, directory) in [
+        ("edge-1", "/var/lib/kubeedge/volumes"),
+        ("edge-2", "/tmp/edge-2/volumes"),
+    ] {
         let steps = for_one(&json!({}), Some(node), &json!({}));
-        let [Step::Create(_, volume)] = steps.as_slice() else { panic!("{steps:?}") };
+        let [Step::Create(_, volume)] = steps.as_slice() else {
+            panic!("{steps:?}")
+        };
         let spec = volume.spec.clone().unwrap();
         let source = spec.host_path.unwrap();
         assert_eq!(source.path, format!("{directory}/pvc-1-2_shop_data"));
@@ -59,20 +66,40 @@ fn a_volume_is_a_directory_on_the_selected_node() {
         assert_eq!(spec.capacity.unwrap()["storage"].0, "2Gi");
         assert_eq!(spec.claim_ref.unwrap().uid.as_deref(), Some("1-2"));
     }
-    let steps = for_one(&json!({}), Some("edge-1"), &json!({"parameters": {"path": "/data"}}));
+    let steps = for_one(
+        &json!({}),
+        Some("edge-1"),
+        &json!({"parameters": {"path": "/data"}}),
+    );
     assert!(
         matches!(&steps[..], [Step::Create(_, volume)] if json!(volume).to_string().contains("/data/pvc-1-2"))
     );
-    assert!(for_one(&json!({}), None, &json!({})).is_empty(), "no node is selected");
+    assert!(
+        for_one(&json!({}), None, &json!({})).is_empty(),
+        "no node is selected"
+    );
     assert!(for_one(&json!({}), Some("edge-1"), &json!({"provisioner": "other"})).is_empty());
-    assert!(matches!(&for_one(&json!({}), Some("gone"), &json!({}))[..], [Step::Reselect(_)]));
+    assert!(matches!(
+        &for_one(&json!({}), Some("gone"), &json!({}))[..],
+        [Step::Reselect(_)]
+    ));
 }
 
 #[test]
 fn a_claim_that_cannot_be_a_directory_is_refused_by_name() {
     for (claim, node, class, named) in [
-        (json!({"volumeMode": "Block"}), "edge-1", json!({}), "Filesystem"),
-        (json!({"accessModes": ["ReadWriteMany"]}), "edge-1", json!({}), "ReadWriteOncePod"),
+        (
+            json!({"volumeMode": "Block"}),
+            "edge-1",
+            json!({}),
+            "Filesystem",
+        ),
+        (
+            json!({"accessModes": ["ReadWriteMany"]}),
+            "edge-1",
+            json!({}),
+            "ReadWriteOncePod",
+        ),
         (json!({"selector": {}}), "edge-1", json!({}), "selector"),
         (
             json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "x"}}),
@@ -80,13 +107,31 @@ fn a_claim_that_cannot_be_a_directory_is_refused_by_name() {
             json!({}),
             "dataSource",
         ),
-        (json!({}), "edge-1", json!({"parameters": {"type": "ssd"}}), "\"type\""),
-        (json!({}), "edge-1", json!({"volumeBindingMode": "Immediate"}), "WaitForFirstConsumer"),
-        (json!({}), "edge-1", json!({"parameters": {"path": "/"}}), "\"/\""),
+        (
+            json!({}),
+            "edge-1",
+            json!({"parameters": {"type": "ssd"}}),
+            "\"type\"",
+        ),
+        (
+            json!({}),
+            "edge-1",
+            json!({"volumeBindingMode": "Immediate"}),
+            "WaitForFirstConsumer",
+        ),
+        (
+            json!({}),
+            "edge-1",
+            json!({"parameters": {"path": "/"}}),
+            "\"/\"",
+        ),
         (json!({}), "edge-3", json!({}), "\"../x\""),
     ] {
         let steps = for_one(&claim, Some(node), &class);
-        assert!(matches!(&steps[..], [Step::Refuse(_, why)] if why.contains(named)), "{named}: {steps:?}");
+        assert!(
+            matches!(&steps[..], [Step::Refuse(_, why)] if why.contains(named)),
+            "{named}: {steps:?}"
+        );
     }
 }
 
@@ -110,12 +155,20 @@ fn only_a_released_volume_with_the_policy_delete_is_removed() {
         Some(step) => panic!("{step:?}"),
     };
     assert_eq!(step(|_| ()), "removed");
-    assert_eq!(step(|volume| volume["status"]["phase"] = json!("Bound")), "stays");
-    assert_eq!(step(|volume| volume["metadata"]["annotations"] = json!({})), "stays");
-    let deleting =
-        |volume: &mut Value| volume["metadata"]["deletionTimestamp"] = json!("2025-06-01T00:00:00Z");
+    assert_eq!(
+        step(|volume| volume["status"]["phase"] = json!("Bound")),
+        "stays"
+    );
+    assert_eq!(
+        step(|volume| volume["metadata"]["annotations"] = json!({})),
+        "stays"
+    );
+    let deleting = |volume: &mut Value| {
+        volume["metadata"]["deletionTimestamp"] = json!("2025-06-01T00:00:00Z")
+    };
     assert_eq!(step(deleting), "removed");
-    let retain = |volume: &mut Value| volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
+    let retain =
+        |volume: &mut Value| volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
     assert_eq!(step(retain), "stays");
     assert_eq!(
         step(|volume| {
@@ -130,10 +183,20 @@ fn only_a_released_volume_with_the_policy_delete_is_removed() {
 fn a_helper_pod_removes_a_directory_of_the_provisioner_alone() {
     let pod = helper::pod(&released(|_| ()), None).unwrap();
     let spec = json!(pod.spec.unwrap());
-    assert_eq!(spec["containers"][0]["command"], json!(["rm", "-rf", "/volumes/pvc-1-2_shop_data"]));
+    assert_eq!(
+        spec["containers"][0]["command"],
+        json!(["rm", "-rf", "/volumes/pvc-1-2_shop_data"])
+    );
     assert_eq!(spec["volumes"][0]["hostPath"]["path"], json!("/data"));
     assert_eq!(spec["nodeName"], json!("edge-1"));
-    for path in ["/etc", "/pvc-1-2_x", "/data/..", "/data/../pvc-1-2", "data/pvc-1-2", ""] {
+    for path in [
+        "/etc",
+        "/pvc-1-2_x",
+        "/data/..",
+        "/data/../pvc-1-2",
+        "data/pvc-1-2",
+        "",
+    ] {
         let volume = released(|volume| volume["spec"]["hostPath"]["path"] = json!(path));
         assert!(helper::pod(&volume, None).is_err(), "{path}");
     }
@@ -151,6 +214,10 @@ fn a_helper_pod_that_has_ended_goes_with_its_volume() {
         let mut pod = helper::pod(&volume, None).unwrap();
         pod.status = Some(serde_json::from_value(json!({"phase": phase})).unwrap());
         let pods = [Arc::new(pod)];
-        assert_eq!(helper::leftover(&pods, &volumes).len(), usize::from(goes), "{phase}");
+        assert_eq!(
+            helper::leftover(&pods, &volumes).len(),
+            usize::from(goes),
+            "{phase}"
+        );
     }
 }

@@ -59,8 +59,9 @@ struct Set {
     is_any: bool,
 }
 
-const MONTHS: [&str; 12] =
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Schedule {
@@ -82,11 +83,41 @@ impl Schedule {
             return Err(ScheduleError::Fields(text.to_owned()));
         };
         Ok(Self::Clock(Box::new(Clock {
-            minutes: Field { name: "minute", least: 0, most: 59, words: &[] }.parse(minute)?,
-            hours: Field { name: "hour", least: 0, most: 23, words: &[] }.parse(hour)?,
-            days: Field { name: "day of month", least: 1, most: 31, words: &[] }.parse(day)?,
-            months: Field { name: "month", least: 1, most: 12, words: &MONTHS }.parse(month)?,
-            weekdays: Field { name: "day of week", least: 0, most: 6, words: &WEEKDAYS }.parse(weekday)?,
+            minutes: Field {
+                name: "minute",
+                least: 0,
+                most: 59,
+                words: &[],
+            }
+            .parse(minute)?,
+            hours: Field {
+                name: "hour",
+                least: 0,
+                most: 23,
+                words: &[],
+            }
+            .parse(hour)?,
+            days: Field {
+                name: "day of month",
+                least: 1,
+                most: 31,
+                words: &[],
+            }
+            .parse(day)?,
+            months: Field {
+                name: "month",
+                least: 1,
+                most: 12,
+                words: &MONTHS,
+            }
+            .parse(month)?,
+            weekdays: Field {
+                name: "day of week",
+                least: 0,
+                most: 6,
+                words: &WEEKDAYS,
+            }
+            .parse(weekday)?,
             zone,
         })))
     }
@@ -105,7 +136,9 @@ impl Schedule {
 
 /// Parses a duration in Go's notation, in whole seconds, at least one.
 fn period(text: &str) -> Option<SignedDuration> {
-    let is_go = text.bytes().all(|byte| b"0123456789.hmsnu+-".contains(&byte));
+    let is_go = text
+        .bytes()
+        .all(|byte| b"0123456789.hmsnu+-".contains(&byte));
     let period = is_go.then(|| text.parse::<SignedDuration>().ok())??;
     Some(SignedDuration::from_secs(period.as_secs().max(1)))
 }
@@ -115,12 +148,23 @@ impl Clock {
         if self.minutes.bits == 0 || self.hours.bits == 0 {
             return None;
         }
-        let minute = after.as_second().div_euclid(60).checked_add(1)?.checked_mul(60)?;
-        let mut time = Timestamp::from_second(minute).ok()?.to_zoned(self.zone.clone());
+        let minute = after
+            .as_second()
+            .div_euclid(60)
+            .checked_add(1)?
+            .checked_mul(60)?;
+        let mut time = Timestamp::from_second(minute)
+            .ok()?
+            .to_zoned(self.zone.clone());
         let end = time.year().checked_add(HORIZON_YEARS)?;
         while time.year() < end {
             let later = if !self.months.has(time.month()) {
-                time.first_of_month().ok()?.checked_add(1.month()).ok()?.start_of_day().ok()?
+                time.first_of_month()
+                    .ok()?
+                    .checked_add(1.month())
+                    .ok()?
+                    .start_of_day()
+                    .ok()?
             } else if !self.is_day(&time) {
                 time.tomorrow().ok()?.start_of_day().ok()?
             } else if !self.hours.has(time.hour()) {
@@ -131,7 +175,11 @@ impl Clock {
                 return Some(time.timestamp());
             };
             // a day that begins twice: the clock was set back just after midnight
-            time = if later > time { later } else { time.checked_add(1.minute()).ok()? };
+            time = if later > time {
+                later
+            } else {
+                time.checked_add(1.minute()).ok()?
+            };
         }
         None
     }
@@ -143,14 +191,24 @@ impl Clock {
             other => other.to_monday_one_offset(),
         };
         let (day, weekday_fits) = (self.days.has(time.day()), self.weekdays.has(weekday));
-        if self.days.is_any || self.weekdays.is_any { day && weekday_fits } else { day || weekday_fits }
+        if self.days.is_any || self.weekdays.is_any {
+            day && weekday_fits
+        } else {
+            day || weekday_fits
+        }
     }
 }
 
 /// Returns the next full hour, or the next minute if the clock changes before.
 fn next_hour(time: &Zoned) -> Option<Zoned> {
-    let hour = time.checked_add((60 - i64::from(time.minute())).minutes()).ok()?;
-    if hour.offset() == time.offset() { Some(hour) } else { time.checked_add(1.minute()).ok() }
+    let hour = time
+        .checked_add((60 - i64::from(time.minute())).minutes())
+        .ok()?;
+    if hour.offset() == time.offset() {
+        Some(hour)
+    } else {
+        time.checked_add(1.minute()).ok()
+    }
 }
 
 impl Set {
@@ -175,16 +233,24 @@ impl Field {
             most: self.most,
         };
         // as in Kubernetes, empty parts between commas are ignored
-        text.split(',').filter(|part| !part.is_empty()).try_fold(Set::default(), |set, part| {
-            let part = self.part(part).ok_or_else(error)?;
-            Ok(Set { bits: set.bits | part.bits, is_any: set.is_any || part.is_any })
-        })
+        text.split(',')
+            .filter(|part| !part.is_empty())
+            .try_fold(Set::default(), |set, part| {
+                let part = self.part(part).ok_or_else(error)?;
+                Ok(Set {
+                    bits: set.bits | part.bits,
+                    is_any: set.is_any || part.is_any,
+                })
+            })
     }
 
     /// Parses `*`, `5`, `1-5`, each optionally with `/2`; a step without an end goes to the largest number.
     fn part(&self, text: &str) -> Option<Set> {
         let (range, step) = match text.split_once('/') {
-            Some((range, step)) => (range, Some(step.parse().ok().filter(|step: &usize| *step > 0)?)),
+            Some((range, step)) => (
+                range,
+                Some(step.parse().ok().filter(|step: &usize| *step > 0)?),
+            ),
             None => (text, None),
         };
         let (first, last) = match range.split_once('-') {
@@ -195,12 +261,16 @@ impl Field {
         };
         let numbers = (first..=last).step_by(step.unwrap_or(1));
         let bits = numbers.fold(0, |bits, number| bits | 1 << number);
-        let is_any = range.split('-').next().is_some_and(is_any) && step.is_none_or(|step| step == 1);
+        let is_any =
+            range.split('-').next().is_some_and(is_any) && step.is_none_or(|step| step == 1);
         (first <= last).then_some(Set { bits, is_any })
     }
 
     fn number(&self, text: &str) -> Option<u8> {
-        let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
+        let word = self
+            .words
+            .iter()
+            .position(|word| word.eq_ignore_ascii_case(text));
         let number = match word {
             Some(at) => u8::try_from(at).ok()? + self.least,
             None => text.parse().ok()?,

@@ -29,34 +29,71 @@ use crate::controllers::{
     informers::{Change, Failure, Triggers, work},
 };
 
-cluster!(Cluster { daemon_sets: DaemonSet, pods: Pod, nodes: Node, revisions: ControllerRevision });
+cluster!(Cluster {
+    daemon_sets: DaemonSet,
+    pods: Pod,
+    nodes: Node,
+    revisions: ControllerRevision
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let sets = cluster.daemon_sets.clone();
     let every_set = move |change: &Change<Node>| {
-        let sets = if placement::concerns_daemons(change) { sets.all() } else { Vec::new() };
-        sets.iter().map(|set| ObjectRef::from_obj(&**set)).collect::<Vec<_>>()
+        let sets = if placement::concerns_daemons(change) {
+            sets.all()
+        } else {
+            Vec::new()
+        };
+        sets.iter()
+            .map(|set| ObjectRef::from_obj(&**set))
+            .collect::<Vec<_>>()
     };
-    let triggers = Triggers::none().and_owned(&cluster.pods).and(&cluster.nodes, every_set).and(
-        &cluster.pods,
-        adopters(&cluster.daemon_sets, |set| set.spec.as_ref().map(|spec| spec.selector.clone())),
+    let triggers = Triggers::none()
+        .and_owned(&cluster.pods)
+        .and(&cluster.nodes, every_set)
+        .and(
+            &cluster.pods,
+            adopters(&cluster.daemon_sets, |set| {
+                set.spec.as_ref().map(|spec| spec.selector.clone())
+            }),
+        );
+    let queue = (
+        cluster.queues.named("daemonset"),
+        cluster.daemon_sets.clone(),
     );
-    let queue = (cluster.queues.named("daemonset"), cluster.daemon_sets.clone());
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 impl Cluster {
     fn history(&self) -> history::Caches<'_> {
-        history::Caches { shared: &self.shared, pods: &self.pods, revisions: &self.revisions }
+        history::Caches {
+            shared: &self.shared,
+            pods: &self.pods,
+            revisions: &self.revisions,
+        }
     }
 }
 
 async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
-    let Some(spec) = &set.spec else { return Ok(Action::await_change()) };
-    let collisions = set.status.as_ref().and_then(|status| status.collision_count);
-    let owner = Owner { object: &*set, selector: &spec.selector, template: &spec.template, collisions };
-    let Some(Observed { pods, revisions, present }) = history::observe(&owner, &cluster.history()).await?
+    let Some(spec) = &set.spec else {
+        return Ok(Action::await_change());
+    };
+    let collisions = set
+        .status
+        .as_ref()
+        .and_then(|status| status.collision_count);
+    let owner = Owner {
+        object: &*set,
+        selector: &spec.selector,
+        template: &spec.template,
+        collisions,
+    };
+    let Some(Observed {
+        pods,
+        revisions,
+        present,
+    }) = history::observe(&owner, &cluster.history()).await?
     else {
         return Ok(Action::await_change());
     };
@@ -65,17 +102,41 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     let now = Timestamp::now();
     let mut plan = plan::plan(&set, &revision, &nodes, &pods, now);
     let wait = delay_failed(&set, &mut plan, &cluster, now);
-    cluster.delete_pods(&cluster.pods, (&*set, Component::DaemonSet), plan.delete).await?;
-    let made = plan.create.iter().map(|node| placement::pod(&set, &revision, node)).collect();
-    cluster.create_pods(&cluster.pods, (&*set, Component::DaemonSet), made).await?;
-    let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
+    cluster
+        .delete_pods(&cluster.pods, (&*set, Component::DaemonSet), plan.delete)
+        .await?;
+    let made = plan
+        .create
+        .iter()
+        .map(|node| placement::pod(&set, &revision, node))
+        .collect();
+    cluster
+        .create_pods(&cluster.pods, (&*set, Component::DaemonSet), made)
+        .await?;
+    let pods = cluster
+        .pods
+        .controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
     let status = status(&set, &revision, &nodes, &pods, now);
-    cluster.write_status(&cluster.daemon_sets, &*set, &set.status, &status).await?;
-    let in_use: Vec<_> =
-        pods.iter().filter_map(|pod| pod.labels().get(hash::REVISION)).map(String::as_str).collect();
+    cluster
+        .write_status(&cluster.daemon_sets, &*set, &set.status, &status)
+        .await?;
+    let in_use: Vec<_> = pods
+        .iter()
+        .filter_map(|pod| pod.labels().get(hash::REVISION))
+        .map(String::as_str)
+        .collect();
     let in_use: Vec<&str> = in_use.into_iter().chain([revision.as_str()]).collect();
-    history::clean_up(&revisions, spec.revision_history_limit, &in_use, &cluster.history()).await?;
-    Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
+    history::clean_up(
+        &revisions,
+        spec.revision_history_limit,
+        &in_use,
+        &cluster.history(),
+    )
+    .await?;
+    Ok(wait.map_or_else(
+        || super::until_available(&pods, spec.min_ready_seconds, now),
+        Action::requeue,
+    ))
 }
 
 /// Keeps failed pods during their back-off, since the next one may fail too. Returns the shortest rest of a back-off.
@@ -94,7 +155,9 @@ fn delay_failed(
             set.metadata.uid.as_deref().unwrap_or_default(),
             set.metadata.generation
         );
-        let left = (phase(pod) == "Failed").then(|| cluster.failures.left(&place, pod, now)).flatten();
+        let left = (phase(pod) == "Failed")
+            .then(|| cluster.failures.left(&place, pod, now))
+            .flatten();
         if left.is_some() {
             create.retain(|wanted| wanted != node);
         }
@@ -111,16 +174,26 @@ fn status(
     pods: &[Arc<Pod>],
     now: Timestamp,
 ) -> DaemonSetStatus {
-    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
+    let min_ready = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.min_ready_seconds)
+        .unwrap_or_default();
     let mut status = DaemonSetStatus {
         observed_generation: set.metadata.generation,
-        collision_count: set.status.as_ref().and_then(|status| status.collision_count),
+        collision_count: set
+            .status
+            .as_ref()
+            .and_then(|status| status.collision_count),
         ..DaemonSetStatus::default()
     };
     let (mut updated, mut available) = (0, 0);
     for node in nodes {
         let name = node.name_any();
-        let here: Vec<_> = pods.iter().filter(|pod| placement::node_of(pod) == Some(name.as_str())).collect();
+        let here: Vec<_> = pods
+            .iter()
+            .filter(|pod| placement::node_of(pod) == Some(name.as_str()))
+            .collect();
         if !placement::should_run(set, node) {
             status.number_misscheduled += i32::from(!here.is_empty());
             continue;
@@ -130,7 +203,11 @@ fn status(
         let any = |holds: &dyn Fn(&Pod) -> bool| i32::from(here.iter().any(|pod| holds(pod)));
         status.number_ready += any(&|pod| is_ready(pod));
         available += any(&|pod| is_available(pod, min_ready, now));
-        updated += any(&|pod| pod.labels().get(hash::REVISION).is_some_and(|own| own == revision));
+        updated += any(&|pod| {
+            pod.labels()
+                .get(hash::REVISION)
+                .is_some_and(|own| own == revision)
+        });
     }
     let some = |number: i32| (number > 0).then_some(number);
     status.updated_number_scheduled = some(updated);

@@ -3,8 +3,8 @@
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     core::v1::{
-        Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec,
-        Toleration,
+        Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
+        PodSpec, Toleration,
     },
 };
 use kube::ResourceExt;
@@ -16,9 +16,17 @@ use crate::controllers::{
 
 /// Reports whether a change of a node may change placements: heartbeats do not.
 pub(super) fn concerns_daemons(change: &Change<Node>) -> bool {
-    let placement =
-        |node: &Node| (node.metadata.labels.clone(), node.spec.clone().and_then(|spec| spec.taints));
-    change.gone || change.before.as_ref().is_none_or(|before| placement(before) != placement(&change.object))
+    let placement = |node: &Node| {
+        (
+            node.metadata.labels.clone(),
+            node.spec.clone().and_then(|spec| spec.taints),
+        )
+    };
+    change.gone
+        || change
+            .before
+            .as_ref()
+            .is_none_or(|before| placement(before) != placement(&change.object))
 }
 
 /// Returns the node of a pod, or the one to which its affinity binds it.
@@ -28,20 +36,35 @@ pub(super) fn node_of(pod: &Pod) -> Option<&str> {
         return Some(node);
     }
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
-    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+    let terms = &affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?
+        .node_selector_terms;
     let field = terms.first()?.match_fields.as_ref()?.first()?;
     field.values.as_ref()?.first().map(String::as_str)
 }
 
 /// Reports whether the node should run the set's pod.
 pub(super) fn should_run(set: &DaemonSet, node: &Node) -> bool {
-    let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.clone()) else { return false };
-    if spec.node_name.as_ref().is_some_and(|name| !name.is_empty() && *name != node.name_any()) {
+    let Some(spec) = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.clone())
+    else {
+        return false;
+    };
+    if spec
+        .node_name
+        .as_ref()
+        .is_some_and(|name| !name.is_empty() && *name != node.name_any())
+    {
         return false;
     }
     let tolerations = tolerations(&spec);
     affinity::matches_node(&spec, node)
-        && affinity::untolerated(&tolerations, node, &["NoSchedule", "NoExecute"]).next().is_none()
+        && affinity::untolerated(&tolerations, node, &["NoSchedule", "NoExecute"])
+            .next()
+            .is_none()
 }
 
 /// Returns the template's tolerations and those of all daemon pods, which stay whatever happens to their node.
@@ -76,9 +99,14 @@ fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
 
 /// Builds the set's pod for a node.
 pub(super) fn pod(set: &DaemonSet, revision: &str, node: &str) -> Pod {
-    let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let template = set
+        .spec
+        .as_ref()
+        .map(|spec| spec.template.clone())
+        .unwrap_or_default();
     let mut pod = from_template(&template, set);
-    pod.labels_mut().insert(hash::REVISION.into(), revision.to_owned());
+    pod.labels_mut()
+        .insert(hash::REVISION.into(), revision.to_owned());
     let spec = pod.spec.get_or_insert_default();
     spec.tolerations = Some(tolerations(spec));
     // bound at once; the affinity is for clients that look for it
@@ -90,8 +118,12 @@ pub(super) fn pod(set: &DaemonSet, revision: &str, node: &str) -> Pod {
     };
     let affinity: &mut Affinity = spec.affinity.get_or_insert_default();
     let affinity: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
-    let term = NodeSelectorTerm { match_fields: Some(vec![field]), ..NodeSelectorTerm::default() };
-    affinity.required_during_scheduling_ignored_during_execution =
-        Some(NodeSelector { node_selector_terms: vec![term] });
+    let term = NodeSelectorTerm {
+        match_fields: Some(vec![field]),
+        ..NodeSelectorTerm::default()
+    };
+    affinity.required_during_scheduling_ignored_during_execution = Some(NodeSelector {
+        node_selector_terms: vec![term],
+    });
     pod
 }

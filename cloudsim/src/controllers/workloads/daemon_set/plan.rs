@@ -38,9 +38,16 @@ pub(super) fn plan(
     let mut plan = Plan::default();
     let mut by_node: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
     for pod in pods {
-        by_node.entry(node_of(pod).unwrap_or_default()).or_default().push(pod);
+        by_node
+            .entry(node_of(pod).unwrap_or_default())
+            .or_default()
+            .push(pod);
     }
-    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
+    let min_ready = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.min_ready_seconds)
+        .unwrap_or_default();
     let works = |pod: &Pod| is_available(pod, min_ready, now);
     // the nodes that should run a pod: each has one that is kept, or none
     let mut kept_pods: Vec<Option<Arc<Pod>>> = Vec::new();
@@ -49,21 +56,33 @@ pub(super) fn plan(
         let name = node.name_any();
         let here = by_node.remove(name.as_str()).unwrap_or_default();
         if !should_run(set, node) {
-            plan.delete
-                .extend(here.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).cloned());
+            plan.delete.extend(
+                here.into_iter()
+                    .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+                    .cloned(),
+            );
             continue;
         }
-        let (ending, mut kept): (Vec<_>, Vec<_>) =
-            here.into_iter().partition(|pod| pod.metadata.deletion_timestamp.is_some());
-        let finished: Vec<_> = kept.extract_if(.., |pod| is_finished(pod)).cloned().collect();
+        let (ending, mut kept): (Vec<_>, Vec<_>) = here
+            .into_iter()
+            .partition(|pod| pod.metadata.deletion_timestamp.is_some());
+        let finished: Vec<_> = kept
+            .extract_if(.., |pod| is_finished(pod))
+            .cloned()
+            .collect();
         plan.delete.extend(finished);
         // of several pods an available one is kept, and of these the oldest
         kept.sort_by_key(|pod| (!works(pod), pod.metadata.creation_timestamp.clone()));
         if let Some(surge) = surge.as_mut().filter(|_| !kept.is_empty()) {
-            surge.plan_node(&kept, ending.is_empty().then_some(name), (&mut plan.delete, &mut plan.create));
+            surge.plan_node(
+                &kept,
+                ending.is_empty().then_some(name),
+                (&mut plan.delete, &mut plan.create),
+            );
             continue;
         }
-        plan.delete.extend(kept.iter().skip(1).map(|pod| Arc::clone(pod)));
+        plan.delete
+            .extend(kept.iter().skip(1).map(|pod| Arc::clone(pod)));
         kept_pods.push(kept.first().map(|pod| Arc::clone(pod)));
         // the next one is created when the terminating one is gone
         if kept.is_empty() && ending.is_empty() {
@@ -72,7 +91,9 @@ pub(super) fn plan(
     }
     match surge {
         Some(surge) => plan.create.extend(surge.next()),
-        None => plan.delete.extend(outdated(set, revision, &kept_pods, works)),
+        None => plan
+            .delete
+            .extend(outdated(set, revision, &kept_pods, works)),
     }
     plan
 }
@@ -85,19 +106,31 @@ fn outdated(
     kept_pods: &[Option<Arc<Pod>>],
     works: impl Fn(&Pod) -> bool,
 ) -> Vec<Arc<Pod>> {
-    let Some(spec) = &set.spec else { return Vec::new() };
+    let Some(spec) = &set.spec else {
+        return Vec::new();
+    };
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     if strategy.type_.as_deref() == Some("OnDelete") {
         return Vec::new();
     }
     let rolling = strategy.rolling_update.unwrap_or_default();
     let wanted = i32::try_from(kept_pods.len()).unwrap_or(i32::MAX);
-    let allowed =
-        rolling.max_unavailable.as_ref().map_or(1, |value| amount(Some(value), wanted, true)).max(1);
-    let (available, broken): (Vec<_>, Vec<_>) = kept_pods.iter().flatten().partition(|pod| works(pod));
+    let allowed = rolling
+        .max_unavailable
+        .as_ref()
+        .map_or(1, |value| amount(Some(value), wanted, true))
+        .max(1);
+    let (available, broken): (Vec<_>, Vec<_>) =
+        kept_pods.iter().flatten().partition(|pod| works(pod));
     let unavailable = kept_pods.len() - available.len();
-    let room = usize::try_from(allowed).unwrap_or_default().saturating_sub(unavailable);
-    let is_old = |pod: &&Arc<Pod>| pod.labels().get(hash::REVISION).is_none_or(|own| own != revision);
+    let room = usize::try_from(allowed)
+        .unwrap_or_default()
+        .saturating_sub(unavailable);
+    let is_old = |pod: &&Arc<Pod>| {
+        pod.labels()
+            .get(hash::REVISION)
+            .is_none_or(|own| own != revision)
+    };
     broken
         .into_iter()
         .filter(is_old)

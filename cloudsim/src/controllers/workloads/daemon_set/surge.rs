@@ -43,7 +43,13 @@ impl<'a> Surge<'a> {
             return None;
         }
         let min_ready = spec.min_ready_seconds.unwrap_or_default();
-        Some(Self { revision, min_ready, now, room, waiting: Vec::new() })
+        Some(Self {
+            revision,
+            min_ready,
+            now,
+            room,
+            waiting: Vec::new(),
+        })
     }
 
     /// Plans for a node with the pods `kept`, the oldest first; `free` names the node if no other pod there is being deleted. Adds pods
@@ -64,7 +70,12 @@ impl<'a> Surge<'a> {
         let works = |pod: &Pod| is_available(pod, self.min_ready, self.now);
         let (new, old): (Vec<_>, Vec<_>) = kept.iter().copied().partition(|pod| is_new(pod));
         // at most one of each
-        delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| Arc::clone(pod)));
+        delete.extend(
+            new.iter()
+                .skip(1)
+                .chain(old.iter().skip(1))
+                .map(|pod| Arc::clone(pod)),
+        );
         match (old.first(), new.first()) {
             (Some(old), Some(new)) if works(new) => delete.push(Arc::clone(old)),
             (Some(_), Some(_)) => self.room = self.room.saturating_sub(1),

@@ -31,7 +31,11 @@ use crate::controllers::{
     informers::{Change, Failure, Triggers, work},
 };
 
-cluster!(Cluster { deployments: Deployment, replica_sets: ReplicaSet, pods: Pod });
+cluster!(Cluster {
+    deployments: Deployment,
+    replica_sets: ReplicaSet,
+    pods: Pod
+});
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -42,7 +46,10 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         }),
     );
     let triggers = triggers.and(&cluster.pods, on_last_pod_deleted(&cluster));
-    let queue = (cluster.queues.named("deployment"), cluster.deployments.clone());
+    let queue = (
+        cluster.queues.named("deployment"),
+        cluster.deployments.clone(),
+    );
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
@@ -55,8 +62,17 @@ fn on_last_pod_deleted(
         let namespace = change.object.namespace()?;
         let set = change.gone.then(|| controller_of(&*change.object))??;
         let set = cluster.replica_sets.get(&namespace, &set.name)?;
-        let deployment = cluster.deployments.get(&namespace, &controller_of(&*set)?.name)?;
-        let recreates = deployment.spec.as_ref()?.strategy.as_ref()?.type_.as_deref() == Some("Recreate");
+        let deployment = cluster
+            .deployments
+            .get(&namespace, &controller_of(&*set)?.name)?;
+        let recreates = deployment
+            .spec
+            .as_ref()?
+            .strategy
+            .as_ref()?
+            .type_
+            .as_deref()
+            == Some("Recreate");
         recreates.then(|| ObjectRef::from_obj(&*deployment))
     }
 }
@@ -76,7 +92,9 @@ impl Sets {
 }
 
 async fn reconcile(deployment: Arc<Deployment>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
-    let Some(spec) = &deployment.spec else { return Ok(Action::await_change()) };
+    let Some(spec) = &deployment.spec else {
+        return Ok(Action::await_change());
+    };
     let sets = find(&deployment, &cluster).await?;
     if deployment.meta().deletion_timestamp.is_some() {
         return report(&deployment, &sets, &cluster).await;
@@ -91,7 +109,11 @@ async fn reconcile(deployment: Arc<Deployment>, cluster: Arc<Cluster>) -> Result
     if paused {
         return report(&deployment, &sets, &cluster).await;
     }
-    let recreates = spec.strategy.as_ref().and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate");
+    let recreates = spec
+        .strategy
+        .as_ref()
+        .and_then(|strategy| strategy.type_.as_deref())
+        == Some("Recreate");
     let sets = if recreates {
         recreate(&deployment, sets, limits, &cluster).await?
     } else {
@@ -102,10 +124,19 @@ async fn reconcile(deployment: Arc<Deployment>, cluster: Arc<Cluster>) -> Result
 }
 
 async fn find(deployment: &Arc<Deployment>, cluster: &Cluster) -> Result<Sets, Failure> {
-    let Some(spec) = &deployment.spec else { return Ok(Sets { new: None, old: Vec::new() }) };
-    let mut old = cluster.claimed(&cluster.replica_sets, &**deployment, &spec.selector).await?;
+    let Some(spec) = &deployment.spec else {
+        return Ok(Sets {
+            new: None,
+            old: Vec::new(),
+        });
+    };
+    let mut old = cluster
+        .claimed(&cluster.replica_sets, &**deployment, &spec.selector)
+        .await?;
     old.sort_by_key(|set| (set.metadata.creation_timestamp.clone(), set.name_any()));
-    let new = old.iter().position(|set| revision::is_of(set, &spec.template));
+    let new = old
+        .iter()
+        .position(|set| revision::is_of(set, &spec.template));
     let new = new.map(|at| old.remove(at));
     Ok(Sets { new, old })
 }
@@ -120,8 +151,13 @@ async fn roll(
     let total: i32 = old.iter().map(|set| set.wanted).sum();
     let first = (limits.maximum() - total).clamp(0, limits.desired);
     let new = revision::ensure(deployment, &sets, first, cluster).await?;
-    let sets = Sets { new: Some(Arc::clone(&new)), old: sets.old };
-    let Some(scalings) = rollout::rolling(limits, &Set::of(&new), &old) else { return Ok(sets) };
+    let sets = Sets {
+        new: Some(Arc::clone(&new)),
+        old: sets.old,
+    };
+    let Some(scalings) = rollout::rolling(limits, &Set::of(&new), &old) else {
+        return Ok(sets);
+    };
     scale(deployment, (limits, &sets), scalings, cluster).await?;
     find(deployment, cluster).await
 }
@@ -140,16 +176,27 @@ async fn recreate(
         return find(deployment, cluster).await;
     }
     let has_pods = |set: &Arc<ReplicaSet>| {
-        let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
+        let pods = cluster
+            .pods
+            .controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
         pods.iter().any(|pod| !is_finished(pod))
     };
     if sets.old.iter().any(has_pods) {
         return Ok(sets);
     }
     let new = revision::ensure(deployment, &sets, limits.desired, cluster).await?;
-    let sets = Sets { new: Some(Arc::clone(&new)), old: sets.old };
+    let sets = Sets {
+        new: Some(Arc::clone(&new)),
+        old: sets.old,
+    };
     if Set::of(&new).wanted != limits.desired {
-        scale(deployment, (limits, &sets), vec![(new.name_any(), limits.desired)], cluster).await?;
+        scale(
+            deployment,
+            (limits, &sets),
+            vec![(new.name_any(), limits.desired)],
+            cluster,
+        )
+        .await?;
     }
     find(deployment, cluster).await
 }
@@ -159,9 +206,10 @@ fn record_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cl
     if from != to {
         let way = if from < to { "up" } else { "down" };
         let message = format!("Scaled {way} replica set {name} from {from} to {to}");
-        cluster
-            .events
-            .record(deployment, NewEvent::normal(Component::Deployment, "ScalingReplicaSet", message));
+        cluster.events.record(
+            deployment,
+            NewEvent::normal(Component::Deployment, "ScalingReplicaSet", message),
+        );
     }
 }
 
@@ -173,8 +221,11 @@ async fn scale(
     cluster: &Cluster,
 ) -> Result<(), Failure> {
     for (name, replicas) in scalings {
-        let Some(set) = sets.all().find(|set| set.name_any() == name) else { continue };
-        let annotations = json!({DESIRED: limits.desired.to_string(), MAXIMUM: limits.maximum().to_string()});
+        let Some(set) = sets.all().find(|set| set.name_any() == name) else {
+            continue;
+        };
+        let annotations =
+            json!({DESIRED: limits.desired.to_string(), MAXIMUM: limits.maximum().to_string()});
         let patch = json!({
             "metadata": {"resourceVersion": set.resource_version(), "annotations": annotations},
             "spec": {"replicas": replicas},
@@ -186,12 +237,27 @@ async fn scale(
     Ok(())
 }
 
-async fn report(deployment: &Arc<Deployment>, sets: &Sets, cluster: &Cluster) -> Result<Action, Failure> {
+async fn report(
+    deployment: &Arc<Deployment>,
+    sets: &Sets,
+    cluster: &Cluster,
+) -> Result<Action, Failure> {
     let now = Timestamp::now();
-    let (new, old): (Vec<_>, Vec<_>) =
-        (sets.new.as_deref().into_iter().collect(), sets.old.iter().map(|set| &**set).collect());
+    let (new, old): (Vec<_>, Vec<_>) = (
+        sets.new.as_deref().into_iter().collect(),
+        sets.old.iter().map(|set| &**set).collect(),
+    );
     let status = status::status(deployment, new.first().copied(), &old, now);
     let look_again = status::deadline_in(deployment, &status, now);
-    cluster.write_status(&cluster.deployments, &**deployment, &deployment.status, &status).await?;
-    Ok(look_again.map_or_else(Action::await_change, |left| Action::requeue(left.max(Duration::from_secs(1)))))
+    cluster
+        .write_status(
+            &cluster.deployments,
+            &**deployment,
+            &deployment.status,
+            &status,
+        )
+        .await?;
+    Ok(look_again.map_or_else(Action::await_change, |left| {
+        Action::requeue(left.max(Duration::from_secs(1)))
+    }))
 }

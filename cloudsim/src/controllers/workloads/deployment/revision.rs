@@ -27,7 +27,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Reports whether the replica set has this template.
 pub(super) fn is_of(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
-    let Some(own) = set.spec.as_ref().and_then(|spec| spec.template.clone()) else { return false };
+    let Some(own) = set.spec.as_ref().and_then(|spec| spec.template.clone()) else {
+        return false;
+    };
     without_hash(own) == without_hash(template.clone())
 }
 
@@ -39,12 +41,17 @@ fn without_hash(mut template: PodTemplateSpec) -> PodTemplateSpec {
         metadata.creation_timestamp = None;
         metadata.labels = metadata.labels.take().filter(|labels| !labels.is_empty());
     }
-    template.metadata = template.metadata.filter(|metadata| *metadata != ObjectMeta::default());
+    template.metadata = template
+        .metadata
+        .filter(|metadata| *metadata != ObjectMeta::default());
     template
 }
 
 fn number(annotations: &BTreeMap<String, String>) -> i64 {
-    annotations.get(REVISION).and_then(|number| number.parse().ok()).unwrap_or_default()
+    annotations
+        .get(REVISION)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Returns the replica set of the present template, created if it is missing; it and the deployment get the newest number.
@@ -54,7 +61,13 @@ pub(super) async fn ensure(
     replicas: i32,
     cluster: &Cluster,
 ) -> Result<Arc<ReplicaSet>, Failure> {
-    let newest = sets.old.iter().map(|set| number(set.annotations())).max().unwrap_or_default() + 1;
+    let newest = sets
+        .old
+        .iter()
+        .map(|set| number(set.annotations()))
+        .max()
+        .unwrap_or_default()
+        + 1;
     let set = match &sets.new {
         Some(set) => renumbered(deployment, set, newest, cluster).await?,
         None => create(deployment, newest, replicas, cluster).await?,
@@ -62,7 +75,9 @@ pub(super) async fn ensure(
     let own = set.annotations().get(REVISION);
     if own != deployment.annotations().get(REVISION) {
         let patch = json!({"metadata": {"annotations": {REVISION: own}}});
-        cluster.patch(&cluster.deployments, &**deployment, &patch).await?;
+        cluster
+            .patch(&cluster.deployments, &**deployment, &patch)
+            .await?;
     }
     Ok(set)
 }
@@ -77,23 +92,43 @@ async fn renumbered(
     let old = number(set.annotations());
     wanted.insert(REVISION.into(), old.max(newest).to_string());
     if old > 0 && old < newest {
-        let history = set.annotations().get(HISTORY).map(|history| format!("{history},")).unwrap_or_default();
+        let history = set
+            .annotations()
+            .get(HISTORY)
+            .map(|history| format!("{history},"))
+            .unwrap_or_default();
         wanted.insert(HISTORY.into(), format!("{history}{old}"));
     }
-    let changed = wanted.iter().any(|(key, value)| set.annotations().get(key) != Some(value));
+    let changed = wanted
+        .iter()
+        .any(|(key, value)| set.annotations().get(key) != Some(value));
     if changed {
         let patch = json!({"metadata": {"annotations": wanted}});
         cluster.patch(&cluster.replica_sets, &**set, &patch).await?;
     }
-    let now = cluster.replica_sets.get(&set.namespace().unwrap_or_default(), &set.name_any());
+    let now = cluster
+        .replica_sets
+        .get(&set.namespace().unwrap_or_default(), &set.name_any());
     Ok(now.unwrap_or_else(|| Arc::clone(set)))
 }
 
 /// Returns the annotations that a replica set inherits from its deployment.
 fn inherited(deployment: &Deployment) -> BTreeMap<String, String> {
-    let own = [REVISION, HISTORY, DESIRED, MAXIMUM, LAST_APPLIED, "deprecated.deployment.rollback.to"];
-    let annotations = deployment.annotations().iter().filter(|(key, _)| !own.contains(&key.as_str()));
-    annotations.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let own = [
+        REVISION,
+        HISTORY,
+        DESIRED,
+        MAXIMUM,
+        LAST_APPLIED,
+        "deprecated.deployment.rollback.to",
+    ];
+    let annotations = deployment
+        .annotations()
+        .iter()
+        .filter(|(key, _)| !own.contains(&key.as_str()));
+    annotations
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 async fn create(
@@ -102,7 +137,10 @@ async fn create(
     replicas: i32,
     cluster: &Cluster,
 ) -> Result<Arc<ReplicaSet>, Failure> {
-    let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
+    let collisions = deployment
+        .status
+        .as_ref()
+        .and_then(|status| status.collision_count);
     let set = new_set(deployment, revision, replicas, collisions);
     let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
     match cluster.create(&cluster.replica_sets, &set).await {
@@ -111,7 +149,10 @@ async fn create(
             Ok(Arc::new(set))
         }
         Err(kube::Error::Api(status)) if status.code == 409 => {
-            let there = cluster.beside::<ReplicaSet>(&**deployment).get_opt(&name).await?;
+            let there = cluster
+                .beside::<ReplicaSet>(&**deployment)
+                .get_opt(&name)
+                .await?;
             let template = deployment.spec.as_ref().map(|spec| &spec.template);
             let own = there.filter(|set| {
                 let owner = crate::controllers::workloads::pods::controller_of(set);
@@ -139,15 +180,27 @@ async fn create(
     }
 }
 
-fn new_set(deployment: &Deployment, revision: i64, replicas: i32, collisions: Option<i32>) -> ReplicaSet {
+fn new_set(
+    deployment: &Deployment,
+    revision: i64,
+    replicas: i32,
+    collisions: Option<i32>,
+) -> ReplicaSet {
     let spec = deployment.spec.clone().unwrap_or_default();
     let hash = hash::hash(&spec.template, collisions);
     let mut template = spec.template;
-    let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+    let labels = template
+        .metadata
+        .get_or_insert_default()
+        .labels
+        .get_or_insert_default();
     labels.insert(hash::POD_TEMPLATE.into(), hash.clone());
     let labels = labels.clone();
     let mut selector = spec.selector;
-    selector.match_labels.get_or_insert_default().insert(hash::POD_TEMPLATE.into(), hash.clone());
+    selector
+        .match_labels
+        .get_or_insert_default()
+        .insert(hash::POD_TEMPLATE.into(), hash.clone());
     let limits = Limits::of(deployment);
     let mut annotations = inherited(deployment);
     annotations.extend([
@@ -180,16 +233,26 @@ pub(super) async fn clean_up(
     old: &[Arc<ReplicaSet>],
     cluster: &Cluster,
 ) -> Result<(), Failure> {
-    let limit = deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
+    let limit = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.revision_history_limit)
+        .unwrap_or(10);
     let is_empty = |set: &&Arc<ReplicaSet>| {
-        let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let wanted = set
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1);
         let status = set.status.clone().unwrap_or_default();
         let observed = status.observed_generation >= set.metadata.generation;
         wanted == 0 && status.replicas == 0 && observed && set.metadata.deletion_timestamp.is_none()
     };
     let mut empty: Vec<_> = old.iter().filter(is_empty).cloned().collect();
     empty.sort_by_key(|set| number(set.annotations()));
-    let surplus = empty.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
+    let surplus = empty
+        .len()
+        .saturating_sub(usize::try_from(limit).unwrap_or_default());
     empty.truncate(surplus);
     cluster.delete_all(&cluster.replica_sets, empty).await
 }

@@ -31,19 +31,38 @@ impl Limits {
         let desired = spec.replicas.unwrap_or(1);
         let strategy = spec.strategy.unwrap_or_default();
         if strategy.type_.as_deref() == Some("Recreate") {
-            return Self { desired, surge: 0, unavailable: desired };
+            return Self {
+                desired,
+                surge: 0,
+                unavailable: desired,
+            };
         }
         let rolling = strategy.rolling_update.unwrap_or_default();
         let amount = |value: Option<IntOrString>, up| amount(value.as_ref(), desired, up);
-        let (surge, unavailable) = (amount(rolling.max_surge, true), amount(rolling.max_unavailable, false));
+        let (surge, unavailable) = (
+            amount(rolling.max_surge, true),
+            amount(rolling.max_unavailable, false),
+        );
         // with both 0 there could be no progress
-        let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
-        Self { desired, surge, unavailable: unavailable.min(desired) }
+        let unavailable = if surge == 0 && unavailable == 0 {
+            1
+        } else {
+            unavailable
+        };
+        Self {
+            desired,
+            surge,
+            unavailable: unavailable.min(desired),
+        }
     }
 
     /// Returns the largest number of pods at any time.
     pub(super) fn maximum(self) -> i32 {
-        if self.desired == 0 { 0 } else { self.desired + self.surge }
+        if self.desired == 0 {
+            0
+        } else {
+            self.desired + self.surge
+        }
     }
 }
 
@@ -55,7 +74,11 @@ pub(crate) fn amount(value: Option<&IntOrString>, of: i32, up: bool) -> i32 {
         Some(IntOrString::String(text)) => {
             let percent: i64 = text.trim_end_matches('%').parse().unwrap_or_default();
             let product = percent * i64::from(of);
-            let rounded = if up { (product + 99) / 100 } else { product / 100 };
+            let rounded = if up {
+                (product + 99) / 100
+            } else {
+                product / 100
+            };
             i32::try_from(rounded).unwrap_or(of)
         }
     }
@@ -81,8 +104,16 @@ impl Set {
     /// Returns the numbers of a replica set.
     pub(super) fn of(set: &ReplicaSet) -> Self {
         let status = set.status.clone().unwrap_or_default();
-        let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-        let number = |name| set.annotations().get(name).and_then(|number| number.parse().ok());
+        let wanted = set
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1);
+        let number = |name| {
+            set.annotations()
+                .get(name)
+                .and_then(|number| number.parse().ok())
+        };
         Self {
             name: set.name_any(),
             wanted,
@@ -138,7 +169,11 @@ fn shrink(limits: Limits, new: &Set, old: &[Set]) -> Vec<Scaling> {
         set.wanted -= taken;
         surplus -= taken;
     }
-    let before = |set: &Set| old.iter().find(|old| old.name == set.name).map(|old| old.wanted);
+    let before = |set: &Set| {
+        old.iter()
+            .find(|old| old.name == set.name)
+            .map(|old| old.wanted)
+    };
     left.iter()
         .filter(|set| before(set) != Some(set.wanted))
         .map(|set| (set.name.clone(), set.wanted))
@@ -149,7 +184,9 @@ fn shrink(limits: Limits, new: &Set, old: &[Set]) -> Vec<Scaling> {
 /// and the old ones; returns `None` if the rollout goes on by its own rules.
 pub(super) fn proportional(limits: Limits, sets: &[Set]) -> Option<Vec<Scaling>> {
     let mut active: Vec<&Set> = sets.iter().filter(|set| set.wanted > 0).collect();
-    let scaled = active.iter().any(|set| set.desired.is_some_and(|desired| desired != limits.desired));
+    let scaled = active
+        .iter()
+        .any(|set| set.desired.is_some_and(|desired| desired != limits.desired));
     if !scaled {
         return None;
     }
@@ -161,9 +198,15 @@ pub(super) fn proportional(limits: Limits, sets: &[Set]) -> Option<Vec<Scaling>>
     active.sort_by_key(|set| std::cmp::Reverse(set.wanted));
     let mut shares: Vec<Scaling> = Vec::new();
     for set in &active {
-        let before = set.maximum.filter(|maximum| *maximum > 0).unwrap_or(total.max(1));
+        let before = set
+            .maximum
+            .filter(|maximum| *maximum > 0)
+            .unwrap_or(total.max(1));
         let exact = f64::from(set.wanted) * f64::from(limits.maximum()) / f64::from(before);
-        #[allow(clippy::cast_possible_truncation, reason = "a share of a 32 bit number")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "a share of a 32 bit number"
+        )]
         let share = (exact.round() as i32 - set.wanted).clamp(left.min(0), left.max(0));
         left -= share;
         shares.push((set.name.clone(), set.wanted + share));

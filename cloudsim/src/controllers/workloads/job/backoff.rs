@@ -15,21 +15,37 @@ const BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 /// Returns when a pod ended: its last container, else when it was no longer ready, else its deletion.
 pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref();
-    let containers = status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let ends = containers
-        .filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    let containers = status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    let ends = containers.filter_map(|container| {
+        container
+            .state
+            .as_ref()?
+            .terminated
+            .as_ref()?
+            .finished_at
+            .as_ref()
+    });
     let not_ready = || {
         let mut conditions = status?.conditions.iter().flatten();
         let condition = conditions.find(|one| one.type_ == "Ready" && one.status == "False")?;
         condition.last_transition_time.as_ref().map(|time| time.0)
     };
     let deleted = || {
-        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
+        let grace = pod
+            .metadata
+            .deletion_grace_period_seconds
+            .unwrap_or_default();
         let end = pod.metadata.deletion_timestamp.as_ref()?.0;
         end.checked_sub(SignedDuration::from_secs(grace)).ok()
     };
     let created = || pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    ends.map(|time| time.0).max().or_else(not_ready).or_else(deleted).or_else(created)
+    ends.map(|time| time.0)
+        .max()
+        .or_else(not_ready)
+        .or_else(deleted)
+        .or_else(created)
 }
 
 /// Returns the rest of the back-off after this many failures in a row.
@@ -43,9 +59,17 @@ pub(super) fn of_job(
     has_failed: impl Fn(&Pod) -> bool,
     now: Timestamp,
 ) -> Option<Duration> {
-    let last_success =
-        pods.iter().filter(|pod| phase(pod) == "Succeeded").filter_map(|pod| ended_at(pod)).max();
-    let ends = pods.iter().filter(|pod| has_failed(pod)).filter_map(|pod| ended_at(pod));
-    let since: Vec<_> = ends.filter(|end| last_success.is_none_or(|success| *end > success)).collect();
+    let last_success = pods
+        .iter()
+        .filter(|pod| phase(pod) == "Succeeded")
+        .filter_map(|pod| ended_at(pod))
+        .max();
+    let ends = pods
+        .iter()
+        .filter(|pod| has_failed(pod))
+        .filter_map(|pod| ended_at(pod));
+    let since: Vec<_> = ends
+        .filter(|end| last_success.is_none_or(|success| *end > success))
+        .collect();
     left(since.len(), since.iter().copied().max(), now)
 }

@@ -13,7 +13,8 @@ impl Indexes {
         let mut all = Self::default();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            if let (Ok(first), Ok(last)) = (first.trim().parse::<i32>(), last.trim().parse::<i32>()) {
+            if let (Ok(first), Ok(last)) = (first.trim().parse::<i32>(), last.trim().parse::<i32>())
+            {
                 all.insert_range(first.max(0), last.min(completions.saturating_sub(1)));
             }
         }
@@ -65,7 +66,11 @@ impl Indexes {
                 both.push((first.max(start), last.min(end)));
             }
             // the range that ends first meets no more of the other set
-            let _ = if last < end { mine.next() } else { theirs.next() };
+            let _ = if last < end {
+                mine.next()
+            } else {
+                theirs.next()
+            };
         }
         number(both.into_iter())
     }
@@ -78,7 +83,9 @@ impl Indexes {
 
 /// Returns the number of indexes in disjoint ranges.
 fn number(ranges: impl Iterator<Item = (i32, i32)>) -> i32 {
-    let count: i64 = ranges.map(|(first, last)| i64::from(last) - i64::from(first) + 1).sum();
+    let count: i64 = ranges
+        .map(|(first, last)| i64::from(last) - i64::from(first) + 1)
+        .sum();
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
@@ -115,21 +122,42 @@ mod tests {
             ("5-7,0-1,2-3,6-9,11", 20, "0-3,5-9,11"),
             ("0", i32::MIN, ""),
         ] {
-            assert_eq!(Indexes::parse(text, completions).to_string(), expected, "{text}");
+            assert_eq!(
+                Indexes::parse(text, completions).to_string(),
+                expected,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn numbers_are_counted_and_compared_as_if_each_stood_alone() {
         let texts = ["", "0", "0-4", "1,3,5", "2-3,7-9", "0-9", "9"];
-        for (one, other) in texts.iter().flat_map(|one| texts.iter().map(move |other| (one, other))) {
+        for (one, other) in texts
+            .iter()
+            .flat_map(|one| texts.iter().map(move |other| (one, other)))
+        {
             let (a, b) = (Indexes::parse(one, 10), Indexes::parse(other, 10));
-            let both = (0..10).filter(|index| a.contains(*index) && b.contains(*index)).count();
-            assert_eq!(a.common(&b), i32::try_from(both).unwrap(), "{one:?} {other:?}");
+            let both = (0..10)
+                .filter(|index| a.contains(*index) && b.contains(*index))
+                .count();
+            assert_eq!(
+                a.common(&b),
+                i32::try_from(both).unwrap(),
+                "{one:?} {other:?}"
+            );
             let mut all = a.clone();
-            (0..10).filter(|index| b.contains(*index)).for_each(|index| all.insert(index));
-            let either = (0..10).filter(|index| a.contains(*index) || b.contains(*index)).count();
-            assert_eq!(all.count(), i32::try_from(either).unwrap(), "{one:?} {other:?}");
+            (0..10)
+                .filter(|index| b.contains(*index))
+                .for_each(|index| all.insert(index));
+            let either = (0..10)
+                .filter(|index| a.contains(*index) || b.contains(*index))
+                .count();
+            assert_eq!(
+                all.count(),
+                i32::try_from(either).unwrap(),
+                "{one:?} {other:?}"
+            );
         }
         let all = Indexes::parse("0-2147483646", i32::MAX);
         assert_eq!((all.count(), all.common(&all)), (i32::MAX, i32::MAX));

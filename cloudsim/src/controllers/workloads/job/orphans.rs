@@ -29,8 +29,13 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
     let (mut pods, mut jobs) = (cluster.pods.listen(), cluster.jobs.listen());
     let mut again = tokio::time::interval(ERROR_RETRY_INTERVAL);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut pending: BTreeSet<Key> =
-        cluster.pods.all().iter().filter(|pod| is_tracked(pod)).map(|pod| key(pod)).collect();
+    let mut pending: BTreeSet<Key> = cluster
+        .pods
+        .all()
+        .iter()
+        .filter(|pod| is_tracked(pod))
+        .map(|pod| key(pod))
+        .collect();
     loop {
         release_all(&cluster, &mut pending).await;
         // every branch can be dropped at its await: messages stay in their channel, and ticks come again
@@ -56,8 +61,13 @@ fn of_job(cluster: &Cluster, change: &Change<Job>) -> Vec<Key> {
     if !change.gone {
         return Vec::new();
     }
-    let pods = cluster.pods.controlled_by(change.object.metadata.uid.as_deref().unwrap_or_default());
-    pods.iter().filter(|pod| is_tracked(pod)).map(|pod| key(pod)).collect()
+    let pods = cluster
+        .pods
+        .controlled_by(change.object.metadata.uid.as_deref().unwrap_or_default());
+    pods.iter()
+        .filter(|pod| is_tracked(pod))
+        .map(|pod| key(pod))
+        .collect()
 }
 
 /// Removes the finalizer from pods whose job is gone; those for which that fails stay in `pending`.
@@ -81,12 +91,22 @@ async fn release_all(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
 }
 
 async fn release_one(cluster: &Cluster, (namespace, name): &Key) -> Result<(), Failure> {
-    let Some(pod) = cluster.pods.get(namespace, name).filter(|pod| is_tracked(pod)) else { return Ok(()) };
+    let Some(pod) = cluster
+        .pods
+        .get(namespace, name)
+        .filter(|pod| is_tracked(pod))
+    else {
+        return Ok(());
+    };
     let owner = controller_of(&*pod).filter(|owner| owner.kind == Job::kind(&()));
     if let Some(owner) = owner {
         let is_it = |job: &Job| job.metadata.uid.as_deref() == Some(owner.uid.as_str());
         let needs_it = |job: &Job| is_it(job) && (!is_finished(job) || is_foreign(job));
-        if cluster.jobs.get(namespace, &owner.name).is_some_and(|job| needs_it(&job)) {
+        if cluster
+            .jobs
+            .get(namespace, &owner.name)
+            .is_some_and(|job| needs_it(&job))
+        {
             return Ok(());
         }
         // the cache may be behind

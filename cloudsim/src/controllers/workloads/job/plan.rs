@@ -50,8 +50,13 @@ impl Plan {
 
 /// Plans for the job's `pods`.
 pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
-    let Some(spec) = &job.spec else { return Plan::default() };
-    let mut plan = Plan { status: tally::counted(job, pods), ..Plan::default() };
+    let Some(spec) = &job.spec else {
+        return Plan::default();
+    };
+    let mut plan = Plan {
+        status: tally::counted(job, pods),
+        ..Plan::default()
+    };
     let told = JobOutcome::from_status(&plan.status);
     if told.is_none() {
         begin(spec, &mut plan.status, now);
@@ -70,8 +75,13 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
     count_ended(&view, outcome.as_ref(), &mut plan);
     if let Some(outcome) = outcome {
         let conditions = plan.status.conditions.get_or_insert_default();
-        Condition { type_: outcome.target(), holds: true, reason: &outcome.reason, message: outcome.message }
-            .set_job(conditions, now);
+        Condition {
+            type_: outcome.target(),
+            holds: true,
+            reason: &outcome.reason,
+            message: outcome.message,
+        }
+        .set_job(conditions, now);
     }
     plan
 }
@@ -91,12 +101,21 @@ fn begin(spec: &JobSpec, status: &mut JobStatus, now: Timestamp) {
     let conditions = status.conditions.get_or_insert_default();
     let (holds, reason, message) = if suspended {
         (true, "JobSuspended", "Job suspended")
-    } else if conditions.iter().any(|condition| condition.type_ == "Suspended") {
+    } else if conditions
+        .iter()
+        .any(|condition| condition.type_ == "Suspended")
+    {
         (false, "JobResumed", "Job resumed")
     } else {
         return;
     };
-    Condition { type_: "Suspended", holds, reason, message: message.into() }.set_job(conditions, now);
+    Condition {
+        type_: "Suspended",
+        holds,
+        reason,
+        message: message.into(),
+    }
+    .set_job(conditions, now);
 }
 
 fn is_complete(view: &View<'_>) -> bool {
@@ -121,9 +140,14 @@ fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
         return;
     }
     // if the policy says so, a terminating pod is replaced only when it is gone
-    let terminating =
-        view.pods.iter().filter(|pod| view.replaces_only_failed() && is_terminating(pod)).count();
-    let missing = wanted.saturating_sub(active.saturating_add(terminating)).min(BURST);
+    let terminating = view
+        .pods
+        .iter()
+        .filter(|pod| view.replaces_only_failed() && is_terminating(pod))
+        .count();
+    let missing = wanted
+        .saturating_sub(active.saturating_add(terminating))
+        .min(BURST);
     if missing == 0 {
         return;
     }
@@ -131,13 +155,17 @@ fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
         create_independent(view, missing, plan, now);
         return;
     }
-    let has_failed = |pod: &Pod| phase(pod) == "Failed" && pod.metadata.deletion_timestamp.is_none();
+    let has_failed =
+        |pod: &Pod| phase(pod) == "Failed" && pod.metadata.deletion_timestamp.is_none();
     if let Some(wait) = backoff::of_job(view.pods, has_failed, now) {
         plan.due_in(Some(wait));
         return;
     }
     plan.create = if view.is_indexed() {
-        let new = |index| NewPod { index: Some(index), failures: None };
+        let new = |index| NewPod {
+            index: Some(index),
+            failures: None,
+        };
         pending(view, missing).into_iter().map(new).collect()
     } else {
         vec![NewPod::default(); missing]
@@ -162,7 +190,8 @@ fn surplus(view: &View<'_>, too_many: usize) -> Vec<Arc<Pod>> {
     let mut taken = BTreeSet::new();
     // from the most valuable one
     for pod in view.active.iter().rev() {
-        let is_wrong = view.is_indexed() && view.index(pod).is_none_or(|index| !taken.insert(index));
+        let is_wrong =
+            view.is_indexed() && view.index(pod).is_none_or(|index| !taken.insert(index));
         if is_wrong { &mut gone } else { &mut kept }.push(Arc::clone(pod));
     }
     let more = too_many.saturating_sub(gone.len());
@@ -173,9 +202,19 @@ fn surplus(view: &View<'_>, too_many: usize) -> Vec<Arc<Pod>> {
 
 /// Returns the lowest indexes without a pod.
 fn pending(view: &View<'_>, missing: usize) -> Vec<i32> {
-    let keeps_place = |pod: &&Arc<Pod>| is_active(pod) || view.replaces_only_failed() && is_terminating(pod);
-    let taken: BTreeSet<_> = view.pods.iter().filter(keeps_place).filter_map(|pod| index(pod)).collect();
-    let done = |index| view.succeeded_indexes.end_of_range(index).or(view.failed_indexes.end_of_range(index));
+    let keeps_place =
+        |pod: &&Arc<Pod>| is_active(pod) || view.replaces_only_failed() && is_terminating(pod);
+    let taken: BTreeSet<_> = view
+        .pods
+        .iter()
+        .filter(keeps_place)
+        .filter_map(|pod| index(pod))
+        .collect();
+    let done = |index| {
+        view.succeeded_indexes
+            .end_of_range(index)
+            .or(view.failed_indexes.end_of_range(index))
+    };
     let (mut free, mut index) = (Vec::new(), 0);
     while free.len() < missing && index < view.spec.completions.unwrap_or_default() {
         // ranges are skipped as a whole, since their length is unbounded
@@ -203,35 +242,62 @@ fn create_independent(view: &View<'_>, missing: usize, plan: &mut Plan, now: Tim
                 continue;
             }
         }
-        plan.create.push(NewPod { index: Some(index), failures: Some(failures) });
+        plan.create.push(NewPod {
+            index: Some(index),
+            failures: Some(failures),
+        });
     }
 }
 
 /// Adds pods that ended to the status, and releases those that are there or need no counting.
 fn count_ended(view: &View<'_>, outcome: Option<&JobOutcome>, plan: &mut Plan) {
     let fails = outcome.is_some_and(|outcome| !outcome.is_success);
-    let rest = if fails { PodOutcome::Failed } else { PodOutcome::Uncounted };
+    let rest = if fails {
+        PodOutcome::Failed
+    } else {
+        PodOutcome::Uncounted
+    };
     let mut ended = view.ended.clone();
     if outcome.is_some() {
         // all remaining pods end with the job
-        let is_new =
-            |pod: &&Arc<Pod>| is_tracked(pod) && !ended.iter().any(|(known, _)| known.uid() == pod.uid());
+        let is_new = |pod: &&Arc<Pod>| {
+            is_tracked(pod) && !ended.iter().any(|(known, _)| known.uid() == pod.uid())
+        };
         let (succeeded, failed) = tally::uncounted_uids(&plan.status);
-        let is_noted =
-            |pod: &&Arc<Pod>| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
-        let left: Vec<_> = view.pods.iter().filter(is_new).filter(|pod| !is_noted(pod)).collect();
+        let is_noted = |pod: &&Arc<Pod>| {
+            pod.uid()
+                .is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid))
+        };
+        let left: Vec<_> = view
+            .pods
+            .iter()
+            .filter(is_new)
+            .filter(|pod| !is_noted(pod))
+            .collect();
         // pods that are only now deleted are released when they end
         let left = left.into_iter().filter(|pod| fails || !is_active(pod));
         ended.extend(left.map(|pod| (pod, rest)));
     }
-    let kept = if outcome.is_none() { view.failures_kept_for_count() } else { Default::default() };
+    let kept = if outcome.is_none() {
+        view.failures_kept_for_count()
+    } else {
+        Default::default()
+    };
     let kept: BTreeSet<_> = kept.values().filter_map(|pod| pod.uid()).collect();
     let room = MAX_UNCOUNTED.saturating_sub(kept.len());
     let mut free: Vec<Arc<Pod>> = Vec::new();
     let (succeeded, failed) = tally::uncounted_uids(&plan.status);
-    let is_uncounted =
-        |pod: &&Arc<Pod>| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
-    free.extend(view.pods.iter().filter(is_uncounted).filter(|pod| is_tracked(pod)).cloned());
+    let is_uncounted = |pod: &&Arc<Pod>| {
+        pod.uid()
+            .is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid))
+    };
+    free.extend(
+        view.pods
+            .iter()
+            .filter(is_uncounted)
+            .filter(|pod| is_tracked(pod))
+            .cloned(),
+    );
     for (pod, end) in ended.into_iter().take(room.saturating_sub(free.len())) {
         match end {
             PodOutcome::Succeeded if view.is_indexed() => {}
@@ -254,13 +320,16 @@ fn count_ended(view: &View<'_>, outcome: Option<&JobOutcome>, plan: &mut Plan) {
 /// Adds to the status what follows from the pods after the plan was carried out. The final condition is set when everything is counted
 /// and no pod is left.
 pub(super) fn observe(status: &mut JobStatus, pods: &[Arc<Pod>], is_counted: bool, now: Timestamp) {
-    let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
+    let count =
+        |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
     let active = count(&is_active);
     let terminating = count(&is_terminating);
     status.active = (active > 0).then_some(active);
     status.ready = Some(count(&|pod| is_active(pod) && is_ready(pod)));
     status.terminating = Some(terminating);
-    let Some(outcome) = JobOutcome::from_status(status) else { return };
+    let Some(outcome) = JobOutcome::from_status(status) else {
+        return;
+    };
     if !is_counted || !tally::has_no_uncounted(status) || active > 0 || terminating > 0 {
         return;
     }
@@ -268,6 +337,11 @@ pub(super) fn observe(status: &mut JobStatus, pods: &[Arc<Pod>], is_counted: boo
         status.completion_time = Some(seconds(now));
     }
     let conditions = status.conditions.get_or_insert_default();
-    Condition { type_: outcome.condition(), holds: true, reason: &outcome.reason, message: outcome.message }
-        .set_job(conditions, now);
+    Condition {
+        type_: outcome.condition(),
+        holds: true,
+        reason: &outcome.reason,
+        message: outcome.message,
+    }
+    .set_job(conditions, now);
 }

@@ -32,26 +32,40 @@ pub(super) fn index(pod: &Pod) -> Option<i32> {
 
 /// Returns the earlier failures of the pod's index, and how many of them were ignored.
 pub(super) fn failures(pod: &Pod) -> (i32, i32) {
-    (number(pod, FAILURES).unwrap_or_default(), number(pod, IGNORED_FAILURES).unwrap_or_default())
+    (
+        number(pod, FAILURES).unwrap_or_default(),
+        number(pod, IGNORED_FAILURES).unwrap_or_default(),
+    )
 }
 
 fn number(pod: &Pod, annotation: &str) -> Option<i32> {
-    pod.annotations().get(annotation).and_then(|number| number.parse().ok())
+    pod.annotations()
+        .get(annotation)
+        .and_then(|number| number.parse().ok())
 }
 
 /// Builds the pod.
 pub(super) fn new(job: &Job, wanted: NewPod) -> Pod {
-    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let template = job
+        .spec
+        .as_ref()
+        .map(|spec| spec.template.clone())
+        .unwrap_or_default();
     let mut pod = from_template(&template, job);
     pod.finalizers_mut().push(TRACKING.to_owned());
-    let Some(index) = wanted.index else { return pod };
+    let Some(index) = wanted.index else {
+        return pod;
+    };
     pod.metadata.generate_name = Some(format!("{}-{index}-", job.name_any()));
-    pod.annotations_mut().insert(INDEX.into(), index.to_string());
+    pod.annotations_mut()
+        .insert(INDEX.into(), index.to_string());
     pod.labels_mut().insert(INDEX.into(), index.to_string());
     if let Some((failures, ignored)) = wanted.failures {
-        pod.annotations_mut().insert(FAILURES.into(), failures.to_string());
+        pod.annotations_mut()
+            .insert(FAILURES.into(), failures.to_string());
         if ignored > 0 {
-            pod.annotations_mut().insert(IGNORED_FAILURES.into(), ignored.to_string());
+            pod.annotations_mut()
+                .insert(IGNORED_FAILURES.into(), ignored.to_string());
         }
     }
     let spec = pod.spec.get_or_insert_default();
@@ -60,12 +74,22 @@ pub(super) fn new(job: &Job, wanted: NewPod) -> Pod {
         field_path: format!("metadata.labels['{INDEX}']"),
         ..ObjectFieldSelector::default()
     };
-    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+    for container in spec
+        .containers
+        .iter_mut()
+        .chain(spec.init_containers.iter_mut().flatten())
+    {
         let variables = container.env.get_or_insert_default();
-        if !variables.iter().any(|variable| variable.name == "JOB_COMPLETION_INDEX") {
+        if !variables
+            .iter()
+            .any(|variable| variable.name == "JOB_COMPLETION_INDEX")
+        {
             variables.push(EnvVar {
                 name: "JOB_COMPLETION_INDEX".into(),
-                value_from: Some(EnvVarSource { field_ref: Some(source.clone()), ..EnvVarSource::default() }),
+                value_from: Some(EnvVarSource {
+                    field_ref: Some(source.clone()),
+                    ..EnvVarSource::default()
+                }),
                 value: None,
             });
         }

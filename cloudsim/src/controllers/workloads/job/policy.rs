@@ -23,9 +23,14 @@ pub(super) enum Action {
 
 /// Returns the action for a failed pod.
 pub(super) fn on_failure(spec: &JobSpec, pod: &Pod) -> Action {
-    let rules = spec.pod_failure_policy.iter().flat_map(|policy| policy.rules.iter().enumerate());
+    let rules = spec
+        .pod_failure_policy
+        .iter()
+        .flat_map(|policy| policy.rules.iter().enumerate());
     for (index, rule) in rules {
-        let Some(why) = cause(rule, pod) else { continue };
+        let Some(why) = cause(rule, pod) else {
+            continue;
+        };
         return match rule.action.as_str() {
             "FailJob" => Action::FailJob(format!("{why} matching FailJob rule at index {index}")),
             "FailIndex" => Action::FailIndex,
@@ -41,12 +46,23 @@ fn cause(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     if let Some(codes) = &rule.on_exit_codes {
-        let containers =
-            [&status.container_statuses, &status.init_container_statuses].into_iter().flatten().flatten();
+        let containers = [&status.container_statuses, &status.init_container_statuses]
+            .into_iter()
+            .flatten()
+            .flatten();
         for container in containers {
-            let named = codes.container_name.as_ref().is_none_or(|name| *name == container.name);
-            let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
-            let Some(code) = ended.map(|ended| ended.exit_code).filter(|code| named && *code != 0) else {
+            let named = codes
+                .container_name
+                .as_ref()
+                .is_none_or(|name| *name == container.name);
+            let ended = container
+                .state
+                .as_ref()
+                .and_then(|state| state.terminated.as_ref());
+            let Some(code) = ended
+                .map(|ended| ended.exit_code)
+                .filter(|code| named && *code != 0)
+            else {
                 continue;
             };
             if codes.values.contains(&code) == (codes.operator == "In") {
@@ -60,9 +76,13 @@ fn cause(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     }
     let held = rule.on_pod_conditions.iter().flatten().find(|pattern| {
         let mut conditions = status.conditions.iter().flatten();
-        conditions.any(|condition| condition.type_ == pattern.type_ && condition.status == pattern.status)
+        conditions
+            .any(|condition| condition.type_ == pattern.type_ && condition.status == pattern.status)
     })?;
-    Some(format!("Pod {namespace}/{name} has condition {}", held.type_))
+    Some(format!(
+        "Pod {namespace}/{name} has condition {}",
+        held.type_
+    ))
 }
 
 /// Returns the message with which the success policy ends the job, if it does.
@@ -70,7 +90,10 @@ pub(super) fn success(spec: &JobSpec, succeeded: &Indexes) -> Option<String> {
     let rules = &spec.success_policy.as_ref()?.rules;
     let completions = spec.completions.unwrap_or_default();
     let met = |rule: &SuccessPolicyRule| {
-        let required = rule.succeeded_indexes.as_ref().map(|text| Indexes::parse(text, completions));
+        let required = rule
+            .succeeded_indexes
+            .as_ref()
+            .map(|text| Indexes::parse(text, completions));
         match (required, rule.succeeded_count) {
             (Some(required), Some(count)) => succeeded.common(&required) >= count,
             (Some(required), None) => succeeded.common(&required) >= required.count(),

@@ -48,7 +48,9 @@ impl<'a> View<'a> {
     /// Classifies the pods of a job with this status, in which counting is up to date.
     pub(super) fn of(spec: &'a JobSpec, status: &JobStatus, pods: &'a [Arc<Pod>]) -> Self {
         let completions = spec.completions.unwrap_or_default();
-        let parse = |text: &Option<String>| Indexes::parse(text.as_deref().unwrap_or_default(), completions);
+        let parse = |text: &Option<String>| {
+            Indexes::parse(text.as_deref().unwrap_or_default(), completions)
+        };
         let mut active: Vec<_> = pods.iter().filter(|pod| is_active(pod)).collect();
         active.sort_by_cached_key(|pod| deletion_rank(pod));
         let mut view = Self {
@@ -62,15 +64,23 @@ impl<'a> View<'a> {
             failed: 0,
         };
         let (succeeded, failed) = tally::uncounted_uids(status);
-        let is_noted =
-            |pod: &Pod| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
+        let is_noted = |pod: &Pod| {
+            pod.uid()
+                .is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid))
+        };
         let fresh = pods.iter().filter(|pod| is_tracked(pod) && !is_noted(pod));
-        view.ended = fresh.filter_map(|pod| Some((pod, view.end_of(pod)?))).collect();
+        view.ended = fresh
+            .filter_map(|pod| Some((pod, view.end_of(pod)?)))
+            .collect();
         view.note_indexes();
-        let new = |wanted: PodOutcome| count(view.ended.iter().filter(|(_, end)| *end == wanted).count());
+        let new =
+            |wanted: PodOutcome| count(view.ended.iter().filter(|(_, end)| *end == wanted).count());
         // a status may contain anything
         let sum = |counted: Option<i32>, uncounted: usize, end| {
-            counted.unwrap_or_default().saturating_add(count(uncounted)).saturating_add(new(end))
+            counted
+                .unwrap_or_default()
+                .saturating_add(count(uncounted))
+                .saturating_add(new(end))
         };
         view.failed = sum(status.failed, failed.len(), PodOutcome::Failed);
         view.succeeded = if view.is_indexed() {
@@ -110,14 +120,22 @@ impl<'a> View<'a> {
     fn end_of(&self, pod: &Pod) -> Option<PodOutcome> {
         let has_place = !self.is_indexed() || self.index(pod).is_some();
         if phase(pod) == "Succeeded" {
-            return Some(if has_place { PodOutcome::Succeeded } else { PodOutcome::Uncounted });
+            return Some(if has_place {
+                PodOutcome::Succeeded
+            } else {
+                PodOutcome::Uncounted
+            });
         }
         if !self.has_failed(pod) {
             return None;
         }
         // also of a pod that was evicted before a node could make it Failed
         let is_ignored = policy::on_failure(self.spec, pod) == Action::Ignore;
-        Some(if has_place && !is_ignored { PodOutcome::Failed } else { PodOutcome::Uncounted })
+        Some(if has_place && !is_ignored {
+            PodOutcome::Failed
+        } else {
+            PodOutcome::Uncounted
+        })
     }
 
     /// Returns the failures of this failed pod's index, including its own, and how many of them were ignored.
@@ -138,12 +156,21 @@ impl<'a> View<'a> {
                 self.succeeded_indexes.insert(index);
             }
         }
-        let Some(limit) = self.spec.backoff_limit_per_index else { return };
-        let failed = self.pods.iter().filter(|pod| is_tracked(pod) && self.has_failed(pod));
-        let is_lost = |pod: &Pod| {
-            policy::on_failure(self.spec, pod) == Action::FailIndex || self.failures_with(pod).0 > limit
+        let Some(limit) = self.spec.backoff_limit_per_index else {
+            return;
         };
-        let lost: Vec<i32> = failed.filter(|pod| is_lost(pod)).filter_map(|pod| self.index(pod)).collect();
+        let failed = self
+            .pods
+            .iter()
+            .filter(|pod| is_tracked(pod) && self.has_failed(pod));
+        let is_lost = |pod: &Pod| {
+            policy::on_failure(self.spec, pod) == Action::FailIndex
+                || self.failures_with(pod).0 > limit
+        };
+        let lost: Vec<i32> = failed
+            .filter(|pod| is_lost(pod))
+            .filter_map(|pod| self.index(pod))
+            .collect();
         for index in lost {
             if !self.succeeded_indexes.contains(index) {
                 self.failed_indexes.insert(index);
@@ -162,10 +189,20 @@ impl<'a> View<'a> {
             let (failed, ignored) = failures(pod);
             failed.saturating_add(ignored)
         };
-        for pod in self.pods.iter().filter(|pod| is_tracked(pod) && self.has_failed(pod)) {
-            let Some(index) = self.index(pod) else { continue };
-            let is_over = self.succeeded_indexes.contains(index) || self.failed_indexes.contains(index);
-            if is_over || is_active(index) || kept.get(&index).is_some_and(|other| all(other) > all(pod)) {
+        for pod in self
+            .pods
+            .iter()
+            .filter(|pod| is_tracked(pod) && self.has_failed(pod))
+        {
+            let Some(index) = self.index(pod) else {
+                continue;
+            };
+            let is_over =
+                self.succeeded_indexes.contains(index) || self.failed_indexes.contains(index);
+            if is_over
+                || is_active(index)
+                || kept.get(&index).is_some_and(|other| all(other) > all(pod))
+            {
                 continue;
             }
             kept.insert(index, pod);

@@ -21,11 +21,17 @@ impl Replicas for ReplicationController {
 
     fn selector(&self) -> Option<LabelSelector> {
         let selector = self.spec.as_ref()?.selector.clone();
-        Some(LabelSelector { match_labels: selector, match_expressions: None })
+        Some(LabelSelector {
+            match_labels: selector,
+            match_expressions: None,
+        })
     }
 
     fn replicas(&self) -> i32 {
-        self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+        self.spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1)
     }
 
     fn template(&self) -> Option<&PodTemplateSpec> {
@@ -51,7 +57,9 @@ impl Replicas for ReplicationController {
         };
         ReplicaSetStatus {
             available_replicas: status.available_replicas,
-            conditions: status.conditions.map(|all| all.into_iter().map(condition).collect()),
+            conditions: status
+                .conditions
+                .map(|all| all.into_iter().map(condition).collect()),
             fully_labeled_replicas: status.fully_labeled_replicas,
             observed_generation: status.observed_generation,
             ready_replicas: status.ready_replicas,
@@ -70,7 +78,9 @@ impl Replicas for ReplicationController {
         };
         ReplicationControllerStatus {
             available_replicas: status.available_replicas,
-            conditions: status.conditions.map(|all| all.into_iter().map(condition).collect()),
+            conditions: status
+                .conditions
+                .map(|all| all.into_iter().map(condition).collect()),
             fully_labeled_replicas: status.fully_labeled_replicas,
             observed_generation: status.observed_generation,
             ready_replicas: status.ready_replicas,

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         apps::v1::{ControllerRevision, StatefulSet},
-        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume},
+        core::v1::{
+            PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,
+        },
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
@@ -45,12 +47,24 @@ pub(super) enum Step {
 
 impl Set<'_> {
     fn start(&self) -> i32 {
-        let ordinals = self.object.spec.as_ref().and_then(|spec| spec.ordinals.as_ref());
-        ordinals.and_then(|ordinals| ordinals.start).unwrap_or_default()
+        let ordinals = self
+            .object
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.ordinals.as_ref());
+        ordinals
+            .and_then(|ordinals| ordinals.start)
+            .unwrap_or_default()
     }
 
     fn end(&self) -> i32 {
-        self.start() + self.object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+        self.start()
+            + self
+                .object
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.replicas)
+                .unwrap_or(1)
     }
 
     /// Reports whether a pod with this ordinal is wanted.
@@ -59,23 +73,40 @@ impl Set<'_> {
     }
 
     fn is_parallel(&self) -> bool {
-        let policy = self.object.spec.as_ref().and_then(|spec| spec.pod_management_policy.as_deref());
+        let policy = self
+            .object
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.pod_management_policy.as_deref());
         policy == Some("Parallel")
     }
 
     /// Returns the first ordinal that gets the new revision; `None` with the strategy `OnDelete`.
     fn partition(&self) -> Option<i32> {
-        let strategy = self.object.spec.as_ref()?.update_strategy.clone().unwrap_or_default();
+        let strategy = self
+            .object
+            .spec
+            .as_ref()?
+            .update_strategy
+            .clone()
+            .unwrap_or_default();
         if strategy.type_.as_deref() == Some("OnDelete") {
             return None;
         }
-        let partition = strategy.rolling_update.and_then(|rolling| rolling.partition).unwrap_or_default();
+        let partition = strategy
+            .rolling_update
+            .and_then(|rolling| rolling.partition)
+            .unwrap_or_default();
         Some(self.start() + partition)
     }
 
     /// Returns how many pods may be unavailable during an update: at least one.
     fn max_unavailable(&self) -> usize {
-        let strategy = self.object.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+        let strategy = self
+            .object
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.update_strategy.as_ref());
         let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
         let wanted = match rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) {
             None => 1,
@@ -90,13 +121,18 @@ impl Set<'_> {
 
     /// Reports whether a new pod with this ordinal has the new revision.
     pub(super) fn is_updated(&self, ordinal: i32) -> bool {
-        self.partition().is_none_or(|partition| ordinal >= partition)
+        self.partition()
+            .is_none_or(|partition| ordinal >= partition)
     }
 }
 
 /// Returns the ordinal in a pod's name.
 pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
-    pod.name_any().strip_prefix(&set.name_any())?.strip_prefix('-')?.parse().ok()
+    pod.name_any()
+        .strip_prefix(&set.name_any())?
+        .strip_prefix('-')?
+        .parse()
+        .ok()
 }
 
 /// Returns the next steps for the set's `pods`.
@@ -104,17 +140,30 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
     let mut wanted: BTreeMap<i32, &Arc<Pod>> = BTreeMap::new();
     let mut surplus: BTreeMap<i32, &Arc<Pod>> = BTreeMap::new();
     for pod in pods {
-        let Some(ordinal) = ordinal(set.object, pod) else { continue };
-        let into = if set.has(ordinal) { &mut wanted } else { &mut surplus };
+        let Some(ordinal) = ordinal(set.object, pod) else {
+            continue;
+        };
+        let into = if set.has(ordinal) {
+            &mut wanted
+        } else {
+            &mut surplus
+        };
         into.insert(ordinal, pod);
     }
-    let min_ready = set.object.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
+    let min_ready = set
+        .object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.min_ready_seconds)
+        .unwrap_or_default();
     let works = |pod: &Pod| is_available(pod, min_ready, now) && !is_deleting(pod);
     let mut steps = Vec::new();
     for ordinal in set.start()..set.end() {
         match wanted.get(&ordinal) {
             None => steps.push(Step::Create(ordinal)),
-            Some(pod) if is_finished(pod) && !is_deleting(pod) => steps.push(Step::Delete(Arc::clone(pod))),
+            Some(pod) if is_finished(pod) && !is_deleting(pod) => {
+                steps.push(Step::Delete(Arc::clone(pod)))
+            }
             Some(pod) if works(pod) => continue,
             Some(_) => {}
         }
@@ -139,13 +188,22 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
 
 /// Returns the pods of an old revision to delete now, the highest first: those that are not available anyway, and as many others as may be
 /// unavailable. Unavailable pods of the whole set count, whatever their revision.
-fn outdated(set: &Set<'_>, wanted: &BTreeMap<i32, &Arc<Pod>>, works: impl Fn(&Pod) -> bool) -> Vec<Step> {
-    let Some(partition) = set.partition() else { return Vec::new() };
+fn outdated(
+    set: &Set<'_>,
+    wanted: &BTreeMap<i32, &Arc<Pod>>,
+    works: impl Fn(&Pod) -> bool,
+) -> Vec<Step> {
+    let Some(partition) = set.partition() else {
+        return Vec::new();
+    };
     let unavailable = wanted.values().filter(|pod| !works(pod)).count();
     let mut room = set.max_unavailable().saturating_sub(unavailable);
     let mut steps = Vec::new();
     for pod in wanted.range(partition..).rev().map(|(_, pod)| *pod) {
-        let is_new = pod.labels().get(hash::REVISION).is_some_and(|own| *own == set.update);
+        let is_new = pod
+            .labels()
+            .get(hash::REVISION)
+            .is_some_and(|own| *own == set.update);
         if is_new || is_deleting(pod) || (works(pod) && room == 0) {
             continue;
         }
@@ -161,11 +219,15 @@ fn is_deleting(pod: &Pod) -> bool {
 
 /// Builds the pod with this ordinal from the revision.
 pub(super) fn pod(set: &StatefulSet, ordinal: i32, revision: &ControllerRevision) -> Pod {
-    let of_revision = revision.data.as_ref().and_then(|data| data.0.pointer("/spec/template").cloned());
+    let of_revision = revision
+        .data
+        .as_ref()
+        .and_then(|data| data.0.pointer("/spec/template").cloned());
     let of_revision: Option<PodTemplateSpec> =
         of_revision.and_then(|template| serde_json::from_value(template).ok());
-    let template =
-        of_revision.or_else(|| set.spec.as_ref().map(|spec| spec.template.clone())).unwrap_or_default();
+    let template = of_revision
+        .or_else(|| set.spec.as_ref().map(|spec| spec.template.clone()))
+        .unwrap_or_default();
     let mut pod = from_template(&template, set);
     let name = format!("{}-{ordinal}", set.name_any());
     pod.metadata.generate_name = None;
@@ -177,8 +239,11 @@ pub(super) fn pod(set: &StatefulSet, ordinal: i32, revision: &ControllerRevision
     ]);
     let spec = pod.spec.get_or_insert_default();
     spec.hostname = Some(name.clone());
-    spec.subdomain =
-        set.spec.as_ref().and_then(|spec| spec.service_name.clone()).filter(|name| !name.is_empty());
+    spec.subdomain = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.service_name.clone())
+        .filter(|name| !name.is_empty());
     let volumes = spec.volumes.get_or_insert_default();
     for claim in claims(set, ordinal) {
         let template = claim_template(&claim, &name);
@@ -197,14 +262,20 @@ pub(super) fn pod(set: &StatefulSet, ordinal: i32, revision: &ControllerRevision
 
 fn claim_template(claim: &PersistentVolumeClaim, pod: &str) -> String {
     let name = claim.name_any();
-    name.strip_suffix(pod).and_then(|name| name.strip_suffix('-')).unwrap_or(&name).to_owned()
+    name.strip_suffix(pod)
+        .and_then(|name| name.strip_suffix('-'))
+        .unwrap_or(&name)
+        .to_owned()
 }
 
 /// Builds the claims of the pod with this ordinal.
 pub(super) fn claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
     let spec = set.spec.clone().unwrap_or_default();
     let claim = |template: PersistentVolumeClaim| {
-        let mut claim = PersistentVolumeClaim { status: None, ..template };
+        let mut claim = PersistentVolumeClaim {
+            status: None,
+            ..template
+        };
         let name = format!("{}-{}-{ordinal}", claim.name_any(), set.name_any());
         let labels = spec.selector.match_labels.clone().unwrap_or_default();
         claim.metadata.name = Some(name);
@@ -212,7 +283,11 @@ pub(super) fn claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeCla
         claim.labels_mut().extend(labels);
         claim
     };
-    spec.volume_claim_templates.unwrap_or_default().into_iter().map(claim).collect()
+    spec.volume_claim_templates
+        .unwrap_or_default()
+        .into_iter()
+        .map(claim)
+        .collect()
 }
 
 #[cfg(test)]

@@ -25,12 +25,21 @@ use crate::controllers::{
 };
 
 /// Sets the owners of these pods' claims.
-pub(super) async fn apply(set: &Set<'_>, pods: &[Arc<Pod>], cluster: &Cluster) -> Result<(), Failure> {
+pub(super) async fn apply(
+    set: &Set<'_>,
+    pods: &[Arc<Pod>],
+    cluster: &Cluster,
+) -> Result<(), Failure> {
     for pod in pods {
-        let Some(ordinal) = plan::ordinal(set.object, pod) else { continue };
+        let Some(ordinal) = plan::ordinal(set.object, pod) else {
+            continue;
+        };
         for claim in plan::claims(set.object, ordinal) {
-            let known = cluster.claims.get(&claim.namespace().unwrap_or_default(), &claim.name_any());
-            let Some(known) = known.filter(|known| known.metadata.deletion_timestamp.is_none()) else {
+            let known = cluster
+                .claims
+                .get(&claim.namespace().unwrap_or_default(), &claim.name_any());
+            let Some(known) = known.filter(|known| known.metadata.deletion_timestamp.is_none())
+            else {
                 continue;
             };
             if let Some(owners) = owners(set.object, pod, !set.has(ordinal), &known) {
@@ -50,15 +59,19 @@ fn owners(
     is_surplus: bool,
     claim: &PersistentVolumeClaim,
 ) -> Option<Vec<OwnerReference>> {
-    let policy = set.spec.as_ref().and_then(|spec| spec.persistent_volume_claim_retention_policy.clone());
+    let policy = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.persistent_volume_claim_retention_policy.clone());
     let policy = policy.unwrap_or_default();
     let goes_with_pod = policy.when_scaled.as_deref() == Some("Delete") && is_surplus;
     let goes_with_set = policy.when_deleted.as_deref() == Some("Delete") && !goes_with_pod;
     let is_sets = |owner: &OwnerReference| Some(&owner.uid) == set.metadata.uid.as_ref();
     let is_pods = |owner: &OwnerReference| owner.kind == "Pod" && owner.name == pod.name_any();
     let has = claim.owner_references();
-    let is_others =
-        |owner: &OwnerReference| owner.controller == Some(true) && !is_sets(owner) && !is_pods(owner);
+    let is_others = |owner: &OwnerReference| {
+        owner.controller == Some(true) && !is_sets(owner) && !is_pods(owner)
+    };
     if has.iter().any(is_others) {
         return None;
     }

@@ -20,22 +20,52 @@ fn held(name: &str, spec: Value) -> Value {
 #[tokio::test]
 async fn every_completion_is_a_pod_of_its_own() {
     let world = World::new().await;
-    world.create(job("five", "0", json!({"completions": 5, "parallelism": 1}))).await;
-    let five = world.until("five", |job: &Job| conditions(job).len() == 2).await;
+    world
+        .create(job(
+            "five",
+            "0",
+            json!({"completions": 5, "parallelism": 1}),
+        ))
+        .await;
+    let five = world
+        .until("five", |job: &Job| conditions(job).len() == 2)
+        .await;
     assert_eq!(five.status.unwrap().succeeded, Some(5));
-    let pods = world.until_all::<Pod>(|pods| pods.values().all(|pod| pod.finalizers().is_empty())).await;
-    assert_eq!(pods.values().filter_map(ResourceExt::uid).collect::<BTreeSet<_>>().len(), 5);
+    let pods = world
+        .until_all::<Pod>(|pods| pods.values().all(|pod| pod.finalizers().is_empty()))
+        .await;
+    assert_eq!(
+        pods.values()
+            .filter_map(ResourceExt::uid)
+            .collect::<BTreeSet<_>>()
+            .len(),
+        5
+    );
 }
 
 #[tokio::test]
 async fn a_deleted_job_leaves_no_pod_behind() {
     let world = World::new().await;
-    world.create(job("ended", "0", json!({"completions": 2, "parallelism": 2}))).await;
-    world.until("ended", |job: &Job| conditions(job).len() == 2).await;
-    world.create(held("running", json!({"completions": 3, "parallelism": 3}))).await;
+    world
+        .create(job(
+            "ended",
+            "0",
+            json!({"completions": 2, "parallelism": 2}),
+        ))
+        .await;
+    world
+        .until("ended", |job: &Job| conditions(job).len() == 2)
+        .await;
+    world
+        .create(held("running", json!({"completions": 3, "parallelism": 3})))
+        .await;
     world.until_all::<Pod>(|pods| pods.len() == 5).await;
     for name in ["ended", "running"] {
-        world.api::<Job>().delete(name, &DeleteParams::background()).await.unwrap();
+        world
+            .api::<Job>()
+            .delete(name, &DeleteParams::background())
+            .await
+            .unwrap();
     }
     world.until_all::<Pod>(|pods| pods.is_empty()).await;
 }
@@ -43,12 +73,19 @@ async fn a_deleted_job_leaves_no_pod_behind() {
 #[tokio::test]
 async fn pods_that_a_job_leaves_to_themselves_are_free() {
     let world = World::new().await;
-    world.create(held("parent", json!({"completions": 2, "parallelism": 2}))).await;
+    world
+        .create(held("parent", json!({"completions": 2, "parallelism": 2})))
+        .await;
     world.until_all::<Pod>(|pods| pods.len() == 2).await;
-    world.api::<Job>().delete("parent", &DeleteParams::orphan()).await.unwrap();
+    world
+        .api::<Job>()
+        .delete("parent", &DeleteParams::orphan())
+        .await
+        .unwrap();
     world
         .until_all::<Pod>(|pods| {
-            pods.values().all(|pod| pod.finalizers().is_empty() && pod.owner_references().is_empty())
+            pods.values()
+                .all(|pod| pod.finalizers().is_empty() && pod.owner_references().is_empty())
         })
         .await;
 }
@@ -65,15 +102,26 @@ async fn a_deleted_cron_job_or_namespace_leaves_no_pod_behind() {
     world.create(cron("two")).await;
     for name in ["one", "two"] {
         let owner = world.api::<CronJob>().get(name).await.unwrap();
-        let mut made = held(&format!("{name}-1"), json!({"completions": 2, "parallelism": 2}));
-        made["metadata"]["ownerReferences"] = json!([super::super::pods::controller_reference(&owner)]);
+        let mut made = held(
+            &format!("{name}-1"),
+            json!({"completions": 2, "parallelism": 2}),
+        );
+        made["metadata"]["ownerReferences"] =
+            json!([super::super::pods::controller_reference(&owner)]);
         world.create(made).await;
     }
     world.until_all::<Pod>(|pods| pods.len() == 4).await;
-    world.api::<CronJob>().delete("one", &DeleteParams::background()).await.unwrap();
+    world
+        .api::<CronJob>()
+        .delete("one", &DeleteParams::background())
+        .await
+        .unwrap();
     world.until_all::<Job>(|jobs| jobs.len() == 1).await;
     world.until_all::<Pod>(|pods| pods.len() == 2).await;
     let namespaces = Api::<Namespace>::all(world.client.clone());
-    namespaces.delete("default", &DeleteParams::default()).await.unwrap();
+    namespaces
+        .delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
     world.until_all::<Pod>(|pods| pods.is_empty()).await;
 }

@@ -24,8 +24,11 @@ fn has_available(wanted: i32) -> impl Fn(&ReplicationController) -> bool {
     move |controller| {
         let status = controller.status.clone().unwrap_or_default();
         status.observed_generation == controller.metadata.generation
-            && (status.replicas, status.ready_replicas, status.available_replicas)
-                == (wanted, Some(wanted), Some(wanted))
+            && (
+                status.replicas,
+                status.ready_replicas,
+                status.available_replicas,
+            ) == (wanted, Some(wanted), Some(wanted))
             && status.fully_labeled_replicas == Some(wanted)
     }
 }
@@ -38,25 +41,40 @@ async fn a_replication_controller_adopts_releases_and_is_scaled() {
     pod["kind"] = json!("Pod");
     pod["metadata"]["name"] = json!("lonely");
     world.create(pod).await;
-    world.create(controller("web", json!({"replicas": 2}))).await;
+    world
+        .create(controller("web", json!({"replicas": 2})))
+        .await;
     world.until("web", has_available(2)).await;
     let pods = world.pods("web", 2).await;
     assert!(pods.contains_key("lonely"));
     for pod in pods.values() {
         let owner = controller_of(pod).unwrap();
-        assert_eq!((&*owner.api_version, &*owner.kind), ("v1", "ReplicationController"));
+        assert_eq!(
+            (&*owner.api_version, &*owner.kind),
+            ("v1", "ReplicationController")
+        );
     }
-    world.patch::<Pod>("lonely", json!({"metadata": {"labels": {"app": "free"}}})).await;
-    world.until("lonely", |pod: &Pod| controller_of(pod).is_none()).await;
+    world
+        .patch::<Pod>("lonely", json!({"metadata": {"labels": {"app": "free"}}}))
+        .await;
+    world
+        .until("lonely", |pod: &Pod| controller_of(pod).is_none())
+        .await;
     world.pods("web", 2).await;
 
     let scale = Patch::Merge(json!({"spec": {"replicas": 4}}));
     let api = world.api::<ReplicationController>();
-    let scaled = api.patch_scale("web", &PatchParams::default(), &scale).await.unwrap();
+    let scaled = api
+        .patch_scale("web", &PatchParams::default(), &scale)
+        .await
+        .unwrap();
     assert_eq!(scaled.spec.unwrap().replicas, Some(4));
     world.until("web", has_available(4)).await;
     let scale = api.get_scale("web").await.unwrap().status.unwrap();
-    assert_eq!((scale.replicas, scale.selector.as_deref()), (4, Some("app=web")));
+    assert_eq!(
+        (scale.replicas, scale.selector.as_deref()),
+        (4, Some("app=web"))
+    );
 
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
@@ -70,8 +88,12 @@ async fn a_replication_controller_adopts_releases_and_is_scaled() {
         })
         .await;
 
-    api.delete("web", &DeleteParams::background()).await.unwrap();
-    world.until_all::<Pod>(|pods| pods.keys().eq(["lonely"])).await;
+    api.delete("web", &DeleteParams::background())
+        .await
+        .unwrap();
+    world
+        .until_all::<Pod>(|pods| pods.keys().eq(["lonely"]))
+        .await;
 }
 
 #[tokio::test]
@@ -79,15 +101,24 @@ async fn a_replication_controller_says_why_it_makes_no_pods() {
     let world = World::new().await;
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}});
     world.create(quota).await;
-    world.create(controller("web", json!({"replicas": 3}))).await;
+    world
+        .create(controller("web", json!({"replicas": 3})))
+        .await;
     let failed = world
         .until("web", |controller: &ReplicationController| {
-            controller.status.as_ref().is_some_and(|status| status.conditions.is_some())
+            controller
+                .status
+                .as_ref()
+                .is_some_and(|status| status.conditions.is_some())
         })
         .await;
     let condition = failed.status.unwrap().conditions.unwrap().remove(0);
     assert_eq!(
-        (&*condition.type_, &*condition.status, condition.reason.as_deref()),
+        (
+            &*condition.type_,
+            &*condition.status,
+            condition.reason.as_deref()
+        ),
         ("ReplicaFailure", "True", Some("FailedCreate"))
     );
     assert!(condition.message.unwrap().contains("exceeded quota: few"));
@@ -95,12 +126,17 @@ async fn a_replication_controller_says_why_it_makes_no_pods() {
         .until_all::<Event>(|events| {
             events.values().any(|event| {
                 event.reason.as_deref() == Some("FailedCreate")
-                    && event.source.as_ref().and_then(|source| source.component.as_deref())
+                    && event
+                        .source
+                        .as_ref()
+                        .and_then(|source| source.component.as_deref())
                         == Some("replication-controller")
             })
         })
         .await;
-    world.patch::<ReplicationController>("web", json!({"spec": {"replicas": 2}})).await;
+    world
+        .patch::<ReplicationController>("web", json!({"spec": {"replicas": 2}}))
+        .await;
     let back = world.until("web", has_available(2)).await;
     assert_eq!(back.status.unwrap().conditions, None);
 }

@@ -30,14 +30,17 @@ fn slow_lists(api: &kubeapi::Api, start: u64) -> Client {
         let mut service = service.clone();
         async move {
             let uri = request.uri();
-            let lists =
-                request.method() == Method::GET && !uri.query().unwrap_or_default().contains("watch=");
+            let lists = request.method() == Method::GET
+                && !uri.query().unwrap_or_default().contains("watch=");
             if lists {
                 let mut hasher = DefaultHasher::new();
                 (start, uri.path()).hash(&mut hasher);
                 sleep(Duration::from_millis(hasher.finish() % 500)).await;
             }
-            ServiceExt::<Request<Body>>::ready(&mut service).await?.call(request).await
+            ServiceExt::<Request<Body>>::ready(&mut service)
+                .await?
+                .call(request)
+                .await
         }
     };
     client_of(tower::service_fn(slow), "default")
@@ -48,10 +51,21 @@ async fn everything(client: &Client) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for kind in served(client).await.unwrap() {
         let objects: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &kind.resource);
-        for object in objects.list_metadata(&ListParams::default()).await.unwrap().items {
+        for object in objects
+            .list_metadata(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+        {
             let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-            let key = format!("{}.{} {namespace}/{name}", kind.resource.plural, kind.resource.group);
-            all.insert(key, format!("{:?} {:?}", object.uid(), object.resource_version()));
+            let key = format!(
+                "{}.{} {namespace}/{name}",
+                kind.resource.plural, kind.resource.group
+            );
+            all.insert(
+                key,
+                format!("{:?} {:?}", object.uid(), object.resource_version()),
+            );
         }
     }
     all
@@ -64,8 +78,16 @@ async fn create_one_of_each(world: &World) {
         ("Deployment", "web", json!({"replicas": 3})),
         ("ReplicaSet", "set", json!({"replicas": 2})),
         ("DaemonSet", "agent", json!({})),
-        ("StatefulSet", "db", json!({"replicas": 2, "serviceName": "db"})),
-        ("StatefulSet", "cache", json!({"replicas": 2, "serviceName": "cache"})),
+        (
+            "StatefulSet",
+            "db",
+            json!({"replicas": 2, "serviceName": "db"}),
+        ),
+        (
+            "StatefulSet",
+            "cache",
+            json!({"replicas": 2, "serviceName": "cache"}),
+        ),
         (
             "StatefulSet",
             "kept",
@@ -75,7 +97,9 @@ async fn create_one_of_each(world: &World) {
         world.create(workload(kind, name, spec)).await;
     }
     world.create(job("done", "0", json!({}))).await;
-    world.create(job("failed", "1", json!({"backoffLimit": 0}))).await;
+    world
+        .create(job("failed", "1", json!({"backoffLimit": 0})))
+        .await;
     let template = |name: &str| template(name, "one");
     for object in [
         json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "rc"},
@@ -95,7 +119,8 @@ async fn create_one_of_each(world: &World) {
     }
     // a pod that fits nowhere, with its event
     let mut large = workload("Deployment", "large", json!({"replicas": 1}));
-    large["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "64"}});
+    large["spec"]["template"]["spec"]["containers"][0]["resources"] =
+        json!({"requests": {"cpu": "64"}});
     world.create(large).await;
 }
 
@@ -134,7 +159,11 @@ async fn next_second() {
 
 /// Returns what was created, changed or deleted.
 fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
-    let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
+    let keys = before
+        .keys()
+        .chain(after.keys().filter(|key| !before.contains_key(*key)));
     let differs = keys.filter(|key| before.get(*key) != after.get(*key));
-    differs.map(|key| format!("{key}: {:?} became {:?}", before.get(key), after.get(key))).collect()
+    differs
+        .map(|key| format!("{key}: {:?} became {:?}", before.get(key), after.get(key)))
+        .collect()
 }

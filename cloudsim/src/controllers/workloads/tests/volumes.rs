@@ -13,7 +13,11 @@ use crate::controllers::volume_provisioner::ensure_class;
 
 async fn world() -> World {
     let world = World::scheduled(&["edge-1", "edge-2"]).await;
-    world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})).await;
+    world
+        .create(
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}),
+        )
+        .await;
     ensure_class(&world.client).await.unwrap();
     world
 }
@@ -29,12 +33,16 @@ fn user(name: &str, claim: &str) -> Value {
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
     pod["metadata"]["name"] = json!(name);
-    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    pod["spec"]["volumes"] =
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
     pod
 }
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {
-    claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Bound"))
+    claim
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
 }
 
 fn volume_of(claim: &PersistentVolumeClaim) -> String {
@@ -52,7 +60,10 @@ async fn until_volume(
     let waited = tokio::time::timeout(WAIT_TIMEOUT, condition).await;
     match waited {
         Ok(volume) => volume.unwrap(),
-        Err(_) => panic!("{name} is not {what}: {:?}", volumes.get_opt(name).await.unwrap()),
+        Err(_) => panic!(
+            "{name} is not {what}: {:?}",
+            volumes.get_opt(name).await.unwrap()
+        ),
     }
 }
 
@@ -67,9 +78,14 @@ async fn end_helper(world: &World, volume: &str, phase: &str) {
     let runs = |pod: Option<&Pod>| {
         pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none() && super::is_active(pod))
     };
-    tokio::time::timeout(WAIT_TIMEOUT, await_condition(pods.clone(), &name, runs)).await.unwrap().unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, await_condition(pods.clone(), &name, runs))
+        .await
+        .unwrap()
+        .unwrap();
     let patch = kube::api::Patch::Merge(json!({"status": {"phase": phase}}));
-    pods.patch_status(&name, &Default::default(), &patch).await.unwrap();
+    pods.patch_status(&name, &Default::default(), &patch)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -81,33 +97,59 @@ async fn a_stateful_sets_claims_are_directories_until_they_are_deleted() {
     world.create(workload("StatefulSet", "db", spec)).await;
     world
         .until("db", |set: &StatefulSet| {
-            set.status.as_ref().is_some_and(|status| status.ready_replicas == Some(2))
+            set.status
+                .as_ref()
+                .is_some_and(|status| status.ready_replicas == Some(2))
         })
         .await;
     for name in ["db-0", "db-1"] {
         let pod = world.api::<Pod>().get(name).await.unwrap();
         let node = pod.spec.unwrap().node_name.unwrap();
         let claim = world.until(&format!("data-{name}"), is_bound).await;
-        assert_eq!(claim.spec.as_ref().unwrap().storage_class_name.as_deref(), Some("standard"));
-        assert_eq!(claim.annotations()["volume.kubernetes.io/selected-node"], node);
+        assert_eq!(
+            claim.spec.as_ref().unwrap().storage_class_name.as_deref(),
+            Some("standard")
+        );
+        assert_eq!(
+            claim.annotations()["volume.kubernetes.io/selected-node"],
+            node
+        );
         assert_eq!(claim.finalizers(), ["kubernetes.io/pvc-protection"]);
-        let volume = until_volume(&world, &volume_of(&claim), "bound", phase_is("Bound")).await.unwrap();
+        let volume = until_volume(&world, &volume_of(&claim), "bound", phase_is("Bound"))
+            .await
+            .unwrap();
         assert_eq!(volume.annotations()["outrigger.dev/node"], node);
-        assert!(volume.finalizers().iter().any(|own| own == "kubernetes.io/pv-protection"));
+        assert!(
+            volume
+                .finalizers()
+                .iter()
+                .any(|own| own == "kubernetes.io/pv-protection")
+        );
         assert!(volume.status.unwrap().last_phase_transition_time.is_some());
     }
-    let claim = world.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
+    let claim = world
+        .api::<PersistentVolumeClaim>()
+        .get("data-db-0")
+        .await
+        .unwrap();
     let volume = volume_of(&claim);
     world.delete::<PersistentVolumeClaim>("data-db-0").await;
-    let kept =
-        world.until("data-db-0", |claim: &PersistentVolumeClaim| claim.metadata.deletion_timestamp.is_some());
+    let kept = world.until("data-db-0", |claim: &PersistentVolumeClaim| {
+        claim.metadata.deletion_timestamp.is_some()
+    });
     assert_eq!(kept.await.uid(), claim.uid(), "its pod uses it");
     world.delete::<StatefulSet>("db").await;
-    world.until_all::<PersistentVolumeClaim>(|claims| !claims.contains_key("data-db-0")).await;
+    world
+        .until_all::<PersistentVolumeClaim>(|claims| !claims.contains_key("data-db-0"))
+        .await;
     end_helper(&world, &volume, "Failed").await;
     end_helper(&world, &volume, "Succeeded").await;
     until_volume(&world, &volume, "gone", |volume| volume.is_none()).await;
-    let other = world.api::<PersistentVolumeClaim>().get("data-db-1").await.unwrap();
+    let other = world
+        .api::<PersistentVolumeClaim>()
+        .get("data-db-1")
+        .await
+        .unwrap();
     assert!(is_bound(&other), "nobody has deleted it");
 }
 
@@ -125,10 +167,21 @@ async fn a_retained_volume_stays_when_its_claim_goes() {
     world.delete::<PersistentVolumeClaim>("data").await;
     until_volume(&world, &volume, "released", phase_is("Released")).await;
     let volumes = Api::<PersistentVolume>::all(world.client.clone());
-    volumes.delete(&volume, &DeleteParams::default()).await.unwrap();
+    volumes
+        .delete(&volume, &DeleteParams::default())
+        .await
+        .unwrap();
     until_volume(&world, &volume, "gone", |volume| volume.is_none()).await;
     let helpers = Api::<Pod>::namespaced(world.client.clone(), "kube-system");
-    assert!(helpers.list(&Default::default()).await.unwrap().items.is_empty(), "its directory stays");
+    assert!(
+        helpers
+            .list(&Default::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty(),
+        "its directory stays"
+    );
 }
 
 #[tokio::test]
@@ -138,7 +191,11 @@ async fn pods_that_share_a_claim_are_on_one_node() {
     for name in ["one", "two", "three"] {
         world.create(user(name, "data")).await;
     }
-    let has_node = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let has_node = |pod: &Pod| {
+        pod.spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some())
+    };
     let node = |pod: Pod| pod.spec.unwrap().node_name.unwrap();
     let first = node(world.until("one", has_node).await);
     for name in ["two", "three"] {

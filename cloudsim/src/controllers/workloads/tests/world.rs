@@ -47,8 +47,15 @@ impl World {
         let api = kubeapi::Api::builder(MemoryStore::new()).build();
         let client = api.client("default");
         let stop = CancellationToken::new();
-        let world = Self { client: client.clone(), stop: stop.clone() };
-        world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})).await;
+        let world = Self {
+            client: client.clone(),
+            stop: stop.clone(),
+        };
+        world
+            .create(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
+            )
+            .await;
         for name in NODES {
             world
                 .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}))
@@ -57,7 +64,12 @@ impl World {
         tokio::spawn(kubelet(client.clone(), stop.clone()));
         let tasks = Tasks::default();
         let events = Recorder::spawn(&tasks, &client, &stop);
-        spawn(Shared::new(client, events), &tasks, &Switches::default(), &stop);
+        spawn(
+            Shared::new(client, events),
+            &tasks,
+            &Switches::default(),
+            &stop,
+        );
         world
     }
 
@@ -72,10 +84,18 @@ impl World {
     /// Without controllers: edge nodes with two CPUs each, and their kubelet.
     pub(super) async fn with_nodes(client: Client, nodes: &[&str]) -> Self {
         let stop = CancellationToken::new();
-        let world = Self { client: client.clone(), stop: stop.clone() };
-        world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})).await;
+        let world = Self {
+            client: client.clone(),
+            stop: stop.clone(),
+        };
+        world
+            .create(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
+            )
+            .await;
         for name in nodes {
-            let labels = json!({"kubernetes.io/hostname": name, "node-role.kubernetes.io/edge": ""});
+            let labels =
+                json!({"kubernetes.io/hostname": name, "node-role.kubernetes.io/edge": ""});
             let status = json!({"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"}});
             world
                 .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}))
@@ -114,7 +134,10 @@ impl World {
             + DeserializeOwned
             + Debug,
     {
-        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        self.api::<K>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     pub(super) async fn delete<K>(&self, name: &str)
@@ -124,7 +147,10 @@ impl World {
             + DeserializeOwned
             + Debug,
     {
-        self.api::<K>().delete(name, &DeleteParams::default()).await.unwrap();
+        self.api::<K>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     /// Waits until `condition` holds for the object, and returns it.
@@ -139,7 +165,8 @@ impl World {
             + 'static,
     {
         let holds = |object: Option<&K>| object.is_some_and(&condition);
-        let waited = tokio::time::timeout(WAIT_TIMEOUT, await_condition(self.api::<K>(), name, holds)).await;
+        let waited =
+            tokio::time::timeout(WAIT_TIMEOUT, await_condition(self.api::<K>(), name, holds)).await;
         match waited {
             Ok(object) => object.unwrap().unwrap(),
             Err(_) => {
@@ -169,8 +196,9 @@ impl World {
         let mut all = BTreeMap::new();
         let mut complete = false;
         let waited = async {
-            let mut events =
-                Box::pin(watcher::watcher(self.api::<K>(), watcher::Config::default()).default_backoff());
+            let mut events = Box::pin(
+                watcher::watcher(self.api::<K>(), watcher::Config::default()).default_backoff(),
+            );
             while let Some(event) = events.next().await {
                 match event.unwrap() {
                     watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
@@ -193,10 +221,12 @@ impl World {
     /// Returns the active pods with this label `app`.
     pub(super) async fn pods(&self, app: &str, count: usize) -> BTreeMap<String, Pod> {
         let mine = |pod: &Pod| {
-            pod.labels().get("app").is_some_and(|label| label == app) && super::super::pods::is_active(pod)
+            pod.labels().get("app").is_some_and(|label| label == app)
+                && super::super::pods::is_active(pod)
         };
-        let mut pods =
-            self.until_all::<Pod>(|pods| pods.values().filter(|pod| mine(pod)).count() == count).await;
+        let mut pods = self
+            .until_all::<Pod>(|pods| pods.values().filter(|pod| mine(pod)).count() == count)
+            .await;
         pods.retain(|_, pod| mine(pod));
         pods
     }
@@ -242,7 +272,9 @@ async fn tend(client: &Client, pod: Pod, binds: bool) {
     let name = pod.name_any();
     let spec = pod.spec.clone().unwrap();
     if pod.metadata.deletion_timestamp.is_some() {
-        let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
+        let _ = api
+            .delete(&name, &DeleteParams::default().grace_period(0))
+            .await;
         return;
     }
     let phase = super::super::pods::phase(&pod).to_owned();
@@ -253,17 +285,21 @@ async fn tend(client: &Client, pod: Pod, binds: bool) {
     }
     if !has_node {
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": NODES[0]}});
-        let _ =
-            api.create_subresource::<Value, Value>("binding", &name, &PostParams::default(), &binding).await;
+        let _ = api
+            .create_subresource::<Value, Value>("binding", &name, &PostParams::default(), &binding)
+            .await;
         return;
     }
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
     let exit = pod.annotations().get("exit");
     let hold = pod.annotations().get("hold").is_some();
     if phase == "Pending" && pod.annotations().contains_key("refuse") {
-        let refused =
-            json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected"}});
-        let _ = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(refused)).await;
+        let refused = json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected"}});
+        let _ = api
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(refused))
+            .await;
         return;
     }
     match (phase.as_str(), exit) {
@@ -271,7 +307,8 @@ async fn tend(client: &Client, pod: Pod, binds: bool) {
             status["phase"] = json!("Running");
             status["podIP"] = json!("10.0.0.1");
             status["podIPs"] = json!([{"ip": "10.0.0.1"}]);
-            status["conditions"] = json!([{"type": "Ready", "status": "True", "lastTransitionTime": now}]);
+            status["conditions"] =
+                json!([{"type": "Ready", "status": "True", "lastTransitionTime": now}]);
         }
         ("Pending", Some(code)) => {
             status["phase"] = json!(if code == "0" { "Succeeded" } else { "Failed" });
@@ -280,5 +317,11 @@ async fn tend(client: &Client, pod: Pod, binds: bool) {
         }
         _ => return,
     }
-    let _ = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await;
+    let _ = api
+        .patch_status(
+            &name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"status": status})),
+        )
+        .await;
 }

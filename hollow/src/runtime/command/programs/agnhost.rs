@@ -22,18 +22,27 @@ impl Shell {
     /// Runs one of its commands; all but `mounttest` run for ever.
     pub(super) async fn agnhost(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
         match arguments.split_first() {
-            Some((name, arguments)) if name == "mounttest" => self.mounttest(arguments, streams).await,
+            Some((name, arguments)) if name == "mounttest" => {
+                self.mounttest(arguments, streams).await
+            }
             _ => Err(Stop::Unknown),
         }
     }
 
     async fn mounttest(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
-        let World::Real(Real { identity, .. }) = &self.world else { return Err(Stop::Depends) };
-        let [user, group] = [identity.user, identity.group].map(|id| u32::try_from(id).unwrap_or_default());
+        let World::Real(Real { identity, .. }) = &self.world else {
+            return Err(Stop::Depends);
+        };
+        let [user, group] =
+            [identity.user, identity.group].map(|id| u32::try_from(id).unwrap_or_default());
         let flag = |name: &str| {
-            let given =
-                arguments.iter().filter_map(|argument| argument.trim_start_matches('-').split_once('='));
-            given.filter(|(flag, _)| *flag == name).map(|(_, value)| value.to_owned()).next_back()
+            let given = arguments
+                .iter()
+                .filter_map(|argument| argument.trim_start_matches('-').split_once('='));
+            given
+                .filter(|(flag, _)| *flag == name)
+                .map(|(_, value)| value.to_owned())
+                .next_back()
         };
         let mut failed = false;
         if let Some(path) = flag("fs_type") {
@@ -43,7 +52,10 @@ impl Shell {
                 format!("mount type of \"{path}\": {kind}\n")
             });
             failed |= self
-                .told(text.map_err(|why| format!("error from statfs({path:?}): {why}\n")), streams)
+                .told(
+                    text.map_err(|why| format!("error from statfs({path:?}): {why}\n")),
+                    streams,
+                )
                 .await?;
         }
         for (name, mode) in [
@@ -61,27 +73,42 @@ impl Shell {
             match written.await? {
                 Ok(()) => failed |= self.shown(&path, streams).await?,
                 Err(why) => {
-                    failed |=
-                        self.told(Err(format!("error writing new file {path:?}: {why}\n")), streams).await?;
+                    failed |= self
+                        .told(
+                            Err(format!("error writing new file {path:?}: {why}\n")),
+                            streams,
+                        )
+                        .await?;
                 }
             }
         }
         for name in ["file_mode", "file_perm", "file_owner"] {
             let Some(path) = flag(name) else { continue };
-            let stat = self.files(&path, move |files, path| files.stat(path, user, group)).await?;
+            let stat = self
+                .files(&path, move |files, path| files.stat(path, user, group))
+                .await?;
             let text = stat.map(|stat| match name {
                 "file_mode" => format!("mode of file {path:?}: {}\n", mode(stat, true)),
                 "file_perm" => format!("perms of file {path:?}: {}\n", mode(stat, false)),
-                _ => format!("owner UID of {path:?}: {}\nowner GID of {path:?}: {}\n", stat.user, stat.group),
+                _ => format!(
+                    "owner UID of {path:?}: {}\nowner GID of {path:?}: {}\n",
+                    stat.user, stat.group
+                ),
             });
-            failed |=
-                self.told(text.map_err(|why| format!("error from stat({path:?}): {why}\n")), streams).await?;
+            failed |= self
+                .told(
+                    text.map_err(|why| format!("error from stat({path:?}): {why}\n")),
+                    streams,
+                )
+                .await?;
         }
         if let Some(path) = flag("file_content") {
             failed |= self.shown(&path, streams).await?;
         }
         if let Some(path) = flag("file_content_in_loop") {
-            let seconds = flag("retry_time").and_then(|value| value.parse().ok()).unwrap_or(RETRY_SECONDS);
+            let seconds = flag("retry_time")
+                .and_then(|value| value.parse().ok())
+                .unwrap_or(RETRY_SECONDS);
             let breaks = flag("break_on_expected_content").is_none_or(|value| value != "false");
             let begun = tokio::time::Instant::now();
             while begun.elapsed() < Duration::from_secs(seconds) {
@@ -100,16 +127,24 @@ impl Shell {
     /// Prints a file's content; returns true if it cannot be read.
     async fn shown(&mut self, path: &str, streams: &Streams) -> Result<bool, Stop> {
         let text = match self.files(path, Files::read).await? {
-            Ok(content) => Ok(format!("content of file {path:?}: {}\n", String::from_utf8_lossy(&content))),
-            Err(why) => {
-                Err(format!("error reading file content for {path:?}: open {path}: {}\n", why.to_lowercase()))
-            }
+            Ok(content) => Ok(format!(
+                "content of file {path:?}: {}\n",
+                String::from_utf8_lossy(&content)
+            )),
+            Err(why) => Err(format!(
+                "error reading file content for {path:?}: open {path}: {}\n",
+                why.to_lowercase()
+            )),
         };
         self.told(text, streams).await
     }
 
     /// Prints a text or an error; returns true for an error.
-    async fn told(&mut self, text: Result<String, String>, streams: &Streams) -> Result<bool, Stop> {
+    async fn told(
+        &mut self,
+        text: Result<String, String>,
+        streams: &Streams,
+    ) -> Result<bool, Stop> {
         let failed = text.is_err();
         let text = text.unwrap_or_else(|why| why);
         self.print(&streams.output, text.as_bytes()).await?;
@@ -121,7 +156,12 @@ impl Shell {
 fn mode(stat: Stat, all: bool) -> String {
     let mut text = String::new();
     if all {
-        for (bits, letter) in [(0o040_000, 'd'), (0o4000, 'u'), (0o2000, 'g'), (0o1000, 't')] {
+        for (bits, letter) in [
+            (0o040_000, 'd'),
+            (0o4000, 'u'),
+            (0o2000, 'g'),
+            (0o1000, 't'),
+        ] {
             if stat.mode & bits == bits {
                 text.push(letter);
             }
@@ -132,7 +172,11 @@ fn mode(stat: Stat, all: bool) -> String {
     }
     for place in (0..9).rev() {
         let letter = ['x', 'w', 'r'][place % 3];
-        text.push(if stat.mode & (1 << place) == 0 { '-' } else { letter });
+        text.push(if stat.mode & (1 << place) == 0 {
+            '-'
+        } else {
+            letter
+        });
     }
     text
 }

@@ -5,7 +5,12 @@ use crate::runtime::files::{Files, Kind};
 
 impl Shell {
     /// Runs `[ … ]` or `[[ … ]]`; `end` is the bracket that must close it.
-    pub(super) async fn bracket(&mut self, end: &str, arguments: &[String], streams: &Streams) -> Outcome {
+    pub(super) async fn bracket(
+        &mut self,
+        end: &str,
+        arguments: &[String],
+        streams: &Streams,
+    ) -> Outcome {
         match arguments.split_last() {
             Some((last, condition)) if last == end => self.test(condition, streams).await,
             _ => {
@@ -29,7 +34,10 @@ impl Shell {
             ["-n", text] => !text.is_empty(),
             ["-z", text] => text.is_empty(),
             ["-t", _] => false,
-            [flag @ ("-e" | "-f" | "-d" | "-r" | "-w" | "-x" | "-s"), path] => {
+            [
+                flag @ ("-e" | "-f" | "-d" | "-r" | "-w" | "-x" | "-s"),
+                path,
+            ] => {
                 let found = self.files(path, Files::kind).await?;
                 match (*flag, found) {
                     (_, Err(_)) => false,
@@ -59,7 +67,8 @@ impl Shell {
     }
 
     async fn no_condition(&mut self, streams: &Streams) -> Outcome {
-        self.complain(streams, "test: this condition is not simulated").await?;
+        self.complain(streams, "test: this condition is not simulated")
+            .await?;
         Ok(2)
     }
 }

@@ -17,27 +17,37 @@ impl Shell {
         arguments: &[String],
         streams: &Streams,
     ) -> Outcome {
-        let (flags, paths): (Vec<&String>, Vec<&String>) =
-            arguments.iter().partition(|argument| argument.len() > 1 && argument.starts_with('-'));
+        let (flags, paths): (Vec<&String>, Vec<&String>) = arguments
+            .iter()
+            .partition(|argument| argument.len() > 1 && argument.starts_with('-'));
         let has = |flag: char| flags.iter().any(|flags| flags.contains(flag));
         let mut failed = false;
         match (name, paths.as_slice()) {
             ("ls", []) => failed = !self.ls(".", has('l'), has('a'), streams).await?,
             ("ln", [target, path]) if has('s') => {
                 let (target, forced) = ((*target).clone(), has('f'));
-                let made = self.files(path, move |files, path| files.link(path, &target, forced)).await?;
+                let made = self
+                    .files(path, move |files, path| files.link(path, &target, forced))
+                    .await?;
                 if let Err(why) = made {
                     failed = true;
                     self.say(name, path, &why, streams).await?;
                 }
             }
             ("readlink", [path]) => match self.files(path, Files::target).await? {
-                Ok(Some(target)) => self.print(&streams.output, format!("{target}\n").as_bytes()).await?,
+                Ok(Some(target)) => {
+                    self.print(&streams.output, format!("{target}\n").as_bytes())
+                        .await?
+                }
                 Ok(None) | Err(_) => failed = true,
             },
-            ("ln" | "cp" | "mv", [from, to]) => failed = !self.copy(name, from, to, streams).await?,
+            ("ln" | "cp" | "mv", [from, to]) => {
+                failed = !self.copy(name, from, to, streams).await?
+            }
             ("ln" | "readlink" | "cp" | "mv", _) => {
-                return Err(Stop::Broken("one file and where it goes are wanted".to_owned()));
+                return Err(Stop::Broken(
+                    "one file and where it goes are wanted".to_owned(),
+                ));
             }
             (_, []) => return Err(Stop::Broken("missing operand".to_owned())),
             ("ls", paths) => {
@@ -50,9 +60,13 @@ impl Shell {
                     let (parents, forced) = (has('p'), has('f'));
                     let done = match name {
                         "mkdir" => {
-                            self.files(path, move |files, path| files.make_directory(path, parents)).await?
+                            self.files(path, move |files, path| files.make_directory(path, parents))
+                                .await?
                         }
-                        "touch" => self.files(path, |files, path| files.write(path, b"", true)).await?,
+                        "touch" => {
+                            self.files(path, |files, path| files.write(path, b"", true))
+                                .await?
+                        }
                         _ => self.files(path, Files::remove).await?,
                     };
                     match done {
@@ -68,11 +82,27 @@ impl Shell {
         Ok(i32::from(failed))
     }
 
-    async fn say(&mut self, name: &str, path: &str, why: &str, streams: &Streams) -> Result<(), Stop> {
-        self.print(&streams.error, format!("{name}: {path}: {why}\n").as_bytes()).await
+    async fn say(
+        &mut self,
+        name: &str,
+        path: &str,
+        why: &str,
+        streams: &Streams,
+    ) -> Result<(), Stop> {
+        self.print(
+            &streams.error,
+            format!("{name}: {path}: {why}\n").as_bytes(),
+        )
+        .await
     }
 
-    async fn ls(&mut self, path: &str, is_long: bool, all: bool, streams: &Streams) -> Result<bool, Stop> {
+    async fn ls(
+        &mut self,
+        path: &str,
+        is_long: bool,
+        all: bool,
+        streams: &Streams,
+    ) -> Result<bool, Stop> {
         let found = self.files(path, |files, path| {
             let Kind::Directory = files.kind(path)? else {
                 return Ok(vec![(None, files.kind(path)?)]);
@@ -111,7 +141,13 @@ impl Shell {
         Ok(true)
     }
 
-    async fn copy(&mut self, name: &str, from: &str, to: &str, streams: &Streams) -> Result<bool, Stop> {
+    async fn copy(
+        &mut self,
+        name: &str,
+        from: &str,
+        to: &str,
+        streams: &Streams,
+    ) -> Result<bool, Stop> {
         let target = self.resolve(to);
         let source = self.resolve(from);
         let moves = name == "mv";
@@ -120,7 +156,9 @@ impl Shell {
         let copied = self.files(from, move |files, from| {
             let content = match files.read(from) {
                 Err(error)
-                    if error.kind() == ErrorKind::NotFound && guesses && files.may_be_of_image(from) =>
+                    if error.kind() == ErrorKind::NotFound
+                        && guesses
+                        && files.may_be_of_image(from) =>
                 {
                     Vec::new()
                 }
@@ -134,7 +172,11 @@ impl Shell {
                 Ok(Kind::File(_)) | Err(_) => target,
             };
             files.write(&target, &content, false)?;
-            if moves && target != from { files.remove(from) } else { Ok(()) }
+            if moves && target != from {
+                files.remove(from)
+            } else {
+                Ok(())
+            }
         });
         match copied.await? {
             Ok(()) => Ok(true),

@@ -22,7 +22,12 @@ const MAX_LETTERS: usize = 4096;
 
 impl Shell {
     /// Runs one of these programs.
-    pub(super) async fn filter(&mut self, name: &str, arguments: &[String], streams: &Streams) -> Outcome {
+    pub(super) async fn filter(
+        &mut self,
+        name: &str,
+        arguments: &[String],
+        streams: &Streams,
+    ) -> Outcome {
         match name {
             "cat" => self.cat(arguments, streams).await,
             "tee" => self.tee(arguments, streams).await,
@@ -32,8 +37,11 @@ impl Shell {
             "grep" => self.grep(arguments, streams).await,
             "tr" => {
                 let all = streams.input.all().await?;
-                let text = translated(&String::from_utf8_lossy(&all), arguments).map_err(Stop::Broken)?;
-                self.print(&streams.output, text.as_bytes()).await.map(|()| 0)
+                let text =
+                    translated(&String::from_utf8_lossy(&all), arguments).map_err(Stop::Broken)?;
+                self.print(&streams.output, text.as_bytes())
+                    .await
+                    .map(|()| 0)
             }
             _ => {
                 let (paths, flags) = split(arguments, "");
@@ -84,7 +92,9 @@ impl Shell {
         let mut outputs = vec![streams.output.clone()];
         for path in paths {
             let appends = flags.contains('a');
-            let opened = self.files(path, move |files, path| files.write(path, b"", appends)).await?;
+            let opened = self
+                .files(path, move |files, path| files.write(path, b"", appends))
+                .await?;
             opened.map_err(|why| Stop::Broken(format!("{path}: {why}")))?;
             outputs.push(Output::File(self.resolve(path)));
         }
@@ -126,8 +136,16 @@ impl Shell {
                 .filter(|(letter, _)| asked(*letter))
                 .map(|(_, count)| count.to_string())
                 .collect();
-            let name = if is_read { String::new() } else { format!(" {path}") };
-            self.print(&streams.output, format!("{}{name}\n", counts.join(" ")).as_bytes()).await?;
+            let name = if is_read {
+                String::new()
+            } else {
+                format!(" {path}")
+            };
+            self.print(
+                &streams.output,
+                format!("{}{name}\n", counts.join(" ")).as_bytes(),
+            )
+            .await?;
         }
         Ok(code)
     }
@@ -138,7 +156,9 @@ impl Shell {
         if paths.is_empty() && !flags.contains('c') {
             // What follows these lines stays for the next reader of the input.
             for _ in 0..count.1 {
-                let Some(line) = streams.input.line().await? else { break };
+                let Some(line) = streams.input.line().await? else {
+                    break;
+                };
                 self.print(&streams.output, &line).await?;
             }
             return Ok(0);
@@ -158,15 +178,26 @@ impl Shell {
     async fn tail(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
         let (paths, flags) = split(arguments, "nc");
         let (from_start, count) = count(&flags).map_err(Stop::Broken)?;
-        let follows = flags.split('=').next().is_some_and(|flags| flags.contains(['f', 'F']));
+        let follows = flags
+            .split('=')
+            .next()
+            .is_some_and(|flags| flags.contains(['f', 'F']));
         if follows && matches!(self.world, World::Planned(_)) {
             return Err(Stop::Serves);
         }
         let (contents, code) = self.contents("tail", &paths, streams).await?;
         for content in contents {
             let of_bytes = flags.contains('c');
-            let all = if of_bytes { content.len() } else { lines(&content).count() };
-            let skipped = if from_start { count.saturating_sub(1) } else { all.saturating_sub(count) };
+            let all = if of_bytes {
+                content.len()
+            } else {
+                lines(&content).count()
+            };
+            let skipped = if from_start {
+                count.saturating_sub(1)
+            } else {
+                all.saturating_sub(count)
+            };
             let start = if of_bytes {
                 skipped.min(content.len())
             } else {
@@ -174,7 +205,11 @@ impl Shell {
             };
             self.print(&streams.output, &content[start..]).await?;
         }
-        if follows { std::future::pending().await } else { Ok(code) }
+        if follows {
+            std::future::pending().await
+        } else {
+            Ok(code)
+        }
     }
 
     async fn grep(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
@@ -185,7 +220,12 @@ impl Shell {
             (None, [pattern, paths @ ..]) => ((*pattern).to_owned(), paths.to_vec()),
             (None, []) => return Err(Stop::Broken("a pattern is wanted".to_owned())),
         };
-        let has = |flag: char| flags.split('=').next().is_some_and(|flags| flags.contains(flag));
+        let has = |flag: char| {
+            flags
+                .split('=')
+                .next()
+                .is_some_and(|flags| flags.contains(flag))
+        };
         let pattern = Pattern::new(&pattern, has('i'));
         let (contents, failed) = self.contents("grep", &paths, streams).await?;
         let mut found = 0_usize;
@@ -200,14 +240,16 @@ impl Shell {
                     if contents.len() > 1
                         && let Some(path) = paths.get(place)
                     {
-                        self.print(&streams.output, format!("{path}:").as_bytes()).await?;
+                        self.print(&streams.output, format!("{path}:").as_bytes())
+                            .await?;
                     }
                     self.print(&streams.output, &ended(line)).await?;
                 }
             }
         }
         if has('c') {
-            self.print(&streams.output, format!("{found}\n").as_bytes()).await?;
+            self.print(&streams.output, format!("{found}\n").as_bytes())
+                .await?;
         }
         Ok(if failed > 0 { 2 } else { i32::from(found == 0) })
     }
@@ -232,21 +274,33 @@ impl Shell {
                 None => code = 1,
             }
             if size > MAX_CONTENTS {
-                return Err(Stop::Broken(format!("more than {} MiB of files", MAX_CONTENTS >> 20)));
+                return Err(Stop::Broken(format!(
+                    "more than {} MiB of files",
+                    MAX_CONTENTS >> 20
+                )));
             }
         }
         Ok((contents, code))
     }
 
     /// Returns a file's content; if it cannot be read, prints why.
-    async fn content(&mut self, name: &str, path: &str, streams: &Streams) -> Result<Option<Bytes>, Stop> {
+    async fn content(
+        &mut self,
+        name: &str,
+        path: &str,
+        streams: &Streams,
+    ) -> Result<Option<Bytes>, Stop> {
         match self.files(path, Files::read).await? {
             Ok(content) => {
                 self.spend(content.len()).await?;
                 Ok(Some(content.into()))
             }
             Err(why) => {
-                self.print(&streams.error, format!("{name}: {path}: {why}\n").as_bytes()).await?;
+                self.print(
+                    &streams.error,
+                    format!("{name}: {path}: {why}\n").as_bytes(),
+                )
+                .await?;
                 Ok(None)
             }
         }
@@ -270,7 +324,11 @@ fn split<'a>(arguments: &'a [String], valued: &str) -> (Vec<&'a str>, String) {
                 let end = at.map_or(flags.len(), |at| at + 1);
                 letters.push_str(&flags[..end]);
                 if at.is_some() {
-                    value = if end < flags.len() { Some(&flags[end..]) } else { rest.next() };
+                    value = if end < flags.len() {
+                        Some(&flags[end..])
+                    } else {
+                        rest.next()
+                    };
                 }
             }
         }
@@ -284,9 +342,13 @@ fn split<'a>(arguments: &'a [String], valued: &str) -> (Vec<&'a str>, String) {
 
 /// Returns how much `head` and `tail` print: whether it is counted from the start, and the count.
 fn count(flags: &str) -> Result<(bool, usize), String> {
-    let Some((_, value)) = flags.split_once('=') else { return Ok((false, LINES)) };
+    let Some((_, value)) = flags.split_once('=') else {
+        return Ok((false, LINES));
+    };
     let number = value.trim_start_matches(['+', '-']);
-    let count = number.parse().map_err(|_| format!("invalid number '{value}'"))?;
+    let count = number
+        .parse()
+        .map_err(|_| format!("invalid number '{value}'"))?;
     Ok((value.starts_with('+'), count))
 }
 
@@ -313,9 +375,17 @@ struct Pattern {
 
 impl Pattern {
     fn new(text: &str, ignores_case: bool) -> Self {
-        let text = if ignores_case { text.to_lowercase() } else { text.to_owned() };
-        let (starts, rest) = text.strip_prefix('^').map_or((false, text.as_str()), |rest| (true, rest));
-        let (ends, rest) = rest.strip_suffix('$').map_or((false, rest), |rest| (true, rest));
+        let text = if ignores_case {
+            text.to_lowercase()
+        } else {
+            text.to_owned()
+        };
+        let (starts, rest) = text
+            .strip_prefix('^')
+            .map_or((false, text.as_str()), |rest| (true, rest));
+        let (ends, rest) = rest
+            .strip_suffix('$')
+            .map_or((false, rest), |rest| (true, rest));
         let mut parts: Vec<String> = rest.split(".*").map(str::to_owned).collect();
         let last = parts.len() - 1;
         let mut place = 0;
@@ -324,11 +394,20 @@ impl Pattern {
             place += 1;
             !part.is_empty() || place == 1 || place == last + 1
         });
-        Self { starts, ends, parts, ignores_case }
+        Self {
+            starts,
+            ends,
+            parts,
+            ignores_case,
+        }
     }
 
     fn matches(&self, line: &str) -> bool {
-        let folded = if self.ignores_case { line.to_lowercase() } else { line.to_owned() };
+        let folded = if self.ignores_case {
+            line.to_lowercase()
+        } else {
+            line.to_owned()
+        };
         let mut rest = folded.as_str();
         for (place, part) in self.parts.iter().enumerate() {
             let is_last = place + 1 == self.parts.len();
@@ -350,7 +429,10 @@ fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
     match arguments {
         [flag, gone] if flag == "-d" => {
             let gone: BTreeSet<char> = letters(gone)?.into_iter().collect();
-            Ok(text.chars().filter(|letter| !gone.contains(letter)).collect())
+            Ok(text
+                .chars()
+                .filter(|letter| !gone.contains(letter))
+                .collect())
         }
         [from, to] => {
             let (from, to) = (letters(from)?, letters(to)?);
@@ -360,7 +442,10 @@ fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
             for (from, to) in from.into_iter().zip(to) {
                 map.entry(from).or_insert(to);
             }
-            Ok(text.chars().map(|letter| map.get(&letter).copied().unwrap_or(letter)).collect())
+            Ok(text
+                .chars()
+                .map(|letter| map.get(&letter).copied().unwrap_or(letter))
+                .collect())
         }
         _ => Err("two sets are wanted, or -d and one".to_owned()),
     }
@@ -368,7 +453,11 @@ fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
 
 /// Returns the letters of a set, which lists single letters and ranges.
 fn letters(set: &str) -> Result<Vec<char>, String> {
-    let set: Vec<char> = set.replace("\\n", "\n").replace("\\t", "\t").chars().collect();
+    let set: Vec<char> = set
+        .replace("\\n", "\n")
+        .replace("\\t", "\t")
+        .chars()
+        .collect();
     let mut all = Vec::new();
     let mut rest = set.as_slice();
     while let [first, tail @ ..] = rest {

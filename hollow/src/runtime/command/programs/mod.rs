@@ -20,10 +20,11 @@ mod text;
 
 /// The names of all programs.
 const NAMES: &[&str] = &[
-    ":", "[", "[[", "agnhost", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date",
-    "dirname", "echo", "env", "exit", "expr", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir",
-    "mv", "printenv", "printf", "pwd", "readlink", "rm", "seq", "sh", "sleep", "sort", "sync", "tail", "tar",
-    "tee", "test", "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
+    ":", "[", "[[", "agnhost", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash",
+    "date", "dirname", "echo", "env", "exit", "expr", "false", "grep", "head", "hostname", "id",
+    "ln", "ls", "mkdir", "mv", "printenv", "printf", "pwd", "readlink", "rm", "seq", "sh", "sleep",
+    "sort", "sync", "tail", "tar", "tee", "test", "touch", "tr", "true", "tty", "uname", "wc",
+    "which", "whoami",
 ];
 
 /// Returns the last part of a program's path.
@@ -38,7 +39,9 @@ pub(super) fn exists(program: &str) -> bool {
 
 /// Reports whether a command is a shell that reads its commands from its input.
 pub(super) fn is_interactive(words: &[String]) -> bool {
-    let Some((program, arguments)) = words.split_first() else { return false };
+    let Some((program, arguments)) = words.split_first() else {
+        return false;
+    };
     let is_flag = |argument: &String| argument.starts_with('-') && !argument.contains('c');
     matches!(base(program), "sh" | "bash" | "ash" | "dash") && arguments.iter().all(is_flag)
 }
@@ -46,16 +49,23 @@ pub(super) fn is_interactive(words: &[String]) -> bool {
 impl Shell {
     /// Runs a program with its arguments.
     pub(super) async fn program(&mut self, words: &[String], streams: &Streams) -> Outcome {
-        let Some((program, arguments)) = words.split_first() else { return Ok(0) };
+        let Some((program, arguments)) = words.split_first() else {
+            return Ok(0);
+        };
         if let Some(answer) = self.answer(words) {
             self.pause(answer.delay).await;
-            self.print(&streams.output, answer.stdout.as_bytes()).await?;
+            self.print(&streams.output, answer.stdout.as_bytes())
+                .await?;
             self.print(&streams.error, answer.stderr.as_bytes()).await?;
             return Ok(answer.code);
         }
         match self.run_program(base(program), arguments, streams).await {
             Err(Stop::Broken(why)) => {
-                self.print(&streams.error, format!("{}: {why}\n", base(program)).as_bytes()).await?;
+                self.print(
+                    &streams.error,
+                    format!("{}: {why}\n", base(program)).as_bytes(),
+                )
+                .await?;
                 Ok(1)
             }
             Err(Stop::Unknown) => self.unknown(program, streams).await,
@@ -69,7 +79,8 @@ impl Shell {
             World::Planned(plan) => plan.guesses,
             World::Real(Real { own: Some(own), .. }) => own.guesses,
             World::Real(_) => {
-                self.complain(streams, &format!("{program}: not found")).await?;
+                self.complain(streams, &format!("{program}: not found"))
+                    .await?;
                 return Ok(127);
             }
         };
@@ -81,7 +92,8 @@ impl Shell {
         if let World::Real(Real { own: Some(own), .. }) = &mut self.world {
             let announcement = std::mem::take(&mut own.announcement);
             if !self.has_printed && !announcement.is_empty() && self.unread.is_none() {
-                self.print(&streams.output, format!("{announcement}\n").as_bytes()).await?;
+                self.print(&streams.output, format!("{announcement}\n").as_bytes())
+                    .await?;
             }
         }
         self.forever().await
@@ -96,7 +108,12 @@ impl Shell {
         }
     }
 
-    async fn run_program(&mut self, name: &str, arguments: &[String], streams: &Streams) -> Outcome {
+    async fn run_program(
+        &mut self,
+        name: &str,
+        arguments: &[String],
+        streams: &Streams,
+    ) -> Outcome {
         let out = &streams.output;
         let text = match name {
             "true" | ":" | "chmod" | "chown" | "sync" => return Ok(0),
@@ -134,10 +151,16 @@ impl Shell {
             "basename" | "dirname" => text::part_of_path(name, arguments),
             "uname" => text::uname(arguments, &self.hostname),
             "date" => self.real()?.date(arguments).map_err(Stop::Broken)?,
-            "id" => self.real()?.identity.print(arguments).map_err(Stop::Broken)?,
+            "id" => self
+                .real()?
+                .identity
+                .print(arguments)
+                .map_err(Stop::Broken)?,
             "whoami" => format!("{}\n", self.real()?.identity.user_name()),
             "which" => {
-                let found = arguments.iter().filter(|name| NAMES.contains(&name.as_str()));
+                let found = arguments
+                    .iter()
+                    .filter(|name| NAMES.contains(&name.as_str()));
                 found.map(|name| format!("/bin/{name}\n")).collect()
             }
             _ => return Err(Stop::Unknown),
@@ -159,7 +182,9 @@ impl Shell {
             World::Real(_) => format!("HOSTNAME={}\n", self.hostname),
             World::Planned(_) => String::new(),
         };
-        self.variables.iter().fold(own, |text, (name, value)| text + name + "=" + value + "\n")
+        self.variables
+            .iter()
+            .fold(own, |text, (name, value)| text + name + "=" + value + "\n")
     }
 
     /// Runs `expr A + B`; fails if the result is empty or 0.
@@ -168,16 +193,17 @@ impl Shell {
         let result = match words.as_slice() {
             [word] => (*word).to_owned(),
             [left, operator, right] => match (left.parse(), right.parse()) {
-                (Ok(left), Ok(right)) => {
-                    arithmetic::operate(left, operator, right).map_err(Stop::Broken)?.to_string()
-                }
+                (Ok(left), Ok(right)) => arithmetic::operate(left, operator, right)
+                    .map_err(Stop::Broken)?
+                    .to_string(),
                 _ if matches!(*operator, "=" | "==") => i32::from(left == right).to_string(),
                 _ if *operator == "!=" => i32::from(left != right).to_string(),
                 _ => return Err(Stop::Broken("syntax error".to_owned())),
             },
             _ => return Err(Stop::Broken("syntax error".to_owned())),
         };
-        self.print(&streams.output, format!("{result}\n").as_bytes()).await?;
+        self.print(&streams.output, format!("{result}\n").as_bytes())
+            .await?;
         Ok(i32::from(result.is_empty() || result == "0"))
     }
 
@@ -190,7 +216,10 @@ impl Shell {
                 self.variables.get(name).cloned()
             };
             match value {
-                Some(value) => self.print(&streams.output, format!("{value}\n").as_bytes()).await?,
+                Some(value) => {
+                    self.print(&streams.output, format!("{value}\n").as_bytes())
+                        .await?
+                }
                 None => code = 1,
             }
         }
@@ -201,16 +230,24 @@ impl Shell {
         let times: Option<Vec<_>> = arguments.iter().map(|text| sleep_time(text)).collect();
         match times.filter(|times| !times.is_empty()) {
             Some(times) => {
-                self.pause(times.into_iter().fold(Duration::ZERO, Duration::saturating_add)).await;
+                self.pause(
+                    times
+                        .into_iter()
+                        .fold(Duration::ZERO, Duration::saturating_add),
+                )
+                .await;
                 Ok(0)
             }
-            None if arguments.iter().any(|argument| argument.starts_with("inf")) => self.forever().await,
+            None if arguments.iter().any(|argument| argument.starts_with("inf")) => {
+                self.forever().await
+            }
             None => {
                 if matches!(self.world, World::Real(_)) {
-                    let wrong = arguments
-                        .first()
-                        .map_or("missing operand".to_owned(), |a| format!("invalid number '{a}'"));
-                    self.print(&streams.error, format!("sleep: {wrong}\n").as_bytes()).await?;
+                    let wrong = arguments.first().map_or("missing operand".to_owned(), |a| {
+                        format!("invalid number '{a}'")
+                    });
+                    self.print(&streams.error, format!("sleep: {wrong}\n").as_bytes())
+                        .await?;
                 }
                 Ok(1)
             }
@@ -235,7 +272,11 @@ fn sleep_time(text: &str) -> Option<Duration> {
         'd' => Some(86_400.0),
         _ => None,
     };
-    let (number, unit) = match text.char_indices().last().and_then(|(at, last)| Some((at, unit(last)?))) {
+    let (number, unit) = match text
+        .char_indices()
+        .last()
+        .and_then(|(at, last)| Some((at, unit(last)?)))
+    {
         Some((at, unit)) => (text.get(..at)?, unit),
         None => (text, 1.0),
     };
@@ -248,9 +289,15 @@ fn sleep_time(text: &str) -> Option<Duration> {
 impl Real {
     fn date(&self, arguments: &[String]) -> Result<String, String> {
         let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
-        let format = arguments.iter().find_map(|argument| argument.strip_prefix('+'));
+        let format = arguments
+            .iter()
+            .find_map(|argument| argument.strip_prefix('+'));
         let is_iso = arguments.iter().any(|argument| argument.starts_with("-I"));
-        let format = format.unwrap_or(if is_iso { "%Y-%m-%d" } else { "%a %b %e %H:%M:%S UTC %Y" });
+        let format = format.unwrap_or(if is_iso {
+            "%Y-%m-%d"
+        } else {
+            "%a %b %e %H:%M:%S UTC %Y"
+        });
         let text = jiff::fmt::strtime::format(format, &now)
             .map_err(|error| format!("invalid date format: {error}"))?;
         Ok(text + "\n")

@@ -56,7 +56,9 @@ impl Shell {
         }
         if flags.contains('x') || flags.contains('t') {
             let is_listed = flags.contains('t') || flags.contains('v');
-            return self.extract(&directory, flags.contains('x'), is_listed, streams).await;
+            return self
+                .extract(&directory, flags.contains('x'), is_listed, streams)
+                .await;
         }
         broken("one of c, x and t is wanted")
     }
@@ -65,8 +67,15 @@ impl Shell {
         let (mut code, mut is_empty) = (0, true);
         for path in paths {
             let base = self.resolve(directory);
-            let full = if path.starts_with('/') { path.clone() } else { format!("{base}/{path}") };
-            let name = path.trim_start_matches('/').trim_end_matches('/').to_owned();
+            let full = if path.starts_with('/') {
+                path.clone()
+            } else {
+                format!("{base}/{path}")
+            };
+            let name = path
+                .trim_start_matches('/')
+                .trim_end_matches('/')
+                .to_owned();
             let root = self.resolve(&full);
             let found = self.files(&root, move |files, root| {
                 let mut entries = Vec::new();
@@ -76,7 +85,8 @@ impl Shell {
             let entries = match found.await? {
                 Ok(entries) => entries,
                 Err(why) => {
-                    self.print(&streams.error, format!("tar: {path}: {why}\n").as_bytes()).await?;
+                    self.print(&streams.error, format!("tar: {path}: {why}\n").as_bytes())
+                        .await?;
                     code = 1;
                     continue;
                 }
@@ -87,15 +97,19 @@ impl Shell {
                     What::File => match self.files(&full, Files::read).await? {
                         Ok(content) => content,
                         Err(why) => {
-                            self.print(&streams.error, format!("tar: {full}: {why}\n").as_bytes()).await?;
+                            self.print(&streams.error, format!("tar: {full}: {why}\n").as_bytes())
+                                .await?;
                             code = 1;
                             continue;
                         }
                     },
                 };
                 let Some(bytes) = entry(&name, &what, &content) else {
-                    self.print(&streams.error, format!("tar: {name}: the name is too long\n").as_bytes())
-                        .await?;
+                    self.print(
+                        &streams.error,
+                        format!("tar: {name}: the name is too long\n").as_bytes(),
+                    )
+                    .await?;
                     code = 1;
                     continue;
                 };
@@ -118,13 +132,22 @@ impl Shell {
         streams: &Streams,
     ) -> Outcome {
         let base = self.resolve(directory);
-        let mut reader = Reader { input: &streams.input, rest: BytesMut::new() };
+        let mut reader = Reader {
+            input: &streams.input,
+            rest: BytesMut::new(),
+        };
         let (mut long_name, mut long_target) = (None, None);
         while let Some(head) = reader.block().await? {
             if head.iter().all(|byte| *byte == 0) {
                 break;
             }
-            let Some(Head { name, size, kind, target }) = Head::read(&head) else {
+            let Some(Head {
+                name,
+                size,
+                kind,
+                target,
+            }) = Head::read(&head)
+            else {
                 return Err(Stop::Broken("invalid tar header".to_owned()));
             };
             if size > MAX_FILE {
@@ -153,20 +176,31 @@ impl Shell {
             let name = long_name.take().unwrap_or(name);
             let target = long_target.take().unwrap_or(target);
             if is_listed {
-                self.print(&streams.output, format!("{name}\n").as_bytes()).await?;
+                self.print(&streams.output, format!("{name}\n").as_bytes())
+                    .await?;
             }
             let path = format!("{base}/{name}");
             // `..` does not lead out of the container, and which directory is written to is the container's own affair.
             let done = match kind {
                 _ if !writes => Ok(()),
-                b'5' => self.files(&path, |files, path| files.make_directory(path, true)).await?,
-                b'0' | 0 => self.files(&path, move |files, path| write(files, path, &content)).await?,
+                b'5' => {
+                    self.files(&path, |files, path| files.make_directory(path, true))
+                        .await?
+                }
+                b'0' | 0 => {
+                    self.files(&path, move |files, path| write(files, path, &content))
+                        .await?
+                }
                 b'1' => {
                     let other = self.resolve(&format!("{base}/{target}"));
-                    let copy = move |files: &Files, path: &str| write(files, path, &files.read(&other)?);
+                    let copy =
+                        move |files: &Files, path: &str| write(files, path, &files.read(&other)?);
                     self.files(&path, copy).await?
                 }
-                b'2' => self.files(&path, move |files, path| link(files, path, &target)).await?,
+                b'2' => {
+                    self.files(&path, move |files, path| link(files, path, &target))
+                        .await?
+                }
                 _ => Err("devices are not simulated".to_owned()),
             };
             done.map_err(|why| Stop::Broken(format!("can't create {name}: {why}")))?;
@@ -209,7 +243,13 @@ enum What {
 
 type Entries = Vec<(String, String, What)>;
 
-fn collect(files: &Files, path: &str, name: &str, depth: usize, entries: &mut Entries) -> io::Result<()> {
+fn collect(
+    files: &Files,
+    path: &str,
+    name: &str,
+    depth: usize,
+    entries: &mut Entries,
+) -> io::Result<()> {
     let what = match files.target(path)? {
         Some(target) => What::Link(target),
         None if files.kind(path)? == Kind::Directory => What::Directory,
@@ -223,7 +263,11 @@ fn collect(files: &Files, path: &str, name: &str, depth: usize, entries: &mut En
     if is_directory {
         for inner in files.list(path)? {
             let below = format!("{}/{inner}", path.trim_end_matches('/'));
-            let name = if name.is_empty() { inner } else { format!("{name}/{inner}") };
+            let name = if name.is_empty() {
+                inner
+            } else {
+                format!("{name}/{inner}")
+            };
             // A link that leads out of a mount cannot be read, so it is left out.
             match collect(files, &below, &name, depth + 1, entries) {
                 Err(error) if error.kind() != io::ErrorKind::Other => {}
@@ -251,7 +295,8 @@ fn entry(name: &str, what: &What, content: &[u8]) -> Option<Vec<u8>> {
         let at = name
             .char_indices()
             .filter(|(at, letter)| *letter == '/' && *at <= 155 && name.len() - at - 1 <= 100);
-        name.split_at_checked(at.map(|(at, _)| at).next()?).map(|(prefix, rest)| (prefix, &rest[1..]))?
+        name.split_at_checked(at.map(|(at, _)| at).next()?)
+            .map(|(prefix, rest)| (prefix, &rest[1..]))?
     };
     let mut head = [0_u8; BLOCK];
     let mut put = |at: usize, text: &[u8]| head[at..at + text.len()].copy_from_slice(text);
@@ -296,17 +341,32 @@ impl Head {
         };
         let name = text(0, 100)?;
         let is_ustar = head.get(257..262)? == b"ustar";
-        let prefix = if is_ustar { text(345, 155)? } else { String::new() };
-        let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        let prefix = if is_ustar {
+            text(345, 155)?
+        } else {
+            String::new()
+        };
+        let name = if prefix.is_empty() {
+            name
+        } else {
+            format!("{prefix}/{name}")
+        };
         let size = u64::from_str_radix(text(124, 12)?.trim(), 8).ok()?;
-        Some(Self { name, size, kind: *head.get(156)?, target: text(157, 100)? })
+        Some(Self {
+            name,
+            size,
+            kind: *head.get(156)?,
+            target: text(157, 100)?,
+        })
     }
 }
 
 /// Returns a value of an extended (pax) header, whose lines are `length name=value`.
 fn pax(content: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(content);
-    let mut values = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix(name));
+    let mut values = text
+        .lines()
+        .filter_map(|line| line.split_once(' ')?.1.strip_prefix(name));
     values.next().map(str::to_owned)
 }
 
@@ -320,7 +380,11 @@ impl Reader<'_> {
     /// Returns the next block; `None` at the end.
     async fn block(&mut self) -> Result<Option<Bytes>, Stop> {
         if !self.fill(BLOCK).await? {
-            return if self.rest.is_empty() { Ok(None) } else { Err(Stop::Broken("short read".to_owned())) };
+            return if self.rest.is_empty() {
+                Ok(None)
+            } else {
+                Err(Stop::Broken("short read".to_owned()))
+            };
         }
         Ok(Some(self.rest.split_to(BLOCK).freeze()))
     }
@@ -337,7 +401,9 @@ impl Reader<'_> {
 
     async fn fill(&mut self, bytes: usize) -> Result<bool, Stop> {
         while self.rest.len() < bytes {
-            let Some(chunk) = self.input.read().await? else { return Ok(false) };
+            let Some(chunk) = self.input.read().await? else {
+                return Ok(false);
+            };
             self.rest.extend_from_slice(&chunk);
         }
         Ok(true)

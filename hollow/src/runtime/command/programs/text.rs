@@ -17,7 +17,9 @@ pub(super) fn echo(arguments: &[String]) -> String {
 
 /// Formats arguments: `%s` and `%d` stand for them one after the other, and the format is repeated while some are left.
 pub(super) fn printf(arguments: &[String]) -> String {
-    let Some((format, values)) = arguments.split_first() else { return String::new() };
+    let Some((format, values)) = arguments.split_first() else {
+        return String::new();
+    };
     let format = unescaped(format);
     let mut values = values.iter().peekable();
     let mut text = String::new();
@@ -32,7 +34,12 @@ pub(super) fn printf(arguments: &[String]) -> String {
                     &after[1..]
                 }
                 Some('b') => {
-                    text.push_str(&values.next().map(|value| unescaped(value)).unwrap_or_default());
+                    text.push_str(
+                        &values
+                            .next()
+                            .map(|value| unescaped(value))
+                            .unwrap_or_default(),
+                    );
                     &after[1..]
                 }
                 Some('%') => {
@@ -74,8 +81,14 @@ fn unescaped(text: &str) -> String {
 
 /// Returns the output of `seq LAST`, `seq FIRST LAST` or `seq FIRST STEP LAST`, of whole numbers.
 pub(super) fn seq(arguments: &[String]) -> Result<String, String> {
-    let number = |text: &String| text.parse::<i64>().map_err(|_| format!("invalid number '{text}'"));
-    let numbers = arguments.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+    let number = |text: &String| {
+        text.parse::<i64>()
+            .map_err(|_| format!("invalid number '{text}'"))
+    };
+    let numbers = arguments
+        .iter()
+        .map(number)
+        .collect::<Result<Vec<_>, _>>()?;
     let (first, step, last) = match numbers.as_slice() {
         [last] => (1, 1, *last),
         [first, last] => (*first, 1, *last),
@@ -87,7 +100,13 @@ pub(super) fn seq(arguments: &[String]) -> Result<String, String> {
     }
     let mut text = String::new();
     let mut next = Some(first);
-    while let Some(number) = next.filter(|number| if step > 0 { *number <= last } else { *number >= last }) {
+    while let Some(number) = next.filter(|number| {
+        if step > 0 {
+            *number <= last
+        } else {
+            *number >= last
+        }
+    }) {
         text.push_str(&format!("{number}\n"));
         if text.len() > MAX_TEXT {
             return Err("more numbers than are simulated".to_owned());
@@ -98,24 +117,47 @@ pub(super) fn seq(arguments: &[String]) -> Result<String, String> {
 }
 
 pub(super) fn part_of_path(program: &str, arguments: &[String]) -> String {
-    let path = arguments.first().map_or("", |path| path.trim_end_matches('/'));
+    let path = arguments
+        .first()
+        .map_or("", |path| path.trim_end_matches('/'));
     let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
     if program == "dirname" {
         return format!("{}\n", if directory.is_empty() { "/" } else { directory });
     }
     let suffix = arguments.get(1).map_or("", String::as_str);
-    format!("{}\n", name.strip_suffix(suffix).filter(|stem| !stem.is_empty()).unwrap_or(name))
+    format!(
+        "{}\n",
+        name.strip_suffix(suffix)
+            .filter(|stem| !stem.is_empty())
+            .unwrap_or(name)
+    )
 }
 
 pub(super) fn uname(arguments: &[String], hostname: &str) -> String {
     const RELEASE: &str = "6.1.0-sim";
     let machine = std::env::consts::ARCH;
-    let asked: String = arguments.iter().filter_map(|argument| argument.strip_prefix('-')).collect();
+    let asked: String = arguments
+        .iter()
+        .filter_map(|argument| argument.strip_prefix('-'))
+        .collect();
     if asked.contains('a') {
         return format!("Linux {hostname} {RELEASE} #1 SMP {machine} GNU/Linux\n");
     }
-    let all = [('s', "Linux"), ('n', hostname), ('r', RELEASE), ('v', "#1 SMP"), ('m', machine)];
-    let words: Vec<&str> =
-        all.iter().filter(|(letter, _)| asked.contains(*letter)).map(|(_, word)| *word).collect();
-    if words.is_empty() { "Linux\n".to_owned() } else { words.join(" ") + "\n" }
+    let all = [
+        ('s', "Linux"),
+        ('n', hostname),
+        ('r', RELEASE),
+        ('v', "#1 SMP"),
+        ('m', machine),
+    ];
+    let words: Vec<&str> = all
+        .iter()
+        .filter(|(letter, _)| asked.contains(*letter))
+        .map(|(_, word)| *word)
+        .collect();
+    if words.is_empty() {
+        "Linux\n".to_owned()
+    } else {
+        words.join(" ") + "\n"
+    }
 }

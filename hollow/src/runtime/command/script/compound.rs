@@ -43,7 +43,11 @@ impl Reader<'_, '_> {
                 if condition.is_empty() || body.is_empty() {
                     return Err(Unsupported("empty loops"));
                 }
-                Compound::While { condition, is_until: first == "until", body }
+                Compound::While {
+                    condition,
+                    is_until: first == "until",
+                    body,
+                }
             }
             "for" => self.each()?,
             "{" => Compound::Group(self.inner(&["}"])?.0),
@@ -62,9 +66,17 @@ impl Reader<'_, '_> {
                 "elif" => {}
                 "else" => {
                     let (otherwise, _) = self.inner(&["fi"])?;
-                    return Ok(Compound::If { branches, otherwise });
+                    return Ok(Compound::If {
+                        branches,
+                        otherwise,
+                    });
                 }
-                _ => return Ok(Compound::If { branches, otherwise: Script::new() }),
+                _ => {
+                    return Ok(Compound::If {
+                        branches,
+                        otherwise: Script::new(),
+                    });
+                }
             }
         }
     }
@@ -79,7 +91,11 @@ impl Reader<'_, '_> {
         }
         let mut words = Vec::new();
         loop {
-            while self.rest.next_if(|next| matches!(next, ' ' | '\t' | '\r')).is_some() {}
+            while self
+                .rest
+                .next_if(|next| matches!(next, ' ' | '\t' | '\r'))
+                .is_some()
+            {}
             match self.rest.peek() {
                 None => return Err(Unfinished),
                 Some(';' | '\n') => break,
@@ -96,11 +112,19 @@ impl Reader<'_, '_> {
     }
 
     /// Parses a script up to one of these words, and returns the script and that word.
-    fn inner(&mut self, ends: &'static [&'static str]) -> Result<(Script, &'static str), Unreadable> {
+    fn inner(
+        &mut self,
+        ends: &'static [&'static str],
+    ) -> Result<(Script, &'static str), Unreadable> {
         if self.depth.compounds >= MAX_COMPOUNDS {
-            return Err(Unsupported("more than 16 conditions and loops in one another"));
+            return Err(Unsupported(
+                "more than 16 conditions and loops in one another",
+            ));
         }
-        let depth = Depth { compounds: self.depth.compounds + 1, ..self.depth };
+        let depth = Depth {
+            compounds: self.depth.compounds + 1,
+            ..self.depth
+        };
         let mut reader = Reader::new(self.rest, depth);
         reader.ends = ends;
         while reader.step()? {}

@@ -9,9 +9,17 @@ const FORM_OF_BRACES: Unreadable = Unsupported("this form of ${ }");
 
 impl Reader<'_, '_> {
     pub(super) fn next_word(&mut self) -> Result<Word, Unreadable> {
-        while self.rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
+        while self
+            .rest
+            .next_if(|next| matches!(next, ' ' | '\t'))
+            .is_some()
+        {}
         let word = self.word()?;
-        if word.is_empty() { Err(Unsupported("an operator at this place")) } else { Ok(word) }
+        if word.is_empty() {
+            Err(Unsupported("an operator at this place"))
+        } else {
+            Ok(word)
+        }
     }
 
     pub(super) fn word(&mut self) -> Result<Word, Unreadable> {
@@ -19,7 +27,11 @@ impl Reader<'_, '_> {
         let mut is_quoted = false;
         while let Some(&next) = self.rest.peek() {
             match next {
-                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' if !is_quoted => break,
+                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'
+                    if !is_quoted =>
+                {
+                    break;
+                }
                 '`' => {
                     self.rest.next();
                     let part = self.backquoted(is_quoted)?;
@@ -82,7 +94,10 @@ impl Reader<'_, '_> {
         }
         // A nested script ends with its bracket.
         text.push(')');
-        let depth = Depth { scripts: self.depth.scripts + 1, ..self.depth };
+        let depth = Depth {
+            scripts: self.depth.scripts + 1,
+            ..self.depth
+        };
         let mut rest = text.chars().peekable();
         let script = Reader::new(&mut rest, depth).script()?;
         if rest.next().is_some() {
@@ -100,7 +115,10 @@ impl Reader<'_, '_> {
             if self.depth.scripts >= MAX_DEPTH {
                 return Err(TOO_DEEP);
             }
-            let depth = Depth { scripts: self.depth.scripts + 1, ..self.depth };
+            let depth = Depth {
+                scripts: self.depth.scripts + 1,
+                ..self.depth
+            };
             let script = Reader::new(self.rest, depth).script()?;
             return Ok(Part::Output { script, is_quoted });
         }
@@ -112,7 +130,11 @@ impl Reader<'_, '_> {
         }
         let otherwise = if is_braced { self.otherwise()? } else { None };
         match (name.is_empty(), is_braced) {
-            (false, _) => Ok(Part::Variable { name, is_quoted, otherwise }),
+            (false, _) => Ok(Part::Variable {
+                name,
+                is_quoted,
+                otherwise,
+            }),
             (true, true) => Err(FORM_OF_BRACES),
             (true, false) => Ok(Part::Text("$".into())),
         }
@@ -144,7 +166,11 @@ impl Reader<'_, '_> {
         loop {
             match self.rest.next().ok_or(Unfinished)? {
                 ')' if open == 0 => {
-                    break self.rest.next_if_eq(&')').ok_or(Unsupported("this form of $(( ))")).map(drop)?;
+                    break self
+                        .rest
+                        .next_if_eq(&')')
+                        .ok_or(Unsupported("this form of $(( ))"))
+                        .map(drop)?;
                 }
                 ')' => {
                     open -= 1;

@@ -16,11 +16,16 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Only the runtime's profile, or one of the node.
 pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
-    let is_bad =
-        |kind: &Value| is_set(kind) && !matches!(kind.as_str(), Some("RuntimeDefault" | "Localhost"));
+    let is_bad = |kind: &Value| {
+        is_set(kind) && !matches!(kind.as_str(), Some("RuntimeDefault" | "Localhost"))
+    };
     let types = pod.contexts("/appArmorProfile/type");
-    let mut values: Vec<_> = bad_texts(&types, is_bad).into_iter().map(str::to_owned).collect();
-    let is_allowed = |value: &str| matches!(value, "" | "runtime/default") || value.starts_with("localhost/");
+    let mut values: Vec<_> = bad_texts(&types, is_bad)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let is_allowed =
+        |value: &str| matches!(value, "" | "runtime/default") || value.starts_with("localhost/");
     let annotations: BTreeSet<_> = pod
         .annotations()
         .filter(|(key, value)| key.starts_with(APP_ARMOR) && !is_allowed(value))
@@ -32,7 +37,11 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         values.extend(annotations);
     }
     (!setters.is_empty()).then(|| Violation {
-        reason: plural("forbidden AppArmor profile", "forbidden AppArmor profiles", values.len()),
+        reason: plural(
+            "forbidden AppArmor profile",
+            "forbidden AppArmor profiles",
+            values.len(),
+        ),
         detail: format!(
             "{} must not set AppArmor profile type to {}",
             setters.join(" and "),
@@ -61,8 +70,12 @@ const CAPABILITIES: [&str; 13] = [
 pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     let mut forbidden = BTreeSet::new();
     let bad = pod.containers_where(|container| {
-        let added = items(context(container, "/capabilities"), "/add").iter().filter_map(Value::as_str);
-        let others: Vec<_> = added.filter(|capability| !CAPABILITIES.contains(capability)).collect();
+        let added = items(context(container, "/capabilities"), "/add")
+            .iter()
+            .filter_map(Value::as_str);
+        let others: Vec<_> = added
+            .filter(|capability| !CAPABILITIES.contains(capability))
+            .collect();
         forbidden.extend(others.iter().copied());
         !others.is_empty()
     });
@@ -83,16 +96,26 @@ pub(super) fn host_namespaces(pod: &Pod<'_>) -> Option<Violation> {
         .filter(|name| pod.field(name).as_bool() == Some(true))
         .map(|name| format!("{name}=true"))
         .collect();
-    (!shared.is_empty()).then(|| Violation { reason: "host namespaces", detail: shared.join(", ") })
+    (!shared.is_empty()).then(|| Violation {
+        reason: "host namespaces",
+        detail: shared.join(", "),
+    })
 }
 
 /// No folder of the host.
 pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<Violation> {
-    let volumes = pod.volumes().iter().filter(|volume| volume.get("hostPath").is_some_and(is_set));
+    let volumes = pod
+        .volumes()
+        .iter()
+        .filter(|volume| volume.get("hostPath").is_some_and(is_set));
     let bad: Vec<_> = volumes.map(name).collect();
     (!bad.is_empty()).then(|| Violation {
         reason: "hostPath volumes",
-        detail: format!("{} {}", plural("volume", "volumes", bad.len()), quoted(&bad)),
+        detail: format!(
+            "{} {}",
+            plural("volume", "volumes", bad.len()),
+            quoted(&bad)
+        ),
     })
 }
 
@@ -100,8 +123,15 @@ pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<Violation> {
 pub(super) fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     let mut ports = BTreeSet::new();
     let bad = pod.containers_where(|container| {
-        let host_port = |port: &Value| port.get("hostPort").and_then(Value::as_i64).filter(|port| *port != 0);
-        let used: Vec<_> = items(container, "/ports").iter().filter_map(host_port).collect();
+        let host_port = |port: &Value| {
+            port.get("hostPort")
+                .and_then(Value::as_i64)
+                .filter(|port| *port != 0)
+        };
+        let used: Vec<_> = items(container, "/ports")
+            .iter()
+            .filter_map(host_port)
+            .collect();
         ports.extend(used.iter().map(ToString::to_string));
         !used.is_empty()
     });
@@ -117,15 +147,22 @@ pub(super) fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-const HANDLERS: [&str; 5] =
-    ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
+const HANDLERS: [&str; 5] = [
+    "/livenessProbe",
+    "/readinessProbe",
+    "/startupProbe",
+    "/lifecycle/postStart",
+    "/lifecycle/preStop",
+];
 
 /// Probes and handlers that ask the pod itself, and no other host.
 pub(super) fn handler_hosts(pod: &Pod<'_>) -> Option<Violation> {
     let mut hosts = BTreeSet::new();
     let bad: BTreeSet<_> = pod
         .containers_where(|container| {
-            let handlers = HANDLERS.iter().filter_map(|pointer| container.pointer(pointer));
+            let handlers = HANDLERS
+                .iter()
+                .filter_map(|pointer| container.pointer(pointer));
             let asked = handlers.flat_map(|handler| {
                 ["/httpGet/host", "/tcpSocket/host"].map(|pointer| text_or_empty(handler, pointer))
             });
@@ -142,7 +179,11 @@ pub(super) fn handler_hosts(pod: &Pod<'_>) -> Option<Violation> {
             "{} {} {} {}",
             containers(&bad),
             plural("uses", "use", bad.len()),
-            plural("probe or lifecycle host", "probe or lifecycle hosts", hosts.len()),
+            plural(
+                "probe or lifecycle host",
+                "probe or lifecycle hosts",
+                hosts.len()
+            ),
             quoted(&hosts)
         ),
     })
@@ -150,10 +191,14 @@ pub(super) fn handler_hosts(pod: &Pod<'_>) -> Option<Violation> {
 
 /// No container that may do all.
 pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
-    let bad = pod.containers_where(|container| context(container, "/privileged").as_bool() == Some(true));
+    let bad =
+        pod.containers_where(|container| context(container, "/privileged").as_bool() == Some(true));
     (!bad.is_empty()).then(|| Violation {
         reason: "privileged",
-        detail: format!("{} must not set securityContext.privileged=true", containers(&bad)),
+        detail: format!(
+            "{} must not set securityContext.privileged=true",
+            containers(&bad)
+        ),
     })
 }
 
@@ -161,13 +206,19 @@ pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     let mut kinds = BTreeSet::new();
     let bad = pod.containers_where(|container| {
-        let other = context(container, "/procMount").as_str().filter(|kind| *kind != "Default");
+        let other = context(container, "/procMount")
+            .as_str()
+            .filter(|kind| *kind != "Default");
         kinds.extend(other);
         other.is_some()
     });
     (!bad.is_empty()).then(|| Violation {
         reason: "procMount",
-        detail: format!("{} must not set securityContext.procMount to {}", containers(&bad), quoted(&kinds)),
+        detail: format!(
+            "{} must not set securityContext.procMount to {}",
+            containers(&bad),
+            quoted(&kinds)
+        ),
     })
 }
 
@@ -203,7 +254,11 @@ fn selinux_but_for(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     });
     let mut faults = Vec::new();
     if !types.is_empty() {
-        faults.push(format!("{} {}", plural("type", "types", types.len()), quoted(&types)));
+        faults.push(format!(
+            "{} {}",
+            plural("type", "types", types.len()),
+            quoted(&types)
+        ));
     }
     faults.extend(user.then(|| "user may not be set".to_owned()));
     faults.extend(role.then(|| "role may not be set".to_owned()));
@@ -235,10 +290,17 @@ const SYSCTLS: [(u32, &str); 12] = [
 
 /// No parameters of the kernel but safe ones.
 pub(super) fn sysctls(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
-    let is_safe = |wanted: &str| SYSCTLS.iter().any(|(since, name)| *since <= minor && *name == wanted);
+    let is_safe = |wanted: &str| {
+        SYSCTLS
+            .iter()
+            .any(|(since, name)| *since <= minor && *name == wanted)
+    };
     let set = items(context(pod.spec, ""), "/sysctls").iter().map(name);
     let bad: Vec<_> = set.filter(|name| !is_safe(name)).collect();
-    (!bad.is_empty()).then(|| Violation { reason: "forbidden sysctls", detail: bad.join(", ") })
+    (!bad.is_empty()).then(|| Violation {
+        reason: "forbidden sysctls",
+        detail: bad.join(", "),
+    })
 }
 
 /// No process of the host on Windows.
@@ -247,6 +309,9 @@ pub(super) fn host_process(pod: &Pod<'_>) -> Option<Violation> {
     let setters = Setters::of(&all, |value| value.as_bool() == Some(true));
     (!setters.is_empty()).then(|| Violation {
         reason: "hostProcess",
-        detail: format!("{} must not set securityContext.windowsOptions.hostProcess=true", setters.joined()),
+        detail: format!(
+            "{} must not set securityContext.windowsOptions.hostProcess=true",
+            setters.joined()
+        ),
     })
 }

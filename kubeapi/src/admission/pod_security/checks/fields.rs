@@ -25,7 +25,9 @@ impl<'a> Pod<'a> {
 
     /// What stands at a place in the security contexts: of the pod, and of each container with its name.
     pub(super) fn contexts(&self, pointer: &str) -> (&'a Value, Vec<(&'a str, &'a Value)>) {
-        let containers = self.containers().map(|container| (name(container), context(container, pointer)));
+        let containers = self
+            .containers()
+            .map(|container| (name(container), context(container, pointer)));
         (context(self.spec, pointer), containers.collect())
     }
 
@@ -41,7 +43,9 @@ impl<'a> Pod<'a> {
     /// Its annotations with texts.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let all = self.metadata.get("annotations").and_then(Value::as_object);
-        all.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+        all.into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
     }
 }
 
@@ -52,7 +56,9 @@ pub(super) fn name(named: &Value) -> &str {
 
 /// What stands at a place in the security context of a pod's specification or a container; null where nothing does.
 pub(super) fn context<'a>(of: &'a Value, pointer: &str) -> &'a Value {
-    of.get("securityContext").and_then(|context| context.pointer(pointer)).unwrap_or(&NONE)
+    of.get("securityContext")
+        .and_then(|context| context.pointer(pointer))
+        .unwrap_or(&NONE)
 }
 
 /// Reports whether a value is set.
@@ -65,7 +71,11 @@ pub(super) fn unless_windows(
     pod: &Pod<'_>,
     check: impl Fn(&Pod<'_>) -> Option<Violation>,
 ) -> Option<Violation> {
-    if text(pod.spec, "/os/name") == Some("windows") { None } else { check(pod) }
+    if text(pod.spec, "/os/name") == Some("windows") {
+        None
+    } else {
+        check(pod)
+    }
 }
 
 /// Runs `check`, except for pods in a user namespace of their own.
@@ -73,12 +83,19 @@ pub(super) fn unless_own_users(
     pod: &Pod<'_>,
     check: impl Fn(&Pod<'_>) -> Option<Violation>,
 ) -> Option<Violation> {
-    if pod.field("hostUsers").as_bool() == Some(false) { None } else { check(pod) }
+    if pod.field("hostUsers").as_bool() == Some(false) {
+        None
+    } else {
+        check(pod)
+    }
 }
 
 /// `"a", "b"`
 pub(super) fn quoted<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
-    let quoted: Vec<_> = names.into_iter().map(|name| format!("\"{}\"", name.as_ref())).collect();
+    let quoted: Vec<_> = names
+        .into_iter()
+        .map(|name| format!("\"{}\"", name.as_ref()))
+        .collect();
     quoted.join(", ")
 }
 
@@ -89,7 +106,11 @@ pub(super) fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
 
 /// `container "a"`, `containers "a", "b"`
 pub(super) fn containers(names: &[&str]) -> String {
-    format!("{} {}", plural("container", "containers", names.len()), quoted(names))
+    format!(
+        "{} {}",
+        plural("container", "containers", names.len()),
+        quoted(names)
+    )
 }
 
 /// Where a field is set: the pod, containers, or both.
@@ -107,7 +128,10 @@ impl<'a> Setters<'a> {
     ) -> Self {
         let pod = is_bad(pod);
         let bad = contexts.iter().filter(|(_, value)| is_bad(value));
-        Self { pod, containers: bad.map(|(name, _)| *name).collect() }
+        Self {
+            pod,
+            containers: bad.map(|(name, _)| *name).collect(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -134,5 +158,7 @@ pub(super) fn bad_texts<'a>(
     is_bad: impl Fn(&Value) -> bool,
 ) -> BTreeSet<&'a str> {
     let all = std::iter::once(*pod).chain(contexts.iter().map(|(_, value)| *value));
-    all.filter(|value| is_bad(value)).filter_map(Value::as_str).collect()
+    all.filter(|value| is_bad(value))
+        .filter_map(Value::as_str)
+        .collect()
 }

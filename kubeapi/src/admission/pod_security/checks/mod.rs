@@ -55,16 +55,34 @@ struct Check {
 
 impl Check {
     fn at(&self, minor: u32) -> Option<CheckPod> {
-        self.since.iter().rev().find(|(since, _)| *since <= minor).map(|(_, check)| *check)
+        self.since
+            .iter()
+            .rev()
+            .find(|(since, _)| *since <= minor)
+            .map(|(_, check)| *check)
     }
 }
 
 const fn baseline(name: &'static str, since: &'static [(u32, CheckPod)]) -> Check {
-    Check { level: Level::Baseline, name, since, replaces: "" }
+    Check {
+        level: Level::Baseline,
+        name,
+        since,
+        replaces: "",
+    }
 }
 
-const fn restricted(name: &'static str, since: &'static [(u32, CheckPod)], replaces: &'static str) -> Check {
-    Check { level: Level::Restricted, name, since, replaces }
+const fn restricted(
+    name: &'static str,
+    since: &'static [(u32, CheckPod)],
+    replaces: &'static str,
+) -> Check {
+    Check {
+        level: Level::Restricted,
+        name,
+        since,
+        replaces,
+    }
 }
 
 /// In the order in which their findings are told.
@@ -74,11 +92,26 @@ const CHECKS: [Check; 19] = [
     baseline("hostNamespaces", &[(0, baseline::host_namespaces)]),
     baseline("hostPathVolumes", &[(0, baseline::host_path_volumes)]),
     baseline("hostPorts", &[(0, baseline::host_ports)]),
-    baseline("hostProbesAndHostLifecycle", &[(34, baseline::handler_hosts)]),
+    baseline(
+        "hostProbesAndHostLifecycle",
+        &[(34, baseline::handler_hosts)],
+    ),
     baseline("privileged", &[(0, baseline::privileged)]),
-    baseline("procMount", &[(0, baseline::proc_mount), (35, baseline::proc_mount_since_1_35)]),
-    baseline("seLinuxOptions", &[(0, baseline::selinux), (31, baseline::selinux_since_1_31)]),
-    baseline("seccompProfile_baseline", &[(0, seccomp::annotations), (19, seccomp::baseline)]),
+    baseline(
+        "procMount",
+        &[
+            (0, baseline::proc_mount),
+            (35, baseline::proc_mount_since_1_35),
+        ],
+    ),
+    baseline(
+        "seLinuxOptions",
+        &[(0, baseline::selinux), (31, baseline::selinux_since_1_31)],
+    ),
+    baseline(
+        "seccompProfile_baseline",
+        &[(0, seccomp::annotations), (19, seccomp::baseline)],
+    ),
     baseline(
         "sysctls",
         &[
@@ -91,29 +124,58 @@ const CHECKS: [Check; 19] = [
     baseline("windowsHostProcess", &[(0, baseline::host_process)]),
     restricted(
         "allowPrivilegeEscalation",
-        &[(8, restricted::escalation), (25, |pod| fields::unless_windows(pod, restricted::escalation))],
+        &[
+            (8, restricted::escalation),
+            (25, |pod| {
+                fields::unless_windows(pod, restricted::escalation)
+            }),
+        ],
         "",
     ),
     restricted(
         "capabilities_restricted",
-        &[(22, restricted::capabilities), (25, |pod| fields::unless_windows(pod, restricted::capabilities))],
+        &[
+            (22, restricted::capabilities),
+            (25, |pod| {
+                fields::unless_windows(pod, restricted::capabilities)
+            }),
+        ],
         "capabilities_baseline",
     ),
-    restricted("procMount_restricted", &[(35, baseline::proc_mount)], "procMount"),
-    restricted("restrictedVolumes", &[(0, restricted::volumes)], "hostPathVolumes"),
+    restricted(
+        "procMount_restricted",
+        &[(35, baseline::proc_mount)],
+        "procMount",
+    ),
+    restricted(
+        "restrictedVolumes",
+        &[(0, restricted::volumes)],
+        "hostPathVolumes",
+    ),
     restricted(
         "runAsNonRoot",
-        &[(0, restricted::non_root), (35, |pod| fields::unless_own_users(pod, restricted::non_root))],
+        &[
+            (0, restricted::non_root),
+            (35, |pod| {
+                fields::unless_own_users(pod, restricted::non_root)
+            }),
+        ],
         "",
     ),
     restricted(
         "runAsUser",
-        &[(23, restricted::user), (35, |pod| fields::unless_own_users(pod, restricted::user))],
+        &[
+            (23, restricted::user),
+            (35, |pod| fields::unless_own_users(pod, restricted::user)),
+        ],
         "",
     ),
     restricted(
         "seccompProfile_restricted",
-        &[(19, seccomp::restricted), (25, |pod| fields::unless_windows(pod, seccomp::restricted))],
+        &[
+            (19, seccomp::restricted),
+            (25, |pod| fields::unless_windows(pod, seccomp::restricted)),
+        ],
         "seccompProfile_baseline",
     ),
 ];

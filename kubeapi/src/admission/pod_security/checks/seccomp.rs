@@ -19,8 +19,12 @@ pub(super) fn annotations(pod: &Pod<'_>) -> Option<Violation> {
     let is_allowed = |value: &str| {
         matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
     };
-    let is_meant =
-        |key: &str| key == OF_POD || key.strip_prefix(OF_CONTAINER).is_some_and(|name| names.contains(name));
+    let is_meant = |key: &str| {
+        key == OF_POD
+            || key
+                .strip_prefix(OF_CONTAINER)
+                .is_some_and(|name| names.contains(name))
+    };
     let forbidden: BTreeSet<_> = pod
         .annotations()
         .filter(|(key, value)| is_meant(key) && !is_allowed(value))
@@ -60,7 +64,9 @@ pub(super) fn restricted(pod: &Pod<'_>) -> Option<Violation> {
         return Some(found);
     }
     let (of_pod, of_containers) = pod.contexts("/seccompProfile/type");
-    let silent = of_containers.iter().filter(|(_, value)| !is_set(value) && !is_set(of_pod));
+    let silent = of_containers
+        .iter()
+        .filter(|(_, value)| !is_set(value) && !is_set(of_pod));
     let silent: Vec<_> = silent.map(|(name, _)| *name).collect();
     (!silent.is_empty()).then(|| Violation {
         reason: REASON,

@@ -7,7 +7,9 @@ use super::*;
 /// Generates specs with lists of each kind, with few names so that they collide.
 fn spec() -> impl Strategy<Value = Value> {
     let env = prop::collection::btree_map("[XY]", "[12]", 0..3).prop_map(|env| {
-        env.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>()
+        env.into_iter()
+            .map(|(name, value)| json!({ "name": name, "value": value }))
+            .collect::<Vec<_>>()
     });
     let container = ("[12]", env, prop::collection::vec("[ab]", 0..2))
         .prop_map(|(image, env, args)| json!({ "image": image, "env": env, "args": args }));

@@ -18,17 +18,35 @@ fn with_file(text: &str, mode: u32) -> Result<Seal, SealError> {
 fn key_files() {
     let good = Seal::new_key().unwrap();
     assert!(with_file(&good, 0o600).is_ok());
-    assert!(with_file(&format!("# since May\n\n  {good}  \n{}\n", Seal::new_key().unwrap()), 0o400).is_ok());
+    assert!(
+        with_file(
+            &format!("# since May\n\n  {good}  \n{}\n", Seal::new_key().unwrap()),
+            0o400
+        )
+        .is_ok()
+    );
     assert!(matches!(with_file(&good, 0o640), Err(SealError::Open(_))));
-    assert!(matches!(with_file("# none\n", 0o600), Err(SealError::Empty(_))));
+    assert!(matches!(
+        with_file("# none\n", 0o600),
+        Err(SealError::Empty(_))
+    ));
     for bad in ["", "x", "AAAA", &good[..40], &format!("{good}{good}")] {
         let error = with_file(&format!("{good}\n{bad}!\n"), 0o600).expect_err(bad);
         assert!(matches!(error, SealError::NoKey { line: 2, .. }), "{error}");
         assert!(!error.to_string().contains(&good), "a key is in a message");
     }
-    assert!(matches!(Seal::from_file(Path::new("/no/such/file"), Vec::new()), Err(SealError::Read { .. })));
-    let error = Seal::from_text("the key \"k\" of a keyring", "no key", Vec::new()).expect_err("no key");
-    assert!(error.to_string().starts_with("line 1 of the key \"k\" of a keyring is no key"), "{error}");
+    assert!(matches!(
+        Seal::from_file(Path::new("/no/such/file"), Vec::new()),
+        Err(SealError::Read { .. })
+    ));
+    let error =
+        Seal::from_text("the key \"k\" of a keyring", "no key", Vec::new()).expect_err("no key");
+    assert!(
+        error
+            .to_string()
+            .starts_with("line 1 of the key \"k\" of a keyring is no key"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -36,18 +54,34 @@ fn what_is_sealed_can_be_opened_in_its_place_only() {
     let seal = with_file(&Seal::new_key().unwrap(), 0o600).unwrap();
     let value = seal.seal(&key("x"), 7, b"{\"open\":\"sesame\"}").unwrap();
     assert!(!value.windows(6).any(|part| part == b"sesame"));
-    assert_ne!(value, seal.seal(&key("x"), 7, b"{\"open\":\"sesame\"}").unwrap(), "the same nonce twice");
-    assert_eq!(seal.open(&key("x"), 7, value.clone()).unwrap(), b"{\"open\":\"sesame\"}");
+    assert_ne!(
+        value,
+        seal.seal(&key("x"), 7, b"{\"open\":\"sesame\"}").unwrap(),
+        "the same nonce twice"
+    );
+    assert_eq!(
+        seal.open(&key("x"), 7, value.clone()).unwrap(),
+        b"{\"open\":\"sesame\"}"
+    );
     for (other, revision) in [(key("y"), 7), (key("x"), 8)] {
-        assert!(matches!(seal.open(&other, revision, value.clone()), Err(SealError::Forged(_))));
+        assert!(matches!(
+            seal.open(&other, revision, value.clone()),
+            Err(SealError::Forged(_))
+        ));
     }
     for byte in 5..value.len() {
         let mut value = value.clone();
         value[byte] ^= 1;
-        assert!(matches!(seal.open(&key("x"), 7, value), Err(SealError::Forged(_))), "byte {byte}");
+        assert!(
+            matches!(seal.open(&key("x"), 7, value), Err(SealError::Forged(_))),
+            "byte {byte}"
+        );
     }
     for length in 0..value.len() {
-        assert!(seal.open(&key("x"), 7, value[..length].to_vec()).is_err(), "{length} bytes");
+        assert!(
+            seal.open(&key("x"), 7, value[..length].to_vec()).is_err(),
+            "{length} bytes"
+        );
     }
 }
 
@@ -61,9 +95,13 @@ fn a_new_key_seals_and_an_old_one_opens() {
     assert_eq!(after.open(&key("x"), 1, value.clone()).unwrap(), b"{}");
     assert!(before.is_up_to_date(&secrets, &value) && !after.is_up_to_date(&secrets, &value));
     assert!(
-        !before.is_up_to_date(&secrets, b"{}") && before.is_up_to_date(&Resource::new("", "pods"), b"{}")
+        !before.is_up_to_date(&secrets, b"{}")
+            && before.is_up_to_date(&Resource::new("", "pods"), b"{}")
     );
     let value = after.seal(&key("x"), 1, b"{}").unwrap();
-    assert!(matches!(before.open(&key("x"), 1, value), Err(SealError::WrongKey(_))));
+    assert!(matches!(
+        before.open(&key("x"), 1, value),
+        Err(SealError::WrongKey(_))
+    ));
     assert!(!format!("{after:?}").contains(&new));
 }

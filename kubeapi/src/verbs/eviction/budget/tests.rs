@@ -22,19 +22,28 @@ fn a_pod_may_go_counts_or_stays() {
             "",
             status(2, 2, 0),
             true,
-            Err((429, "The disruption budget b needs 2 healthy pods and has 2 currently")),
+            Err((
+                429,
+                "The disruption budget b needs 2 healthy pods and has 2 currently",
+            )),
         ),
         (
             "",
             status(3, 2, 0),
             true,
-            Err((429, "The disruption budget b does not allow evicting pods currently")),
+            Err((
+                429,
+                "The disruption budget b does not allow evicting pods currently",
+            )),
         ),
         (
             "",
             status(1, 2, 0),
             false,
-            Err((429, "The disruption budget b needs 2 healthy pods and has 1 currently")),
+            Err((
+                429,
+                "The disruption budget b needs 2 healthy pods and has 1 currently",
+            )),
         ),
         ("", status(2, 2, 0), false, Ok(false)),
         ("IfHealthyBudget", status(2, 2, 0), false, Ok(false)),
@@ -42,14 +51,20 @@ fn a_pod_may_go_counts_or_stays() {
             "IfHealthyBudget",
             status(0, 0, 0),
             false,
-            Err((429, "The disruption budget b needs 0 healthy pods and has 0 currently")),
+            Err((
+                429,
+                "The disruption budget b needs 0 healthy pods and has 0 currently",
+            )),
         ),
         ("AlwaysAllow", status(0, 2, 0), false, Ok(false)),
         (
             "AlwaysAllow",
             status(2, 2, 0),
             true,
-            Err((429, "The disruption budget b needs 2 healthy pods and has 2 currently")),
+            Err((
+                429,
+                "The disruption budget b needs 2 healthy pods and has 2 currently",
+            )),
         ),
         (
             "",
@@ -64,9 +79,17 @@ fn a_pod_may_go_counts_or_stays() {
             "",
             json!({"observedGeneration": 1, "disruptionsAllowed": 1}),
             true,
-            Err((429, "The disruption budget b is still being processed by the server.")),
+            Err((
+                429,
+                "The disruption budget b is still being processed by the server.",
+            )),
         ),
-        ("", status(0, 2, -1), true, Err((403, "pdb disruptions allowed is negative"))),
+        (
+            "",
+            status(0, 2, -1),
+            true,
+            Err((403, "pdb disruptions allowed is negative")),
+        ),
     ] {
         let found = counts("b", &budget(policy, status.clone()), &pod(ready));
         match (found, expected) {
@@ -84,8 +107,12 @@ fn a_pod_may_go_counts_or_stays() {
 
 #[test]
 fn what_is_taken_is_noted() {
-    let conditions = json!([{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods"}]);
-    let budget = budget("", json!({"disruptionsAllowed": 1, "conditions": conditions}));
+    let conditions =
+        json!([{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods"}]);
+    let budget = budget(
+        "",
+        json!({"disruptionsAllowed": 1, "conditions": conditions}),
+    );
     let taken = taken(budget, "web-0", "2025-06-01T00:00:00Z");
     assert_eq!(
         taken["status"],

@@ -20,12 +20,18 @@ fn answers_for_neighbours_that_nobody_is_do_not_hold_up_others() {
         ip(&["addr", "add", "10.99.0.1/24", "dev", "pods"]);
         ip(&["link", "set", "pods", "up"]);
         ip(&["link", "set", "far", "up"]);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let server = start_at(SERVER, Vec::new(), "/nonexistent".into(), snapshot());
-            let sources: Vec<_> =
-                (0..NEIGHBOURS).map(|number| forged_udp(Ipv4Addr::new(10, 99, 0, 30 + number))).collect();
-            let packet = question("web.shop.svc.cluster.local.", RecordType::A).to_vec().unwrap();
+            let sources: Vec<_> = (0..NEIGHBOURS)
+                .map(|number| forged_udp(Ipv4Addr::new(10, 99, 0, 30 + number)))
+                .collect();
+            let packet = question("web.shop.svc.cluster.local.", RecordType::A)
+                .to_vec()
+                .unwrap();
             for round in 0..ROUNDS {
                 for source in sources.iter().cycle().take(AT_A_TIME) {
                     source.send_to(&packet, server.address).unwrap();

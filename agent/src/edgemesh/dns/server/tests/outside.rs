@@ -13,7 +13,11 @@ use super::*;
 const SERVER: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
 
 /// Asks the server from a machine of its own with this address, at the end `far` of a cable to the node.
-fn ask_from(far: &'static str, (address, node): (&'static str, &'static str), server: SocketAddr) -> Message {
+fn ask_from(
+    far: &'static str,
+    (address, node): (&'static str, &'static str),
+    server: SocketAddr,
+) -> Message {
     let (tell, told) = mpsc::channel();
     let (connect, connected) = mpsc::channel();
     let machine = thread::spawn(move || {
@@ -25,13 +29,21 @@ fn ask_from(far: &'static str, (address, node): (&'static str, &'static str), se
         ip(&["route", "add", &format!("{SERVER}/32"), "via", node]);
         let socket = StdUdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         socket.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
-        let packet = question("web.shop.svc.cluster.local.", RecordType::A).to_vec().unwrap();
+        let packet = question("web.shop.svc.cluster.local.", RecordType::A)
+            .to_vec()
+            .unwrap();
         socket.send_to(&packet, server).unwrap();
         let mut reply = [0; 4096];
         let (length, _) = socket.recv_from(&mut reply).expect("no answer");
         Message::from_vec(&reply[..length]).unwrap()
     });
-    ip(&["link", "set", far, "netns", &told.recv().unwrap().to_string()]);
+    ip(&[
+        "link",
+        "set",
+        far,
+        "netns",
+        &told.recv().unwrap().to_string(),
+    ]);
     connect.send(()).unwrap();
     machine.join().unwrap()
 }
@@ -41,18 +53,26 @@ fn machines_of_the_nodes_network_are_refused_and_pods_are_not() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         ip(&["addr", "add", &format!("{SERVER}/32"), "dev", "lo"]);
-        for (near, far, address) in [("lan", "host", "192.168.77.10/24"), ("pods", "pod", "10.22.0.1/16")] {
+        for (near, far, address) in [
+            ("lan", "host", "192.168.77.10/24"),
+            ("pods", "pod", "10.22.0.1/16"),
+        ] {
             ip(&["link", "add", near, "type", "veth", "peer", "name", far]);
             ip(&["addr", "add", address, "dev", near]);
             ip(&["link", "set", near, "up"]);
         }
         ip(&["route", "add", "default", "via", "192.168.77.1"]);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let server = start_at(SERVER, Vec::new(), "/nonexistent".into(), snapshot());
             let address = server.address;
             let asking = async |far, addresses| {
-                tokio::task::spawn_blocking(move || ask_from(far, addresses, address)).await.unwrap()
+                tokio::task::spawn_blocking(move || ask_from(far, addresses, address))
+                    .await
+                    .unwrap()
             };
             let refused = asking("host", ("192.168.77.20/24", "192.168.77.10")).await;
             assert_eq!(refused.metadata.response_code, ResponseCode::Refused);

@@ -42,11 +42,20 @@ fn changed(pod: Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
 }
 
 fn texts(plan: &Plan) -> (Vec<String>, Vec<String>) {
-    (plan.delete.iter().map(|pod| pod.name_any()).collect(), plan.create.clone())
+    (
+        plan.delete.iter().map(|pod| pod.name_any()).collect(),
+        plan.create.clone(),
+    )
 }
 
 fn planned(set: &DaemonSet, nodes: &[Arc<Node>], pods: &[Arc<Pod>]) -> (Vec<String>, Vec<String>) {
-    texts(&plan(set, "now", nodes, pods, "2025-06-01T00:00:00Z".parse().unwrap()))
+    texts(&plan(
+        set,
+        "now",
+        nodes,
+        pods,
+        "2025-06-01T00:00:00Z".parse().unwrap(),
+    ))
 }
 
 #[test]
@@ -56,15 +65,30 @@ fn each_fitting_node_has_one_pod() {
         node("b", json!([])),
         node("c", json!([{"key": "gpu", "effect": "NoSchedule"}])),
     ];
-    let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let strings = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
     let all = set(json!({}));
     assert_eq!(planned(&all, &nodes, &[]), (vec![], strings(&["a", "b"])));
-    assert_eq!(planned(&all, &nodes, &[running("1", "a", "now")]), (vec![], strings(&["b"])));
+    assert_eq!(
+        planned(&all, &nodes, &[running("1", "a", "now")]),
+        (vec![], strings(&["b"]))
+    );
     let tolerant = set(json!({"tolerations": [{"operator": "Exists"}]}));
     assert_eq!(planned(&tolerant, &nodes, &[]).1, strings(&["a", "b", "c"]));
     let picky = set(json!({"nodeSelector": {"name": "b"}}));
-    assert_eq!(planned(&picky, &nodes, &[running("1", "a", "now")]), (strings(&["1"]), strings(&["b"])));
-    let twice = [running("1", "a", "now"), running("2", "a", "now"), running("3", "b", "now")];
+    assert_eq!(
+        planned(&picky, &nodes, &[running("1", "a", "now")]),
+        (strings(&["1"]), strings(&["b"]))
+    );
+    let twice = [
+        running("1", "a", "now"),
+        running("2", "a", "now"),
+        running("3", "b", "now"),
+    ];
     assert_eq!(planned(&all, &nodes, &twice).0, ["2"]);
 }
 
@@ -72,38 +96,73 @@ fn each_fitting_node_has_one_pod() {
 fn a_node_out_of_reach_keeps_its_pod() {
     let away = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
         {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
-    assert_eq!(planned(&set(json!({})), &[node("a", away)], &[running("1", "a", "now")]), (vec![], vec![]));
+    assert_eq!(
+        planned(
+            &set(json!({})),
+            &[node("a", away)],
+            &[running("1", "a", "now")]
+        ),
+        (vec![], vec![])
+    );
 }
 
 #[test]
 fn a_pod_that_ends_is_replaced_when_it_is_gone() {
     let nodes = [node("a", json!([]))];
     let ending = changed(running("1", "a", "now"), |pod| {
-        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
+        pod.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
     });
-    assert_eq!(planned(&set(json!({})), &nodes, &[ending]), (vec![], vec![]));
-    let failed =
-        changed(running("1", "a", "now"), |pod| pod.status.as_mut().unwrap().phase = Some("Failed".into()));
-    assert_eq!(planned(&set(json!({})), &nodes, &[failed]), (vec!["1".into()], vec!["a".into()]));
+    assert_eq!(
+        planned(&set(json!({})), &nodes, &[ending]),
+        (vec![], vec![])
+    );
+    let failed = changed(running("1", "a", "now"), |pod| {
+        pod.status.as_mut().unwrap().phase = Some("Failed".into())
+    });
+    assert_eq!(
+        planned(&set(json!({})), &nodes, &[failed]),
+        (vec!["1".into()], vec!["a".into()])
+    );
 }
 
 #[test]
 fn old_templates_go_one_by_one_the_broken_first() {
-    let nodes = [node("a", json!([])), node("b", json!([])), node("c", json!([]))];
-    let old = || vec![running("1", "a", "old"), running("2", "b", "old"), running("3", "c", "old")];
+    let nodes = [
+        node("a", json!([])),
+        node("b", json!([])),
+        node("c", json!([])),
+    ];
+    let old = || {
+        vec![
+            running("1", "a", "old"),
+            running("2", "b", "old"),
+            running("3", "c", "old"),
+        ]
+    };
     assert_eq!(planned(&set(json!({})), &nodes, &old()).0, ["1"]);
     let mut pods = old();
-    pods[1] = changed(running("2", "b", "old"), |pod| pod.status.as_mut().unwrap().conditions = None);
+    pods[1] = changed(running("2", "b", "old"), |pod| {
+        pod.status.as_mut().unwrap().conditions = None
+    });
     assert_eq!(planned(&set(json!({})), &nodes, &pods).0, ["2"]);
     let mut pods = old();
-    pods[0] = changed(running("1", "a", "now"), |pod| pod.status.as_mut().unwrap().conditions = None);
-    assert!(planned(&set(json!({})), &nodes, &pods).0.is_empty(), "the new one is not there yet");
+    pods[0] = changed(running("1", "a", "now"), |pod| {
+        pod.status.as_mut().unwrap().conditions = None
+    });
+    assert!(
+        planned(&set(json!({})), &nodes, &pods).0.is_empty(),
+        "the new one is not there yet"
+    );
 }
 
 #[test]
 fn its_pod_knows_its_node() {
     let pod = pod(&set(json!({})), "now", "a");
-    assert_eq!((node_of(&pod), pod.metadata.generate_name.as_deref()), (Some("a"), Some("agent-")));
+    assert_eq!(
+        (node_of(&pod), pod.metadata.generate_name.as_deref()),
+        (Some("a"), Some("agent-"))
+    );
     let spec = pod.spec.unwrap();
     assert_eq!(spec.tolerations.unwrap().len(), 8);
 }
@@ -122,7 +181,10 @@ fn so_many_may_be_missing_or_none_before_it_is_deleted() {
         (json!({"rollingUpdate": {"maxUnavailable": 3}}), 3),
         (json!({"rollingUpdate": {"maxUnavailable": "50%"}}), 2),
         (json!({"type": "OnDelete"}), 0),
-        (json!({"type": "OnDelete", "rollingUpdate": {"maxSurge": 2}}), 0),
+        (
+            json!({"type": "OnDelete", "rollingUpdate": {"maxSurge": 2}}),
+            0,
+        ),
     ] {
         let (deleted, created) = planned(&updated_by(strategy.clone()), &nodes, &old);
         assert_eq!((deleted.len(), created.len()), (expected, 0), "{strategy}");
@@ -131,22 +193,51 @@ fn so_many_may_be_missing_or_none_before_it_is_deleted() {
 
 #[test]
 fn the_new_pod_works_before_the_old_one_goes() {
-    let surging = |most: Value| updated_by(json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": most}}));
+    let surging =
+        |most: Value| updated_by(json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": most}}));
     let one = surging(json!(1));
     let nodes = ["a", "b", "c"].map(|name| node(name, json!([])));
-    let old = || ["a", "b", "c"].map(|name| running(name, name, "old")).to_vec();
-    let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let starting =
-        || changed(running("new", "a", "now"), |pod| pod.status.as_mut().unwrap().conditions = None);
+    let old = || {
+        ["a", "b", "c"]
+            .map(|name| running(name, name, "old"))
+            .to_vec()
+    };
+    let strings = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let starting = || {
+        changed(running("new", "a", "now"), |pod| {
+            pod.status.as_mut().unwrap().conditions = None
+        })
+    };
     assert_eq!(planned(&one, &nodes, &old()), (vec![], strings(&["a"])));
-    assert_eq!(planned(&surging(json!("50%")), &nodes, &old()), (vec![], strings(&["a", "b"])));
+    assert_eq!(
+        planned(&surging(json!("50%")), &nodes, &old()),
+        (vec![], strings(&["a", "b"]))
+    );
     let pods = [old(), vec![starting()]].concat();
-    assert_eq!(planned(&one, &nodes, &pods), (vec![], vec![]), "the new one is not there yet");
+    assert_eq!(
+        planned(&one, &nodes, &pods),
+        (vec![], vec![]),
+        "the new one is not there yet"
+    );
     let pods = [old(), vec![running("new", "a", "now")]].concat();
-    assert_eq!(planned(&one, &nodes, &pods), (strings(&["a"]), strings(&["b"])));
+    assert_eq!(
+        planned(&one, &nodes, &pods),
+        (strings(&["a"]), strings(&["b"]))
+    );
     let mut pods = [old(), vec![starting()]].concat();
-    pods[1] = changed(running("b", "b", "old"), |pod| pod.status.as_mut().unwrap().conditions = None);
-    assert_eq!(planned(&one, &nodes, &pods), (vec![], strings(&["b"])), "the broken one need not wait");
+    pods[1] = changed(running("b", "b", "old"), |pod| {
+        pod.status.as_mut().unwrap().conditions = None
+    });
+    assert_eq!(
+        planned(&one, &nodes, &pods),
+        (vec![], strings(&["b"])),
+        "the broken one need not wait"
+    );
     assert_eq!(planned(&one, &nodes, &[]).1, strings(&["a", "b", "c"]));
 }
 
@@ -157,13 +248,25 @@ fn a_terminating_or_failed_pod_counts_as_unavailable() {
     let one = updated_by(json!({"rollingUpdate": {"maxUnavailable": 1}}));
     let mut pods = old.to_vec();
     pods[0] = changed(pods[0].clone(), |pod| {
-        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
+        pod.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
     });
-    assert_eq!(planned(&one, &nodes, &pods), (vec![], vec![]), "one is on its way out");
+    assert_eq!(
+        planned(&one, &nodes, &pods),
+        (vec![], vec![]),
+        "one is on its way out"
+    );
     let mut pods = old.to_vec();
-    pods[0] = changed(pods[0].clone(), |pod| pod.status.as_mut().unwrap().phase = Some("Failed".into()));
-    assert_eq!(planned(&one, &nodes, &pods), (vec!["a".into()], vec!["a".into()]));
-    let with_other = [node("x", json!([{"key": "gpu", "effect": "NoSchedule"}]))].into_iter().chain(nodes);
+    pods[0] = changed(pods[0].clone(), |pod| {
+        pod.status.as_mut().unwrap().phase = Some("Failed".into())
+    });
+    assert_eq!(
+        planned(&one, &nodes, &pods),
+        (vec!["a".into()], vec!["a".into()])
+    );
+    let with_other = [node("x", json!([{"key": "gpu", "effect": "NoSchedule"}]))]
+        .into_iter()
+        .chain(nodes);
     let half = updated_by(json!({"rollingUpdate": {"maxUnavailable": "50%"}}));
     let (deleted, _) = planned(&half, &with_other.collect::<Vec<_>>(), &old);
     assert_eq!(deleted.len(), 2, "only nodes that should run a pod count");

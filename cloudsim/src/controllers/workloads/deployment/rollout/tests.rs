@@ -13,31 +13,48 @@ use crate::controllers::workloads::{
 };
 
 fn set(name: &str, wanted: i32, available: i32) -> Set {
-    Set { name: name.into(), wanted, there: wanted, available, ..Set::default() }
+    Set {
+        name: name.into(),
+        wanted,
+        there: wanted,
+        available,
+        ..Set::default()
+    }
 }
 
 fn limits(desired: i32, surge: i32, unavailable: i32) -> Limits {
-    Limits { desired, surge, unavailable }
+    Limits {
+        desired,
+        surge,
+        unavailable,
+    }
 }
 
 fn of(spec: serde_json::Value) -> Limits {
-    let spec =
-        json!({"selector": {}, "template": {}, "replicas": spec["replicas"], "strategy": spec["strategy"]});
+    let spec = json!({"selector": {}, "template": {}, "replicas": spec["replicas"], "strategy": spec["strategy"]});
     Limits::of(&serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap())
 }
 
 #[test]
 fn percentages_are_rounded_to_the_safe_side() {
-    let rolling =
-        |surge, unavailable| json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
-    assert_eq!(of(json!({"replicas": 10, "strategy": rolling("25%", "25%")})), limits(10, 3, 2));
-    assert_eq!(of(json!({"replicas": 1, "strategy": rolling("25%", "25%")})), limits(1, 1, 0));
+    let rolling = |surge, unavailable| json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
+    assert_eq!(
+        of(json!({"replicas": 10, "strategy": rolling("25%", "25%")})),
+        limits(10, 3, 2)
+    );
+    assert_eq!(
+        of(json!({"replicas": 1, "strategy": rolling("25%", "25%")})),
+        limits(1, 1, 0)
+    );
     assert_eq!(
         of(json!({"replicas": 3, "strategy": rolling("0%", "10%")})),
         limits(3, 0, 1),
         "something must move"
     );
-    assert_eq!(of(json!({"replicas": 3, "strategy": {"type": "Recreate"}})), limits(3, 0, 3));
+    assert_eq!(
+        of(json!({"replicas": 3, "strategy": {"type": "Recreate"}})),
+        limits(3, 0, 3)
+    );
 }
 
 #[test]
@@ -54,7 +71,11 @@ fn a_rolling_update_goes_step_by_step() {
         (set("new", 2, 1), vec![set("old", 3, 3)], one("old", 2)),
         (set("new", 4, 4), vec![set("old", 0, 0)], None),
         // the old ones that are not available go first
-        (set("new", 1, 0), vec![set("broken", 2, 0), set("old", 2, 2)], one("broken", 1)),
+        (
+            set("new", 1, 0),
+            vec![set("broken", 2, 0), set("old", 2, 2)],
+            one("broken", 1),
+        ),
         (set("new", 6, 6), vec![], one("new", 4)),
     ];
     for (new, old, expected) in cases {
@@ -70,13 +91,18 @@ fn every_rolling_update_ends_and_never_breaks_its_limits() {
             let (mut new, mut old) = (set("new", 0, 0), set("old", desired, desired));
             let mut steps = 0;
             while (new.available, old.wanted) != (desired, 0) {
-                for (name, wanted) in rolling(limits, &new, std::slice::from_ref(&old)).unwrap_or_default() {
+                for (name, wanted) in
+                    rolling(limits, &new, std::slice::from_ref(&old)).unwrap_or_default()
+                {
                     let set = if name == "new" { &mut new } else { &mut old };
                     set.wanted = wanted;
                     set.available = set.available.min(wanted);
                 }
                 assert!(new.wanted + old.wanted <= limits.maximum(), "{limits:?}");
-                assert!(new.available + old.available >= desired - unavailable, "{limits:?}");
+                assert!(
+                    new.available + old.available >= desired - unavailable,
+                    "{limits:?}"
+                );
                 new.available = (new.available + 1).min(new.wanted);
                 steps += 1;
                 assert!(steps < 100, "{limits:?} {new:?} {old:?}");
@@ -92,12 +118,26 @@ fn a_deployment_that_is_scaled_gives_each_set_its_share() {
         desired: Some(desired),
         ..set(name, wanted, wanted)
     };
-    assert_eq!(proportional(limits(10, 3, 2), &[with("a", 10, 13, 10)]), None);
-    assert_eq!(proportional(limits(5, 2, 1), &[with("a", 10, 13, 10)]), Some(vec![("a".into(), 5)]));
-    let shares = proportional(limits(20, 5, 5), &[with("new", 3, 13, 10), with("old", 10, 13, 10)]).unwrap();
+    assert_eq!(
+        proportional(limits(10, 3, 2), &[with("a", 10, 13, 10)]),
+        None
+    );
+    assert_eq!(
+        proportional(limits(5, 2, 1), &[with("a", 10, 13, 10)]),
+        Some(vec![("a".into(), 5)])
+    );
+    let shares = proportional(
+        limits(20, 5, 5),
+        &[with("new", 3, 13, 10), with("old", 10, 13, 10)],
+    )
+    .unwrap();
     assert_eq!(shares.iter().map(|(_, number)| number).sum::<i32>(), 25);
     assert_eq!(shares, [("old".to_owned(), 19), ("new".to_owned(), 6)]);
-    let none = proportional(limits(0, 0, 0), &[with("new", 3, 13, 10), with("old", 10, 13, 10)]).unwrap();
+    let none = proportional(
+        limits(0, 0, 0),
+        &[with("new", 3, 13, 10), with("old", 10, 13, 10)],
+    )
+    .unwrap();
     assert!(none.iter().all(|(_, number)| *number == 0), "{none:?}");
 }
 
@@ -109,7 +149,10 @@ fn replica_set(name: &str, states: &[PodState], wanted: usize) -> (Set, Vec<Arc<
     let available = pods.iter().filter(|pod| counts(pod)).count();
     let set = json!({"metadata": {"name": name}, "spec": {"replicas": wanted, "selector": {}},
         "status": {"replicas": pods.len(), "availableReplicas": available}});
-    (Set::of(&serde_json::from_value(set).unwrap()), scaled(pods, wanted))
+    (
+        Set::of(&serde_json::from_value(set).unwrap()),
+        scaled(pods, wanted),
+    )
 }
 
 /// Returns the pods that are left when the replica set's controller scales them down.

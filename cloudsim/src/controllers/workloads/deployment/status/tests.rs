@@ -30,7 +30,12 @@ fn lines(status: &DeploymentStatus) -> Vec<String> {
     let conditions = status.conditions.iter().flatten();
     conditions
         .map(|condition| {
-            format!("{}={} {}", condition.type_, condition.status, condition.reason.as_deref().unwrap())
+            format!(
+                "{}={} {}",
+                condition.type_,
+                condition.status,
+                condition.reason.as_deref().unwrap()
+            )
         })
         .collect()
 }
@@ -42,21 +47,34 @@ fn a_rollout_is_told_from_beginning_to_end() {
     let begun = status(&deployment, Some(&new), &[], at(0));
     assert_eq!(
         lines(&begun),
-        ["Available=False MinimumReplicasUnavailable", "Progressing=True NewReplicaSetCreated"]
+        [
+            "Available=False MinimumReplicasUnavailable",
+            "Progressing=True NewReplicaSetCreated"
+        ]
     );
-    assert_eq!(deadline_in(&deployment, &begun, at(10)), Some(Duration::from_secs(50)));
+    assert_eq!(
+        deadline_in(&deployment, &begun, at(10)),
+        Some(Duration::from_secs(50))
+    );
     deployment.status = Some(begun);
     let half = status(&deployment, Some(&set("web-1", 2, 2, 1)), &[], at(5));
     assert_eq!(lines(&half)[1], "Progressing=True ReplicaSetUpdated");
     assert_eq!(
-        (half.updated_replicas, half.ready_replicas, half.unavailable_replicas),
+        (
+            half.updated_replicas,
+            half.ready_replicas,
+            half.unavailable_replicas
+        ),
         (Some(2), Some(1), Some(1))
     );
     deployment.status = Some(half);
     let done = status(&deployment, Some(&set("web-1", 2, 2, 2)), &[], at(9));
     assert_eq!(
         lines(&done),
-        ["Available=True MinimumReplicasAvailable", "Progressing=True NewReplicaSetAvailable"]
+        [
+            "Available=True MinimumReplicasAvailable",
+            "Progressing=True NewReplicaSetAvailable"
+        ]
     );
     assert_eq!(deadline_in(&deployment, &done, at(500)), None);
     deployment.status = Some(done.clone());
@@ -70,9 +88,17 @@ fn a_rollout_is_told_from_beginning_to_end() {
 #[test]
 fn no_progress_for_too_long_is_told_and_forgotten_with_progress() {
     let mut deployment = deployment(json!({}));
-    deployment.status = Some(status(&deployment, Some(&set("web-1", 2, 2, 0)), &[], at(0)));
+    deployment.status = Some(status(
+        &deployment,
+        Some(&set("web-1", 2, 2, 0)),
+        &[],
+        at(0),
+    ));
     let stuck = status(&deployment, Some(&set("web-1", 2, 2, 0)), &[], at(61));
-    assert_eq!(lines(&stuck)[1], "Progressing=False ProgressDeadlineExceeded");
+    assert_eq!(
+        lines(&stuck)[1],
+        "Progressing=False ProgressDeadlineExceeded"
+    );
     deployment.status = Some(stuck);
     let moving = status(&deployment, Some(&set("web-1", 2, 2, 1)), &[], at(90));
     assert_eq!(lines(&moving)[1], "Progressing=True ReplicaSetUpdated");
@@ -81,13 +107,21 @@ fn no_progress_for_too_long_is_told_and_forgotten_with_progress() {
 #[test]
 fn the_next_template_begins_a_rollout_anew() {
     let mut deployment = deployment(json!({}));
-    deployment.status = Some(status(&deployment, Some(&set("web-1", 2, 2, 2)), &[], at(0)));
+    deployment.status = Some(status(
+        &deployment,
+        Some(&set("web-1", 2, 2, 2)),
+        &[],
+        at(0),
+    ));
     deployment.metadata.generation = Some(3);
     let (new, old) = (set("web-2", 1, 0, 0), set("web-1", 2, 2, 2));
     let begun = status(&deployment, Some(&new), &[&old], at(100));
     assert_eq!(
         lines(&begun),
-        ["Available=True MinimumReplicasAvailable", "Progressing=True ReplicaSetUpdated"]
+        [
+            "Available=True MinimumReplicasAvailable",
+            "Progressing=True ReplicaSetUpdated"
+        ]
     );
     assert!(deadline_in(&deployment, &begun, at(100)).is_some());
 }

@@ -47,27 +47,54 @@ struct World {
 ///   have their finalizer; `indexes=`: the indexes of the live ones; others: fields of the status, `-` for none; `conditions=`.
 pub(super) async fn run(row: &str, spec: &Value, script: &str) {
     let mut world = World::new(spec).await;
-    for line in script.split(';').map(str::trim).filter(|line| !line.is_empty()) {
+    for line in script
+        .split(';')
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
         world.step(row, line).await;
     }
 }
 
 impl World {
     async fn new(spec: &Value) -> Self {
-        let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
+        let client = kubeapi::Api::builder(MemoryStore::new())
+            .build()
+            .client("default");
         let stop = CancellationToken::new();
         let events = Recorder::spawn(&Tasks::default(), &client, &stop);
         let shared = Shared::new(client.clone(), events);
-        let cluster = Cluster { shared, jobs: Informer::default(), pods: Informer::default() };
+        let cluster = Cluster {
+            shared,
+            jobs: Informer::default(),
+            pods: Informer::default(),
+        };
         let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}, "spec": {"template":
             {"spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"name": "c", "image": "c"}]}}}});
         json_patch(&mut job["spec"], spec);
         let namespace = json!({"metadata": {"name": "default"}});
         let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-        let _ = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace).unwrap()).await;
-        let world =
-            Self { client, cluster, ahead: SignedDuration::ZERO, made: Vec::new(), _stop: stop.drop_guard() };
-        world.jobs().create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+        let _ = namespaces
+            .create(
+                &PostParams::default(),
+                &serde_json::from_value(namespace).unwrap(),
+            )
+            .await;
+        let world = Self {
+            client,
+            cluster,
+            ahead: SignedDuration::ZERO,
+            made: Vec::new(),
+            _stop: stop.drop_guard(),
+        };
+        world
+            .jobs()
+            .create(
+                &PostParams::default(),
+                &serde_json::from_value(job).unwrap(),
+            )
+            .await
+            .unwrap();
         world
     }
 
@@ -85,34 +112,58 @@ impl World {
 
     /// Applies what a watch would report.
     async fn refresh(&mut self) -> BTreeMap<String, Pod> {
-        let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
+        let pods = self
+            .pods()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items;
         let there: BTreeMap<_, _> = pods.into_iter().map(|pod| (pod.name_any(), pod)).collect();
         for known in self.cluster.pods.all() {
             if !there.contains_key(&known.name_any()) {
                 self.cluster.pods.removed(&known);
             }
         }
-        let mut new: Vec<_> = there.values().filter(|pod| !self.made.contains(&pod.name_any())).collect();
+        let mut new: Vec<_> = there
+            .values()
+            .filter(|pod| !self.made.contains(&pod.name_any()))
+            .collect();
         new.sort_by_key(|pod| (index(pod), pod.name_any()));
         self.made.extend(new.iter().map(|pod| pod.name_any()));
-        there.values().for_each(|pod| self.cluster.pods.wrote(pod.clone()));
+        there
+            .values()
+            .for_each(|pod| self.cluster.pods.wrote(pod.clone()));
         there
     }
 
     async fn pass(&mut self) -> Action {
         self.refresh().await;
-        let Some(job) = self.jobs().get_opt("pi").await.unwrap() else { return Action::await_change() };
+        let Some(job) = self.jobs().get_opt("pi").await.unwrap() else {
+            return Action::await_change();
+        };
         self.cluster.jobs.wrote(job.clone());
-        let action = sync(Arc::new(job), &self.cluster, self.now()).await.unwrap();
+        let action = sync(Arc::new(job), &self.cluster, self.now())
+            .await
+            .unwrap();
         self.refresh().await;
         action
     }
 
     async fn sync(&mut self) {
         for _ in 0..MAX_PASSES {
-            let before = self.jobs().get_opt("pi").await.unwrap().and_then(|job| job.status);
+            let before = self
+                .jobs()
+                .get_opt("pi")
+                .await
+                .unwrap()
+                .and_then(|job| job.status);
             let action = self.pass().await;
-            let after = self.jobs().get_opt("pi").await.unwrap().and_then(|job| job.status);
+            let after = self
+                .jobs()
+                .get_opt("pi")
+                .await
+                .unwrap()
+                .and_then(|job| job.status);
             // deletions and additions trigger a reconciliation, as with the watch
             if action != Action::requeue(Duration::ZERO) && before == after {
                 return;
@@ -131,9 +182,17 @@ impl World {
             "wait" => self.ahead += SignedDuration::from_secs(rest.parse().unwrap()),
             "spec" => {
                 let patch = json!({"spec": serde_json::from_str::<Value>(rest).unwrap()});
-                self.jobs().patch("pi", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+                self.jobs()
+                    .patch("pi", &PatchParams::default(), &Patch::Merge(patch))
+                    .await
+                    .unwrap();
             }
-            "remove" => drop(self.jobs().delete("pi", &DeleteParams::background()).await.unwrap()),
+            "remove" => drop(
+                self.jobs()
+                    .delete("pi", &DeleteParams::background())
+                    .await
+                    .unwrap(),
+            ),
             _ if line.contains('=') => {
                 for expectation in line.split_whitespace() {
                     self.expect(row, expectation).await;
@@ -149,14 +208,27 @@ impl World {
         for number in first.parse::<usize>().unwrap()..=last.parse::<usize>().unwrap() {
             let name = self.made[number].clone();
             match word {
-                "delete" => drop(self.pods().delete(&name, &DeleteParams::default()).await.unwrap()),
+                "delete" => drop(
+                    self.pods()
+                        .delete(&name, &DeleteParams::default())
+                        .await
+                        .unwrap(),
+                ),
                 "gone" => {
-                    drop(self.pods().delete(&name, &DeleteParams::default().grace_period(0)).await.unwrap());
+                    drop(
+                        self.pods()
+                            .delete(&name, &DeleteParams::default().grace_period(0))
+                            .await
+                            .unwrap(),
+                    );
                 }
                 _ => {
                     let status = json!({"status": self.status(word, rest)});
                     let (params, patch) = (PatchParams::default(), Patch::Merge(status));
-                    self.pods().patch_status(&name, &params, &patch).await.unwrap();
+                    self.pods()
+                        .patch_status(&name, &params, &patch)
+                        .await
+                        .unwrap();
                 }
             }
         }
@@ -192,25 +264,40 @@ impl World {
         let (key, expected) = expectation.split_once('=').unwrap();
         let pods = self.refresh().await;
         let job = self.jobs().get_opt("pi").await.unwrap();
-        let status = job.as_ref().and_then(|job| serde_json::to_value(&job.status).ok()).unwrap_or_default();
-        let count =
-            |wanted: &dyn Fn(&Pod) -> bool| pods.values().filter(|pod| wanted(pod)).count().to_string();
+        let status = job
+            .as_ref()
+            .and_then(|job| serde_json::to_value(&job.status).ok())
+            .unwrap_or_default();
+        let count = |wanted: &dyn Fn(&Pod) -> bool| {
+            pods.values().filter(|pod| wanted(pod)).count().to_string()
+        };
         let found = match key {
             "made" => self.made.len().to_string(),
             "there" => count(&|_| true),
             "live" => count(&is_active),
             "tracked" => count(&is_tracked),
             "indexes" => {
-                let mut indexes: Vec<_> =
-                    pods.values().filter(|pod| is_active(pod)).filter_map(index).collect();
+                let mut indexes: Vec<_> = pods
+                    .values()
+                    .filter(|pod| is_active(pod))
+                    .filter_map(index)
+                    .collect();
                 indexes.sort_unstable();
-                indexes.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
+                indexes
+                    .iter()
+                    .map(i32::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
             }
             "started" => status.get("startTime").is_some().to_string(),
             "conditions" => {
                 let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
                 let text = |condition: &Value| {
-                    let not = if condition["status"] == "True" { "" } else { "!" };
+                    let not = if condition["status"] == "True" {
+                        ""
+                    } else {
+                        "!"
+                    };
                     format!(
                         "{not}{}:{}",
                         condition["type"].as_str().unwrap(),

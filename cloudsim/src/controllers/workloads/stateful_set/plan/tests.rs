@@ -33,7 +33,11 @@ fn pods(texts: &[&str]) -> Vec<Arc<Pod>> {
 }
 
 fn planned(object: &StatefulSet, texts: &[&str]) -> Vec<String> {
-    let set = Set { object, current: "old".into(), update: "new".into() };
+    let set = Set {
+        object,
+        current: "old".into(),
+        update: "new".into(),
+    };
     let steps = steps(&set, &pods(texts), "2025-06-01T00:00:00Z".parse().unwrap());
     let text = |step: &Step| match step {
         Step::Create(ordinal) => format!("+{ordinal}"),
@@ -51,7 +55,10 @@ fn pods_come_in_order_and_go_in_the_reverse() {
     assert_eq!(planned(&three, &["db-0 new f"]), ["-db-0"]);
     assert!(planned(&three, &["db-0 new x", "db-1 new +"]).is_empty());
     let one = set(1, json!({}));
-    assert_eq!(planned(&one, &["db-0 new +", "db-1 new +", "db-2 new +"]), ["-db-2"]);
+    assert_eq!(
+        planned(&one, &["db-0 new +", "db-1 new +", "db-2 new +"]),
+        ["-db-2"]
+    );
     assert!(planned(&one, &["db-0 new +", "db-1 new +", "db-2 new x"]).is_empty());
 }
 
@@ -59,32 +66,68 @@ fn pods_come_in_order_and_go_in_the_reverse() {
 fn parallel_ones_do_not_wait_for_each_other() {
     let parallel = |replicas| set(replicas, json!({"podManagementPolicy": "Parallel"}));
     assert_eq!(planned(&parallel(3), &["db-1 new -"]), ["+0", "+2"]);
-    assert_eq!(planned(&parallel(0), &["db-0 new +", "db-1 new +"]), ["-db-1", "-db-0"]);
+    assert_eq!(
+        planned(&parallel(0), &["db-0 new +", "db-1 new +"]),
+        ["-db-1", "-db-0"]
+    );
 }
 
 #[test]
 fn updates_go_from_the_highest_down_to_the_partition() {
     let old = ["db-0 old +", "db-1 old +", "db-2 old +"];
     assert_eq!(planned(&set(3, json!({})), &old), ["-db-2"]);
-    assert_eq!(planned(&set(3, json!({})), &["db-0 old +", "db-1 old +", "db-2 new +"]), ["-db-1"]);
+    assert_eq!(
+        planned(
+            &set(3, json!({})),
+            &["db-0 old +", "db-1 old +", "db-2 new +"]
+        ),
+        ["-db-1"]
+    );
     let to = |partition| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
     assert_eq!(planned(&set(3, to(2)), &old), ["-db-2"]);
     assert!(planned(&set(3, to(2)), &["db-0 old +", "db-1 old +", "db-2 new +"]).is_empty());
-    assert!(planned(&set(3, json!({"updateStrategy": {"type": "OnDelete"}})), &old).is_empty());
-    assert_eq!(planned(&set(2, json!({"ordinals": {"start": 5}})), &["db-5 new +"]), ["+6"]);
+    assert!(
+        planned(
+            &set(3, json!({"updateStrategy": {"type": "OnDelete"}})),
+            &old
+        )
+        .is_empty()
+    );
+    assert_eq!(
+        planned(&set(2, json!({"ordinals": {"start": 5}})), &["db-5 new +"]),
+        ["+6"]
+    );
 }
 
 #[test]
 fn a_pod_has_a_name_and_claims_of_its_own() {
-    let revision = serde_json::from_value(json!({"metadata": {"name": "db-r"}, "revision": 1})).unwrap();
+    let revision =
+        serde_json::from_value(json!({"metadata": {"name": "db-r"}, "revision": 1})).unwrap();
     let pod = pod(&set(1, json!({})), 4, &revision);
     assert_eq!(pod.name_any(), "db-4");
-    assert_eq!((pod.labels()[POD_NAME].as_str(), pod.labels()[POD_INDEX].as_str()), ("db-4", "4"));
+    assert_eq!(
+        (
+            pod.labels()[POD_NAME].as_str(),
+            pod.labels()[POD_INDEX].as_str()
+        ),
+        ("db-4", "4")
+    );
     let spec = pod.spec.unwrap();
-    assert_eq!((spec.hostname.as_deref(), spec.subdomain.as_deref()), (Some("db-4"), Some("db")));
+    assert_eq!(
+        (spec.hostname.as_deref(), spec.subdomain.as_deref()),
+        (Some("db-4"), Some("db"))
+    );
     let volume = &spec.volumes.unwrap()[0];
     assert_eq!(
-        (volume.name.as_str(), volume.persistent_volume_claim.as_ref().unwrap().claim_name.as_str()),
+        (
+            volume.name.as_str(),
+            volume
+                .persistent_volume_claim
+                .as_ref()
+                .unwrap()
+                .claim_name
+                .as_str()
+        ),
         ("data", "data-db-4")
     );
 }
@@ -94,9 +137,16 @@ fn the_first_number_is_where_the_set_says() {
     let two = set(2, json!({"ordinals": {"start": 5}}));
     assert_eq!(planned(&two, &[]), ["+5"]);
     assert_eq!(planned(&two, &["db-5 new +"]), ["+6"]);
-    assert_eq!(planned(&two, &["db-0 new +", "db-5 new +", "db-6 new +"]), ["-db-0"]);
-    let partition = json!({"ordinals": {"start": 5}, "updateStrategy": {"rollingUpdate": {"partition": 1}}});
-    assert_eq!(planned(&set(2, partition), &["db-5 old +", "db-6 old +"]), ["-db-6"]);
+    assert_eq!(
+        planned(&two, &["db-0 new +", "db-5 new +", "db-6 new +"]),
+        ["-db-0"]
+    );
+    let partition =
+        json!({"ordinals": {"start": 5}, "updateStrategy": {"rollingUpdate": {"partition": 1}}});
+    assert_eq!(
+        planned(&set(2, partition), &["db-5 old +", "db-6 old +"]),
+        ["-db-6"]
+    );
 }
 
 #[test]
@@ -104,8 +154,15 @@ fn what_is_updated_on_deletion_waits_for_it() {
     let by_hand = set(2, json!({"updateStrategy": {"type": "OnDelete"}}));
     assert!(planned(&by_hand, &["db-0 old +", "db-1 old +"]).is_empty());
     assert_eq!(planned(&by_hand, &["db-0 old +"]), ["+1"]);
-    let view = Set { object: &by_hand, current: "old".into(), update: "new".into() };
-    assert!(view.is_updated(1), "what is made anew is of the new revision");
+    let view = Set {
+        object: &by_hand,
+        current: "old".into(),
+        update: "new".into(),
+    };
+    assert!(
+        view.is_updated(1),
+        "what is made anew is of the new revision"
+    );
 }
 
 #[test]
