@@ -21,7 +21,7 @@ pub use self::{
 use self::{
     backend::Backend,
     metrics::Metrics,
-    replicas::{ApiAccess, bind_hub, replicas, run_hub},
+    replicas::{bind_hub, replicas, run_hub},
     routing::Routing,
     streams::Streams,
 };
@@ -145,12 +145,7 @@ impl Cloud {
         )
         .await?;
         let (tunnel, kubelets, relay) = streams.addresses();
-        let reached = ApiAccess {
-            root_ca: backend.root_ca(&pki).await?,
-            kubelet_port: kubelets.map(|address| address.port()),
-            approver: backend.approver(&options, &sessions),
-            complete: backend.complete_client(),
-        };
+        let reached = backend.access(&options, &pki, &sessions, kubelets).await?;
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
         let replicas = replicas(
             &options,
@@ -198,35 +193,16 @@ impl Cloud {
         run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);
-        spawn_leader_tasks(
-            &backend,
-            &pki,
-            (&certificates, &sessions),
-            &tasks,
-            &shutdown,
-        );
-        let lock = match backend {
-            Backend::Standalone(standalone) => {
-                standalone
-                    .spawn(
-                        &options,
-                        (&events, metrics),
-                        (&pki, &sessions),
-                        &tasks,
-                        &shutdown,
-                    )
-                    .await?
-            }
-            Backend::Backed(backed) => {
-                backed.spawn(
-                    (&events, metrics),
-                    (&certificates, &sessions),
-                    &tasks,
-                    &shutdown,
-                );
-                None
-            }
-        };
+        spawn_leader_tasks(&backend, &pki, &certificates, &sessions, &tasks, &shutdown);
+        let lock = backend
+            .spawn(
+                &options,
+                (&events, metrics),
+                (&pki, &certificates, &sessions),
+                &tasks,
+                &shutdown,
+            )
+            .await?;
         tasks.close();
         Ok(Self {
             client,
@@ -360,7 +336,8 @@ impl Drop for Cloud {
 fn spawn_leader_tasks(
     backend: &Backend,
     pki: &Pki,
-    (certificates, sessions): (&NodeCertificates, &Sessions),
+    certificates: &NodeCertificates,
+    sessions: &Sessions,
     tasks: &Tasks,
     shutdown: &CancellationToken,
 ) {

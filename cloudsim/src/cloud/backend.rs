@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc};
 use kube::Client;
 use kubeapi::{
     serve::{HandlerService, Server},
-    store::Store,
+    store::{Store, StoreLock},
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use super::{
     Options, StartError,
     backed::{Backed, ClusterOrPki, Health, Leading, readiness},
     metrics::Metrics,
+    replicas::ApiAccess,
     standalone::Standalone,
 };
 use crate::{
@@ -127,7 +128,7 @@ impl Backend {
     }
 
     /// Returns the CA (PEM) with which pods verify the API server.
-    pub(super) async fn root_ca(&self, pki: &Pki) -> Result<String, StartError> {
+    async fn root_ca(&self, pki: &Pki) -> Result<String, StartError> {
         match self {
             Self::Standalone(_) => Ok(pki.ca_pem()),
             Self::Backed(backed) => Ok(backed.root_ca().await?),
@@ -151,12 +152,28 @@ impl Backend {
     }
 
     /// Returns what approves nodes' certificate requests; `None` if requests are made in the nodes' names, as in an API of our own.
-    pub(super) fn approver(&self, options: &Options, sessions: &Sessions) -> Option<Approver> {
+    fn approver(&self, options: &Options, sessions: &Sessions) -> Option<Approver> {
         let approver = || Approver {
             cloud: options.names.clone(),
             sessions: sessions.clone(),
         };
         matches!(self, Self::Backed(_)).then(approver)
+    }
+
+    /// Returns how the parts of a replica reach the API, and what they tell it.
+    pub(super) async fn access(
+        &self,
+        options: &Options,
+        pki: &Pki,
+        sessions: &Sessions,
+        kubelets: Option<SocketAddr>,
+    ) -> Result<ApiAccess, StartError> {
+        Ok(ApiAccess {
+            root_ca: self.root_ca(pki).await?,
+            kubelet_port: kubelets.map(|address| address.port()),
+            approver: self.approver(options, sessions),
+            complete: self.complete_client(),
+        })
     }
 
     /// Binds and runs the API, or the port for health; before a cluster only after making sure that no other installation serves it. The
@@ -205,6 +222,28 @@ impl Backend {
                     entries,
                     ready,
                 })
+            }
+        }
+    }
+    /// Starts the controllers. Returns the lock of the data directory, if there is one.
+    pub(super) async fn spawn(
+        self,
+        options: &Options,
+        (events, metrics): (&Recorder, Metrics),
+        (pki, certificates, sessions): (&Pki, &NodeCertificates, &Sessions),
+        tasks: &Tasks,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<StoreLock>, StartError> {
+        match self {
+            Self::Standalone(standalone) => {
+                let (reports, own) = ((events, metrics), (pki, sessions));
+                standalone
+                    .spawn(options, reports, own, tasks, shutdown)
+                    .await
+            }
+            Self::Backed(backed) => {
+                backed.spawn((events, metrics), (certificates, sessions), tasks, shutdown);
+                Ok(None)
             }
         }
     }

@@ -25,6 +25,7 @@ fn shell(words: &str) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 fn ends_and_phases() -> anyhow::Result<()> {
     let rig = RealRig::start()?;
     let ends = |name: &str, policy: &str, words: &str| {

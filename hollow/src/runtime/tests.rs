@@ -207,6 +207,7 @@ async fn ended(runtime: SimRuntime, agent: Agent) {
 }
 
 /// Checks a pod's whole life: events, mounts, environment, logs, end.
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn whole_life(mut agent: Agent, dir: &Path) {
     let host = |name: &str| dir.join(name).display().to_string();
     fs::create_dir_all(host("logs/web")).unwrap();

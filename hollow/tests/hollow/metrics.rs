@@ -157,6 +157,7 @@ spec:
 ";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn what_is_served_is_what_is_documented_and_follows_what_happens() {
     let mut cloud = TestCloud::builder().nodes(2).start().await.unwrap();
     let client = cloud.client();

@@ -111,6 +111,7 @@ fn damaged(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controllers_are_recreated() {
     let mut world = World::with(Setup {
         nodes: 0,

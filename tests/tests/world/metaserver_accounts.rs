@@ -341,6 +341,7 @@ fn ends(file: &Path) -> SystemTime {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn a_node_gets_no_certificate_but_its_own() {
     let world = World::new(0).await;
     let mut session = Caller::node(&world, "edge-1")

@@ -103,6 +103,7 @@ async fn ready() -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn kubectl_works_on_the_node_as_on_any_cluster() {
     let world = ready().await;
     world.run(&pod("web", Some("edge-1"))).await;

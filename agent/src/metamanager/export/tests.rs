@@ -235,6 +235,7 @@ async fn a_static_pod_is_its_mirror_to_edgecore() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn exported_objects_are_under_edgecores_keys() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");

@@ -121,6 +121,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table or one story")]
     fn a_node_reads_its_own_and_no_others() {
         let target = |key: &str| Target::parse(key).unwrap();
         let within = |selector: &str| Permission::Within(selector.to_owned());

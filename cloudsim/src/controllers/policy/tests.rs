@@ -137,6 +137,7 @@ fn first_resource(access: &ServiceAccountAccess) -> Option<&str> {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
     let world = World::new().await;
     for account in ["robot", "idle"] {

@@ -39,6 +39,7 @@ async fn words(kubeconfig: &Path, line: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn kubectl_top_shows_nodes_and_pods() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let world = World::new(&[("edge-1", Answers::Well), ("edge-2", Answers::NotConnected)]).await;

@@ -57,6 +57,7 @@ async fn until(kubeconfig: &Path, line: &str, wanted: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn a_deployment_is_rolled_out_and_back_and_told_of() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
