@@ -88,7 +88,7 @@ proofs: needs build ## The long form of what CI proves in short: kills, power cu
 	OUTRIGGER_CHURN_PODS=50 OUTRIGGER_CHURN_SECONDS=300 OUTRIGGER_COLD_KILLS=200 OUTRIGGER_EVERY_POINT=1 \
 	  OUTRIGGER_STALL_SECONDS=170 $(NEXTEST) --package e2e churn:: cold_start:: kill:: stall::
 	OUTRIGGER_REAL_DISCONNECTS=1000 $(NEXTEST) --package tests disconnects::
-	POWER_CUT_IMAGES=1000000 cargo test --locked --release --package kubeapi --test power_cut whenever -- --nocapture
+	POWER_CUT_IMAGES=1000000 cargo test --locked --release --package objectstore --test power_cut whenever -- --nocapture
 	OUTRIGGER_DISCONNECTS=1000000 cargo test --locked --release --package simulated disconnects -- --nocapture
 	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --release --package simulated no_seed -- --nocapture
 	$(MAKE) worlds

@@ -44,7 +44,7 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use kubeapi::store::{SqliteOptions, SqliteStore, Store, StoreLock};
+use objectstore::{SqliteOptions, SqliteStore, Store, StoreLock};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, Uri};

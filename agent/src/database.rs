@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::bail;
 use futures::TryStreamExt;
-use kubeapi::store::{Health, Inspection, Object, Seal, StoreError};
+use objectstore::{Health, Inspection, Object, Seal, StoreError};
 use serde_json::{Value, json};
 use wire::text::count;
 

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use objectstore::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde_json::{Value, json};
 
 /// The group of rows that were taken over from EdgeCore, a collection for each of its tables.
@@ -113,7 +113,7 @@ impl NameSet {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
 

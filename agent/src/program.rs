@@ -12,8 +12,8 @@ use std::{
 
 use anyhow::Context;
 use clap::ValueEnum;
-use kubeapi::store::{LockError, StoreLock};
 use limits::LogThrottle;
+use objectstore::{LockError, StoreLock};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 

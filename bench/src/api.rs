@@ -8,7 +8,7 @@ use kube::{
     Client,
     api::{Api, ObjectMeta, PostParams},
 };
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::{Figure, processes::processor_seconds};

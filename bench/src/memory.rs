@@ -1,6 +1,6 @@
 //! Measures the memory of objects in the in-memory store, compared with their JSON.
 
-use kubeapi::store::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
+use objectstore::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
 use serde_json::json;
 
 use crate::{Figure, processes::resident};

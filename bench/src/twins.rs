@@ -16,7 +16,7 @@ use agent::{
     metamanager,
 };
 use anyhow::{Context, ensure};
-use kubeapi::store::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write};
+use objectstore::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write};
 use rumqttc::{AsyncClient, Broker, MqttOptions, PublishOptions, QoS};
 use serde_json::json;
 use testkit::{LONG_TIMEOUT, eventually, eventually_within, until};

@@ -6,10 +6,8 @@ use crds::{
     devices::{self, DeviceModelSpec, DeviceSpec},
     rules::{RuleEndpointSpec, RuleSpec},
 };
-use kubeapi::{
-    Admission, FieldError, Review,
-    store::{Key, Resource, StoreError},
-};
+use kubeapi::{Admission, FieldError, Review};
+use objectstore::{Key, Resource, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -3,10 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use kube::Client;
-use kubeapi::{
-    serve::{HandlerService, Server},
-    store::{Store, StoreLock},
-};
+use kubeapi::serve::{HandlerService, Server};
+use objectstore::{Store, StoreLock};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{

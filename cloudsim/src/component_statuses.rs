@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use kubeapi::{BoxError, ComputedKind, ComputedObjects, Kind, StoreCheckCache, store::Store};
+use kubeapi::{BoxError, ComputedKind, ComputedObjects, Kind, StoreCheckCache};
+use objectstore::Store;
 use serde_json::{Value, json};
 
 /// Computes the component statuses of a cloud without a cluster.
@@ -84,10 +85,8 @@ mod tests {
     use bytes::Bytes;
     use http::Request;
     use http_body_util::{BodyExt, Full};
-    use kubeapi::{
-        Api, Identity,
-        store::{MemoryStore, SqliteStore},
-    };
+    use kubeapi::{Api, Identity};
+    use objectstore::{MemoryStore, SqliteStore};
     use tower::ServiceExt;
 
     use super::*;

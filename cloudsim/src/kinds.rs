@@ -52,7 +52,7 @@ mod tests {
         api::{DynamicObject, Patch, PatchParams, PostParams},
         discovery::ApiResource,
     };
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use serde_json::{Value, json};
 
     use super::*;

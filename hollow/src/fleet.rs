@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use agent::{app, config, edged::Signals};
 use cloudsim::tasks::TaskPanicked;
-use kubeapi::store::StoreError;
+use objectstore::StoreError;
 
 pub use self::{
     endpoints::Endpoints,

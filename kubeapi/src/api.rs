@@ -19,10 +19,10 @@ use crate::{
     metrics::{Metrics, MetricsSource},
     node_streams::NodeStreams,
     registry::{Kind, Registry},
-    store::Store,
     streams::slots::Slots,
     token::TokenIssuer,
 };
+use objectstore::Store;
 
 /// How an API treats the objects that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use crate::{
     autoscalers, events,
     object::{as_map, text_or_empty},
     registry::{Builtin, Kind, KindSchema},
-    store::{Object, StoreError},
 };
+use objectstore::{Object, StoreError};
 
 /// Whether what is stored may not be what is served.
 fn differs(kind: &Kind) -> bool {

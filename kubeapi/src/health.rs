@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use crate::{
     body::{self, Body},
     status::StatusError,
-    store::Store,
 };
+use objectstore::Store;
 
 /// The checks of each page, in the order of its output.
 const CHECKS: [&str; 2] = ["ping", "store"];

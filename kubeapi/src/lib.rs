@@ -59,7 +59,6 @@ mod selector;
 pub mod serve;
 mod service_allocator;
 mod status;
-pub mod store;
 mod streams;
 mod string_formats;
 mod structural_schema;

@@ -17,8 +17,8 @@ use crate::{
     exposition::{Histogram, Label, Text, number},
     path::Target,
     registry::Registry,
-    store::{Resource, Store},
 };
+use objectstore::{Resource, Store};
 
 /// The bucket bounds of request durations in seconds: the API server's, and finer ones below, since nothing here crosses a network.
 const LATENCY_BUCKETS: &[f64] = &[

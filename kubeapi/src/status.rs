@@ -12,8 +12,8 @@ use crate::{
     object_size::{MAX_OBJECT_BYTES, ObjectTooLarge},
     patch::error::PatchError,
     registry::Kind,
-    store::{Key, Resource, StoreError},
 };
+use objectstore::{Key, Resource, StoreError};
 
 /// A detail that stands in the metadata of the answer: where a list goes on.
 const CONTINUE: &str = "continue";

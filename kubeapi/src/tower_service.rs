@@ -23,13 +23,13 @@ use crate::{
     quota,
     registry::{Builtin, Registry},
     status::StatusError,
-    store::{Page, Scope},
     streams,
     subresource::Subresource,
     verbs,
     warnings::Warnings,
     yaml,
 };
+use objectstore::{Page, Scope};
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
 /// account's in its bearer token; a request without either is answered 401.

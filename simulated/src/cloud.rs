@@ -15,10 +15,8 @@ use cloudsim::{
     tasks::Tasks,
 };
 use kube::Client;
-use kubeapi::{
-    Api, Registry,
-    store::{MemoryStore, Resource, Scope, Store, StoreError},
-};
+use kubeapi::{Api, Registry};
+use objectstore::{MemoryStore, Resource, Scope, Store, StoreError};
 use testkit::Random;
 use tokio::{io::DuplexStream, task::JoinSet};
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use agent::{
     edgehub::{self, EdgeHub, Proxy},
     metamanager,
 };
-use kubeapi::store::Store;
+use objectstore::Store;
 use parking_lot::Mutex;
 use testkit::Random;
 use tokio::{io::DuplexStream, sync::mpsc, task::JoinSet};

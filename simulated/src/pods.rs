@@ -8,7 +8,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
-use kubeapi::store::{Page, Resource, Scope, Store, StoreError};
+use objectstore::{Page, Resource, Scope, Store, StoreError};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::sleep;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::FutureExt;
-use kubeapi::store::{Key, MemoryStore, Page, Resource, Scope, Store};
+use objectstore::{Key, MemoryStore, Page, Resource, Scope, Store};
 use serde_json::Value;
 
 use crate::{

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use kubeapi::store::{
+use objectstore::{
     Key, Listing, LogLimits, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch,
     Write,
 };

@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use kubeapi::store::{Event, EventKind, Key, MemoryStore, Resource, Store};
+use objectstore::{Event, EventKind, Key, MemoryStore, Resource, Store};
 use parking_lot::Mutex;
 use serde_json::Value;
 use wire::{

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use kubeapi::store::{
+use objectstore::{
     Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
 };
 use tokio::sync::watch;

@@ -29,8 +29,9 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "wire",
+    "objectstore",
     "kubeapi",
     "crds",
     "limits",

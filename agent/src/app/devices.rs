@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio_util::sync::CancellationToken;
 
 use super::{BROKER_DATABASE, Error};

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
-use kubeapi::store::{LockError, StoreError};
+use objectstore::{LockError, StoreError};
 
 use super::KeysError;
 use crate::{

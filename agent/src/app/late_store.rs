@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubeapi::store::{
+use objectstore::{
     Damaged, Key, Listing, Object, Page, Resource, Scope, SqliteOptions, SqliteStore, Store,
     StoreError, Watch, Write,
 };
@@ -168,7 +168,7 @@ mod tests {
         std::fs::create_dir(folder).unwrap();
         let write = Write {
             key: key.clone(),
-            expect: kubeapi::store::Expect::Absent,
+            expect: objectstore::Expect::Absent,
             value: Some(json!({"metadata": {}})),
         };
         store.commit(vec![write]).await.unwrap();

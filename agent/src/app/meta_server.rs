@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio::sync::watch;
 use tracing::warn;
 

@@ -2,8 +2,8 @@
 //!
 //! Source: keyrings(7), user-keyring(7), keyctl(1).
 
-use kubeapi::store::{Seal, SealError};
 use linux_keyutils::{Key, KeyError, KeyRing, KeyRingIdentifier};
+use objectstore::{Seal, SealError};
 
 use crate::{
     config::{Config, DatabaseKeys},

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use kube::Client;
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio_util::sync::CancellationToken;
 
 use super::dropped_messages::DroppedMessages;

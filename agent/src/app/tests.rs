@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use testkit::{LONG_TIMEOUT, eventually, within_timeout};
 use tokio::time::sleep;

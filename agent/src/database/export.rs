@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use futures::TryStreamExt;
-use kubeapi::store::{Inspection, Object, SqliteOptions, SqliteStore, Store};
+use objectstore::{Inspection, Object, SqliteOptions, SqliteStore, Store};
 
 use crate::{
     app, config, devicetwin,
@@ -129,7 +129,7 @@ fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
     Ok(None)
 }
 
-async fn read(store: &Path, seal: Option<kubeapi::store::Seal>) -> anyhow::Result<Vec<Object>> {
+async fn read(store: &Path, seal: Option<objectstore::Seal>) -> anyhow::Result<Vec<Object>> {
     let mut inspection = Inspection::open(store, seal).await?;
     let health = inspection.check().await?;
     if let Some(fault) = health.faults.first() {

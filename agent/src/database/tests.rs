@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use kubeapi::store::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
+use objectstore::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
 
 use super::*;
 

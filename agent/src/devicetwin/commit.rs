@@ -3,7 +3,7 @@
 use std::{future, pin::Pin};
 
 use futures::future::{BoxFuture, FutureExt, MaybeDone, maybe_done};
-use kubeapi::store::StoreError;
+use objectstore::StoreError;
 
 use super::{core::Batch, work::Work};
 

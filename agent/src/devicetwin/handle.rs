@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crds::devices::{Device, DeviceModel, TwinProperty};
-use kubeapi::store::{Object, StoreError};
+use objectstore::{Object, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};

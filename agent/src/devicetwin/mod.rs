@@ -33,7 +33,7 @@ mod work;
 
 use std::sync::Arc;
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::store::device_rows;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use crds::devices::{Device, DeviceModel};
 use futures::future::BoxFuture;
-use kubeapi::store::{Event, EventKind, Object, StoreError, Watch};
+use objectstore::{Event, EventKind, Object, StoreError, Watch};
 use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 use wire::topic::DeviceId;
@@ -190,7 +190,7 @@ fn read<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::{SqliteOptions, SqliteStore};
+    use objectstore::{SqliteOptions, SqliteStore};
     use serde_json::json;
     use testkit::within;
 

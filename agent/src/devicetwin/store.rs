@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
+use objectstore::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::{info, warn};

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio::{sync::Mutex, time::timeout};
 
 /// How long a successful check of writing remains valid. Each check is a write, and flash memory wears out.
@@ -78,7 +78,7 @@ impl Storage {
 pub(super) mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use kubeapi::store::{
+    use objectstore::{
         Key, Listing, MemoryStore, Object, Page, Resource, Scope, StoreError, Watch, Write,
     };
 

@@ -35,7 +35,7 @@ mod upload;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio::sync::{mpsc, watch};
 
 use self::metrics::BusMetrics;

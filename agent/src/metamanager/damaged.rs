@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use objectstore::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde_json::json;
 use tracing::warn;
 

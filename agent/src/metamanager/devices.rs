@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[cfg(test)]
-use kubeapi::store::Store;
-use kubeapi::store::{Key, Object, StoreError, Watch};
+use objectstore::Store;
+use objectstore::{Key, Object, StoreError, Watch};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use wire::{Down, Downstream, Header, ResourceType, topic::DeviceId};

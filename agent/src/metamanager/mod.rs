@@ -28,10 +28,8 @@ mod watched;
 use std::{sync::Arc, time::Duration};
 
 use kube::Client;
-use kubeapi::{
-    Api, Rules, client_of,
-    store::{Resource, Store},
-};
+use kubeapi::{Api, Rules, client_of};
+use objectstore::{Resource, Store};
 use tokio::sync::mpsc;
 
 pub(crate) use self::{

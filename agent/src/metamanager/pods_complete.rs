@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kubeapi::store::{Damaged, Key, Resource, StoreError};
+use objectstore::{Damaged, Key, Resource, StoreError};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info};
@@ -236,7 +236,7 @@ fn evaluate(
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What is known of an object beside its content: which revision of the cloud it is, and which status the cloud has confirmed.
 
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

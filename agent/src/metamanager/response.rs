@@ -5,7 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use kubeapi::{Body, store::StoreError};
+use kubeapi::Body;
+use objectstore::StoreError;
 use serde_json::{Value, json};
 
 /// An error response: an HTTP status code and a `metav1.Status`.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use objectstore::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde_json::{Value, json};
 use tracing::warn;
 use wire::Message;
@@ -270,7 +270,7 @@ impl Backlog {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
 

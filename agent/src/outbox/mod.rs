@@ -32,7 +32,7 @@ use std::{
     time::Duration,
 };
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use tokio::sync::mpsc;
 use wire::Message;
 

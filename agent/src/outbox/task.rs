@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
-use kubeapi::store::StoreError;
+use objectstore::StoreError;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
 use wire::Message;

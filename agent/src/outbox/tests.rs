@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
-use kubeapi::store::Resource;
-use kubeapi::store::{MemoryStore, Page, Scope, Store};
+use objectstore::Resource;
+use objectstore::{MemoryStore, Page, Scope, Store};
 use serde_json::json;
 use testkit::{eventually, until, within};
 use tokio::{task::JoinHandle, time::timeout};
@@ -322,15 +322,15 @@ async fn a_chunk_that_cannot_be_read_holds_up_nothing() {
     let rig = Rig::new();
     (0..3).for_each(|number| rig.say(number));
     let rig = rig.again().await;
-    let key = kubeapi::store::Key::new(
+    let key = objectstore::Key::new(
         Resource::new(GROUP, "uploads"),
         "",
         format!("{:020}", 1_u64 << 32),
     );
     let value = Some(json!({"metadata": {}, "messages": ["{", 7]}));
-    let write = kubeapi::store::Write {
+    let write = objectstore::Write {
         key,
-        expect: kubeapi::store::Expect::Anything,
+        expect: objectstore::Expect::Anything,
         value,
     };
     rig.store.commit(vec![write]).await.unwrap();

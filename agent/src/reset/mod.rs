@@ -16,11 +16,11 @@ use std::{
 
 use anyhow::{Context, bail};
 use futures::TryStreamExt;
-use kubeapi::store::{Inspection, LockError, Resource, StoreError, StoreLock};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use objectstore::{Inspection, LockError, Resource, StoreError, StoreLock};
 use tokio::time::{Instant, sleep};
 
 use wire::text::count;

@@ -4,7 +4,7 @@ use std::{io::Write, time::Duration};
 
 use futures::TryStreamExt;
 use jiff::Timestamp;
-use kubeapi::store::{Inspection, Resource};
+use objectstore::{Inspection, Resource};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

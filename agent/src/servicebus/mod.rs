@@ -34,7 +34,8 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use kubeapi::{serve::BindError, store::Store};
+use kubeapi::serve::BindError;
+use objectstore::Store;
 use rustls_pki_types::pem;
 use tokio::sync::watch;
 

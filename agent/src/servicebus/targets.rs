@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kubeapi::store::{Store, StoreError};
+use objectstore::{Store, StoreError};
 use parking_lot::RwLock;
 
 use crate::name_set::NameSet;
@@ -94,7 +94,7 @@ fn joined(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
 

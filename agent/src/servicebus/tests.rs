@@ -14,7 +14,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use kubeapi::store::{MemoryStore, Store};
+use objectstore::{MemoryStore, Store};
 use serde_json::{Value, json};
 use testkit::{WAIT_TIMEOUT, eventually, within};
 use tokio::{

@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use kubeapi::{
-    serve::BindError,
-    store::{LockError, SealError, StoreError},
-};
+use kubeapi::serve::BindError;
+use objectstore::{LockError, SealError, StoreError};
 
 use super::{ClusterError, options::DATABASE};
 use crate::{

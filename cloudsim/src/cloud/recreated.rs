@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kubeapi::store::{Expect, Key, Resource, Store, StoreError, Write};
+use objectstore::{Expect, Key, Resource, Store, StoreError, Write};
 use serde_json::Value;
 use tracing::warn;
 

@@ -6,10 +6,9 @@ use kube::Client;
 use kubeapi::{
     Api, Builder,
     serve::{HandlerService, Server},
-    store::{
-        LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store,
-        StoreLock,
-    },
+};
+use objectstore::{
+    LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -155,7 +155,7 @@ fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> 
 mod tests {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::runtime::wait::await_condition;
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use testkit::within;
 
     use super::*;

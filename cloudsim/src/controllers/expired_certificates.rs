@@ -70,7 +70,7 @@ mod tests {
         api::{ListParams, PostParams},
         core::ObjectMeta,
     };
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use testkit::eventually;
 
     use super::*;

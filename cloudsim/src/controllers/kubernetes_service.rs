@@ -188,7 +188,7 @@ fn of_this_machine(port: u16) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
     use crate::controllers::namespace_defaults;

@@ -180,7 +180,7 @@ fn ensure<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
 #[cfg(test)]
 mod tests {
     use kube::api::{DeleteParams, Patch, PatchParams};
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use serde_json::json;
     use testkit::eventually;
 

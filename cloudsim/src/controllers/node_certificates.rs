@@ -120,7 +120,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use kube::api::PostParams;
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use testkit::eventually;
     use wire::enroll::{Ca, Csr, Usage};
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use kube::Client;
-use kubeapi::store::Store;
+use objectstore::Store;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
@@ -269,7 +269,7 @@ fn is_fresh(token: &str, ca: &Ca, now: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
 

@@ -18,7 +18,7 @@ mod trust;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use kube::Client;
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use tracing::error;
 use wire::enroll::{Ca, EcKey, pem_certificate};
@@ -233,7 +233,7 @@ async fn ensure_server(
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
 
     use super::*;
 

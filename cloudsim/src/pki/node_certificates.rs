@@ -12,7 +12,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kube::Client;
-use kubeapi::store::{Key, Resource, Store};
+use objectstore::{Key, Resource, Store};
 use wire::enroll::sha256_hex;
 
 pub use self::lost::LostRecords;

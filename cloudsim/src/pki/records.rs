@@ -10,7 +10,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
 };
-use kubeapi::store::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
+use objectstore::{Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Write};
 use serde_json::Value;
 use wire::enroll::sha256_hex;
 
@@ -327,7 +327,7 @@ fn of_cluster(map: &ConfigMap) -> Result<Entry, RecordsError> {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use serde_json::json;
 
     use super::*;

@@ -14,10 +14,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use kubeapi::{
-    BoxError, ComputedKind, ComputedObjects, Kind, NodeStreams,
-    store::{Key, Object, Page, Resource, Scope, Store},
-};
+use kubeapi::{BoxError, ComputedKind, ComputedObjects, Kind, NodeStreams};
+use objectstore::{Key, Object, Page, Resource, Scope, Store};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -7,10 +7,8 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
-use kubeapi::{
-    BoxError, NodeAnswer, NodeError, NodeRequest, NodeStreams,
-    store::{Page as ListPage, Resource, Scope, Store, StoreError},
-};
+use kubeapi::{BoxError, NodeAnswer, NodeError, NodeRequest, NodeStreams};
+use objectstore::{Page as ListPage, Resource, Scope, Store, StoreError};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::Value;
 use testkit::{WAIT_TIMEOUT, until, within};
 use tokio::{

@@ -5,7 +5,8 @@ use std::{future::Future, sync::LazyLock};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use kubeapi::{Api, Identity, Registry, store::MemoryStore};
+use kubeapi::{Api, Identity, Registry};
+use objectstore::MemoryStore;
 use tower::ServiceExt;
 
 use crate::corpus;

@@ -3,9 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use agent::{config, metamanager};
-use kubeapi::store::{
-    Expect, Key, MemoryStore, Resource, SqliteOptions, SqliteStore, Store, Write,
-};
+use objectstore::{Expect, Key, MemoryStore, Resource, SqliteOptions, SqliteStore, Store, Write};
 use serde_json::Value;
 use testkit::until;
 

@@ -8,7 +8,7 @@ use cloudsim::{
     pki::{NodeCertificates, UNKNOWN, lost_records},
     seal,
 };
-use kubeapi::store::{
+use objectstore::{
     Health, Inspection, RepairReport, Seal, SqliteOptions, SqliteStore, Store, StoreError,
     StoreLock,
 };

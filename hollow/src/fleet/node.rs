@@ -17,7 +17,7 @@ use agent::{
     eventbus::Bus,
     metamanager::BoundAddress,
 };
-use kubeapi::store::{SqliteOptions, SqliteStore, Store};
+use objectstore::{SqliteOptions, SqliteStore, Store};
 use tokio::{
     sync::watch,
     task::{JoinHandle, yield_now},

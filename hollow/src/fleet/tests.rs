@@ -8,7 +8,7 @@ use cloudsim::{Addresses, Cloud};
 use futures::future::select_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
-use kubeapi::store::{Expect, Key, Resource, SqliteStore, Store, Write};
+use objectstore::{Expect, Key, Resource, SqliteStore, Store, Write};
 use serde_json::json;
 use testkit::{eventually, within};
 use tokio_util::sync::CancellationToken;

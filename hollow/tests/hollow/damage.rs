@@ -22,7 +22,7 @@ use kube::{
         TypeMeta,
     },
 };
-use kubeapi::store::Seal;
+use objectstore::Seal;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use testkit::eventually;

@@ -12,7 +12,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
     runtime::{conditions::is_pod_running, wait::await_condition},
 };
-use kubeapi::store::Seal;
+use objectstore::Seal;
 use serde_json::{Value, json};
 use testkit::{LogBuffer, within};
 use tracing_subscriber::{filter::Targets, prelude::*};

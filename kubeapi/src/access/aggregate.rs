@@ -9,8 +9,8 @@ use crate::{
     object::{as_map, items, text_or_empty},
     object_size::{MAX_OBJECT_BYTES, is_within},
     status::StatusError,
-    store::{Expect, Key, Resource, StoreError, Write},
 };
+use objectstore::{Expect, Key, Resource, StoreError, Write};
 
 /// The most rounds of updates: aggregated roles may select other aggregated roles, and other writers may interfere.
 const MAX_ROUNDS: usize = 8;

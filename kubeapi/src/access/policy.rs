@@ -9,12 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{aggregate, roles::GROUP};
-use crate::{
-    Api,
-    status::StatusError,
-    store::{Expect, Key, Resource, Store, StoreError, Write},
-    timestamp,
-};
+use crate::{Api, status::StatusError, timestamp};
+use objectstore::{Expect, Key, Resource, Store, StoreError, Write};
 
 /// How often missing ones are looked for while another writer stores some of them.
 const MAX_ROUNDS: usize = 8;

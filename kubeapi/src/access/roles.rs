@@ -7,8 +7,8 @@ use crate::{
     object::{items, text_or_empty},
     selector::Selection,
     status::StatusError,
-    store::{Key, Page, Resource, Scope, Store, StoreError},
 };
+use objectstore::{Key, Page, Resource, Scope, Store, StoreError};
 
 /// The API group of roles and bindings.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";

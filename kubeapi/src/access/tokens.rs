@@ -9,8 +9,8 @@ use crate::{
     Api, BoundKind, Identity, TokenError, VerifiedToken,
     object::{text, text_or_empty},
     status::StatusError,
-    store::{Key, Resource, Store},
 };
+use objectstore::{Key, Resource, Store};
 
 /// How long a token outlives the deletion of its bound object: Kubernetes' allowance for clock skew.
 const CLOCK_LEEWAY: SignedDuration = SignedDuration::from_secs(60);

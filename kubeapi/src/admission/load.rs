@@ -5,14 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::configuration::{Configuration, compiled};
-use crate::{
-    api::Api,
-    blocking,
-    object::text_or_empty,
-    registry::Builtin,
-    status::StatusError,
-    store::{Page, Scope},
-};
+use crate::{api::Api, blocking, object::text_or_empty, registry::Builtin, status::StatusError};
+use objectstore::{Page, Scope};
 
 /// Returns the policies and webhooks in force.
 pub(super) async fn current(api: &Api) -> Result<Arc<Configuration>, StatusError> {

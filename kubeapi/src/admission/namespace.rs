@@ -4,12 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{
-    api::Api,
-    path::Target,
-    status::StatusError,
-    store::{Key, Resource, Store},
-};
+use crate::{api::Api, path::Target, status::StatusError};
+use objectstore::{Key, Resource, Store};
 
 /// Returns the namespace of the request, if there is one.
 pub(super) async fn namespace(api: &Api, target: &Target) -> Result<Arc<Value>, StatusError> {

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::store::{Store, StoreError};
+use objectstore::{Store, StoreError};
 
 /// A write under review.
 #[derive(Debug)]

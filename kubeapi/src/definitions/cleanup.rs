@@ -14,9 +14,9 @@ use crate::{
     object::{items, metadata, text_or_empty},
     registry::Kind,
     status::StatusError,
-    store::{Expect, Key, Page, Resource, Scope, Write},
     timestamp,
 };
+use objectstore::{Expect, Key, Page, Resource, Scope, Write};
 
 /// Deletes the objects of a definition under deletion, and the definition once there are none. Returns whether a definition changed;
 /// objects with finalizers remain, and so does the definition.

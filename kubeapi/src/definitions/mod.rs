@@ -13,9 +13,9 @@ use crate::{
     object::{as_map, assign, default_to, is_deleting, metadata, text_or_empty},
     registry::Builtin,
     status::StatusError,
-    store::{Expect, Key, Object, Page, Scope, Store, StoreError, Write},
     timestamp,
 };
+use objectstore::{Expect, Key, Object, Page, Scope, Store, StoreError, Write};
 
 mod cleanup;
 mod conditions;

@@ -2,13 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    api::Api,
-    object::text_or_empty,
-    registry::Kind,
-    status::StatusError,
-    store::{Expect, Key, StoreError, Write},
-};
+use crate::{api::Api, object::text_or_empty, registry::Kind, status::StatusError};
+use objectstore::{Expect, Key, StoreError, Write};
 
 /// Writes a definition at the revision that it names. A conflict is not an error: another round follows.
 pub(super) async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<(), StatusError> {

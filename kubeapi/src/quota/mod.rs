@@ -13,8 +13,8 @@ use crate::{
     quantity::Quantity,
     registry::{Builtin, Kind},
     status::StatusError,
-    store::{Expect, Object, Page, Scope, Store, StoreError, Write},
 };
+use objectstore::{Expect, Object, Page, Scope, Store, StoreError, Write};
 
 mod usage;
 

@@ -13,7 +13,8 @@ use super::{
     kind::{Kind, SchemaSource},
     version_priority::version_priority,
 };
-use crate::{object::pointer_of, store::Resource};
+use crate::object::pointer_of;
+use objectstore::Resource;
 
 /// Returns one kind for each served version. `convert` converts its objects between versions.
 pub(super) fn kinds(

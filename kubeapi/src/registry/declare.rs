@@ -8,7 +8,7 @@ use super::{
     builtin::Builtin,
     kind::{Kind, SchemaSource},
 };
-use crate::store::Resource;
+use objectstore::Resource;
 
 /// Declares a kind of a published type.
 pub(super) fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {

@@ -9,7 +9,8 @@ use super::{
     defined::{Defined, PrinterColumn, ScalePaths},
     type_name::TypeName,
 };
-use crate::{builtin_schema::Schema, store::Resource, structural_schema::Structural};
+use crate::{builtin_schema::Schema, structural_schema::Structural};
+use objectstore::Resource;
 
 /// One kind in one version.
 pub struct Kind {

@@ -14,7 +14,7 @@ use k8s_openapi::{
 mod extensions;
 
 use super::{builtin::Builtin, declare::kind, kind::Kind};
-use crate::store::Resource;
+use objectstore::Resource;
 
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     of_core()

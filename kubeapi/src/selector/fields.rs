@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::{
-    registry::{Builtin, Kind},
-    store::{Object, StoreError},
-};
+use crate::registry::{Builtin, Kind};
+use objectstore::{Object, StoreError};
 
 /// One requirement of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use crate::{
     object::{items, text_or_empty},
     registry::Kind,
     status::StatusError,
-    store::{Object, StoreError},
 };
+use objectstore::{Object, StoreError};
 
 mod fields;
 mod labels;

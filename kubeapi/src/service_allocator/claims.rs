@@ -19,8 +19,8 @@ use crate::{
     object::{as_map, text_or_empty},
     path::Target,
     status::StatusError,
-    store::{Expect, Key, Listing, Page, Resource, Scope, Store, StoreError, Write},
 };
+use objectstore::{Expect, Key, Listing, Page, Resource, Scope, Store, StoreError, Write};
 
 type Spec = Map<String, Value>;
 

@@ -14,8 +14,8 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::{Key, Write},
 };
+use objectstore::{Key, Write};
 
 mod claims;
 mod fields;

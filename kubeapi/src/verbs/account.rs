@@ -10,8 +10,8 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::{Key, Store},
 };
+use objectstore::{Key, Store};
 
 /// The default account. It is created a moment after its namespace, so a pod need not wait for it.
 const DEFAULT: &str = "default";

@@ -22,10 +22,10 @@ use crate::{
     registry::Builtin,
     service_allocator,
     status::StatusError,
-    store::{Expect, Store},
     timestamp::now,
     validate,
 };
+use objectstore::{Expect, Store};
 
 /// How often a new name is generated where one is taken.
 const ATTEMPTS: usize = 8;

@@ -21,9 +21,9 @@ use crate::{
     registry::{Builtin, Kind},
     request_type,
     status::StatusError,
-    store::{Expect, Key, Store, StoreError},
     validate::decode_body,
 };
+use objectstore::{Expect, Key, Store, StoreError};
 
 /// `DeleteOptions` (meta/v1).
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -20,10 +20,10 @@ use crate::{
     scale::selector_text,
     selector::Selection,
     status::StatusError,
-    store::{Expect, Object, Page, Scope},
     timestamp::now,
     validate::decode_body,
 };
+use objectstore::{Expect, Object, Page, Scope};
 
 mod budget;
 

@@ -14,9 +14,9 @@ use crate::{
     conversion::served,
     path::Target,
     status::StatusError,
-    store::{Key, Object, Store, StoreError},
     table::{self, IncludeObject},
 };
+use objectstore::{Key, Object, Store, StoreError};
 
 /// Answers with the object at the request's path.
 pub(crate) async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
@@ -128,7 +128,7 @@ pub(super) fn metadata_alone(object: &Object) -> Result<String, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Resource;
+    use objectstore::Resource;
 
     #[test]
     fn the_metadata_of_what_is_stored_is_the_same_read_or_cut_out() {

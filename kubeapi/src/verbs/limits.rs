@@ -9,8 +9,8 @@ use crate::{
     quantity::Quantity,
     registry::Builtin,
     status::StatusError,
-    store::{Object, Page, Scope},
 };
+use objectstore::{Object, Page, Scope};
 
 /// Amounts by resource.
 type Amounts = Map<String, Value>;

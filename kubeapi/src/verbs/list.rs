@@ -19,9 +19,9 @@ use crate::{
     registry::Kind,
     selector::Selection,
     status::StatusError,
-    store::{Listing, Object, Page, Scope, StoreError},
     table::{self, IncludeObject},
 };
+use objectstore::{Listing, Object, Page, Scope, StoreError};
 
 /// The continue token, which is opaque to clients.
 #[derive(Debug, Serialize, Deserialize)]

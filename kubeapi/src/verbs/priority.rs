@@ -8,8 +8,8 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::{Key, Page, Scope, Store},
 };
+use objectstore::{Key, Page, Scope, Store};
 
 /// Sets `spec.priority` and `spec.preemptionPolicy` of a new pod by its priority class or the cluster's default one. 403 for a
 /// class that is not there, and for a pod that says something else than its class.
@@ -136,7 +136,7 @@ async fn default_class(api: &Api) -> Result<Option<Value>, StatusError> {
     Ok(lowest)
 }
 
-fn classes(api: &Api) -> Option<crate::store::Resource> {
+fn classes(api: &Api) -> Option<objectstore::Resource> {
     api.registry()
         .of(Builtin::PriorityClass)
         .map(|kind| kind.resource().clone())

@@ -8,8 +8,8 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::{Key, Store},
 };
+use objectstore::{Key, Store};
 
 /// Sets a new pod's `spec.overhead` and where it may run by its runtime class. 403 for a class that is not there, and for a pod
 /// that says something else than its class.

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use crate::store::{Event, EventKind, Listing, Object, Page, Scope, Store, StoreError};
+use objectstore::{Event, EventKind, Listing, Object, Page, Scope, Store, StoreError};
 
 /// The namespace and name of an object, the order of lists.
 type Position = (String, String);
@@ -125,7 +125,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::{Expect, Key, LogLimits, MemoryStore, Resource, Write};
+    use objectstore::{Expect, Key, LogLimits, MemoryStore, Resource, Write};
 
     const NAMES: u64 = 12;
 

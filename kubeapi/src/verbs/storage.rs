@@ -8,8 +8,8 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::{Page, Scope},
 };
+use objectstore::{Page, Scope};
 
 /// The annotation of the class that claims without a class get, and its older form.
 const IS_DEFAULT: [&str; 2] = [

@@ -19,10 +19,10 @@ use crate::{
     object::{is_mirror, text_or_empty},
     request_type,
     status::StatusError,
-    store::{Key, Resource, Store},
     timestamp::now,
     validate::decode_body,
 };
+use objectstore::{Key, Resource, Store};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";

@@ -25,9 +25,9 @@ use crate::{
     registry::Kind,
     selector::Selection,
     status::StatusError,
-    store::{Event, EventKind, Object, StoreError, Watch},
     table::{self, IncludeObject},
 };
+use objectstore::{Event, EventKind, Object, StoreError, Watch};
 
 /// How often a watch without changes sends a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(30);

@@ -22,10 +22,10 @@ use crate::{
     registry::{Builtin, Kind, SchemaSource},
     service_allocator,
     status::StatusError,
-    store::{Expect, Key, Object, Resource, Store, StoreError, Write},
     subresource::Subresource,
     validate::{self, FieldValidation},
 };
+use objectstore::{Expect, Key, Object, Resource, Store, StoreError, Write};
 
 /// How often a write without a precondition is retried after a conflict.
 const ATTEMPTS: usize = 32;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use http::StatusCode;
-use kubeapi::store::SqliteStore;
+use objectstore::SqliteStore;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 

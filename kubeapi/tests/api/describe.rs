@@ -1,6 +1,6 @@
 //! What the API says about itself.
 
-use kubeapi::store::{
+use objectstore::{
     Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
 };
 use serde_json::{Value, json};

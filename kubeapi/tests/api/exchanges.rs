@@ -5,7 +5,8 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use kubeapi::{Api, store::MemoryStore};
+use kubeapi::Api;
+use objectstore::MemoryStore;
 use serde::Deserialize;
 use serde_json::Value;
 

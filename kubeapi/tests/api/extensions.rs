@@ -1,6 +1,7 @@
 //! Kinds by which a cluster is extended: served and stored, and said to be only stored where nothing acts on them.
 
-use kubeapi::{Api, Registry, store::MemoryStore};
+use kubeapi::{Api, Registry};
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
 use super::world::{World, named};

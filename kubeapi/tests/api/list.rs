@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use kubeapi::store::{LogLimits, MemoryStore};
+use objectstore::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
 use super::world::{

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kubeapi::{Api, store::MemoryStore};
+use kubeapi::Api;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
 use super::world::{MAPS, PODS, World, named, pod, registry, widget};

@@ -1,6 +1,7 @@
 //! `pods/binding` and `serviceaccounts/token`.
 
-use kubeapi::{Api, store::MemoryStore};
+use kubeapi::Api;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
 use super::world::{PODS, World, named, pod, pod_on, refusal};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use kubeapi::store::SqliteStore;
+use objectstore::SqliteStore;
 use serde_json::{Value, json};
 
 use super::world::{World, refusal};

@@ -1,6 +1,6 @@
 //! Watches: where they begin, what they tell, how they end.
 
-use kubeapi::store::{LogLimits, MemoryStore};
+use objectstore::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
 use super::world::{MAPS, PODS, World, labelled, named, pod, refusal, version};

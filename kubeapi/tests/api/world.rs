@@ -15,8 +15,8 @@ use k8s_openapi::{
 use kubeapi::{
     Api, Body, BoundKind, BoundObject, Identity, Registry, Rules, TokenError, TokenGrant,
     TokenIssuer, VerifiedToken,
-    store::{MemoryStore, Store},
 };
+use objectstore::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

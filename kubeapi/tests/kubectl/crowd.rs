@@ -5,9 +5,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use kubeapi::{
     Api,
     serve::{ClientLimits, Server, ServerLimits},
-    store::MemoryStore,
 };
 use limits::ConnectionLimits;
+use objectstore::MemoryStore;
 use rustls_pki_types::ServerName;
 use serde_json::json;
 use testkit::{WAIT_TIMEOUT, closed, eventually, silent_tcp, within};

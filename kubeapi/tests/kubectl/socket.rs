@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use kubeapi::{Api, serve::Server, store::MemoryStore};
+use kubeapi::{Api, serve::Server};
+use objectstore::MemoryStore;
 use rustls_pki_types::ServerName;
 use testkit::within;
 use tokio::{

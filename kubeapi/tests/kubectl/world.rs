@@ -12,7 +12,8 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
-use kubeapi::{Api, Builder, Registry, serve::Server, store::MemoryStore};
+use kubeapi::{Api, Builder, Registry, serve::Server};
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{PROCESS_TIMEOUT, within, within_timeout};

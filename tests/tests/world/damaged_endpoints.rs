@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{core::v1::Endpoints, discovery::v1::EndpointSlice};
 use kube::{Api, ResourceExt, api::ListParams};
-use kubeapi::store::Key;
+use objectstore::Key;
 use serde_json::{Value, json};
 use sqlx::{Connection, Row};
 use tests::{Object, Setup, World, eventually};

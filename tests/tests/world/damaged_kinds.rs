@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kubeapi::store::{Key, Page, Resource, Scope};
+use objectstore::{Key, Page, Resource, Scope};
 use serde_json::{Value, json};
 use sqlx::{Connection, Row};
 use tests::{

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use agent::metamanager::take_over;
-use kubeapi::store::{MemoryStore, Store};
+use objectstore::{MemoryStore, Store};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 use tests::{

@@ -40,7 +40,7 @@ use std::{
     time::Duration,
 };
 
-use kubeapi::store::{Store, StoreError};
+use objectstore::{Store, StoreError};
 use tokio::{
     task::{JoinError, JoinSet},
     time::sleep,

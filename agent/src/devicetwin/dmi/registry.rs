@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
+use objectstore::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{
@@ -249,7 +249,7 @@ fn resource() -> Resource {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use wire::topic::DeviceId;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Devices written, read, and taken over.
 
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 
 use wire::twin::{Attribute, TypeMetadata, Version};
 

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use kubeapi::store::StoreError;
+use objectstore::StoreError;
 use tokio::time::Instant;
 use tracing::{error, warn};
 use wire::{Downstream, topic::DeviceId, twin::INTERNAL};

@@ -209,7 +209,7 @@ fn the_machine_is_read_from_the_kernels_text() {
 
 #[tokio::test]
 async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
-    let store = kubeapi::store::MemoryStore::new();
+    let store = objectstore::MemoryStore::new();
     let client = kubeapi::Api::builder(store)
         .rules(kubeapi::Rules::Relay)
         .build()

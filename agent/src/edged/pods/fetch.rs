@@ -132,7 +132,7 @@ async fn fetch_one(
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use serde_json::json;
 
     use super::*;

@@ -374,7 +374,7 @@ mod tests {
 
     #[tokio::test]
     async fn damaged_objects_are_named() {
-        use kubeapi::store::{Key, Resource, SqliteStore, Store};
+        use objectstore::{Key, Resource, SqliteStore, Store};
         use sqlx::ConnectOptions;
 
         let directory = tempfile::tempdir().unwrap();
@@ -382,9 +382,9 @@ mod tests {
         let key = Key::new(Resource::new("", "pods"), "ns", "web");
         let store = SqliteStore::open(&path).await.unwrap();
         let value = Some(serde_json::json!({"metadata": {}}));
-        let write = kubeapi::store::Write {
+        let write = objectstore::Write {
             key: key.clone(),
-            expect: kubeapi::store::Expect::Absent,
+            expect: objectstore::Expect::Absent,
             value,
         };
         store.commit(vec![write]).await.unwrap();
@@ -411,9 +411,9 @@ mod tests {
                 .unwrap()
                 .is_healthy
         );
-        let delete = kubeapi::store::Write {
+        let delete = objectstore::Write {
             key,
-            expect: kubeapi::store::Expect::Anything,
+            expect: objectstore::Expect::Anything,
             value: None,
         };
         store.commit(vec![delete]).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, process::Stdio, sync::Arc};
 
-use kubeapi::store::{Page, Resource, Scope, Store};
+use objectstore::{Page, Resource, Scope, Store};
 use testkit::{eventually, within};
 use tokio::{
     io::AsyncWriteExt,

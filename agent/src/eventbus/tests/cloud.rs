@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
-use kubeapi::store::{Page, Resource, Scope, Store};
+use objectstore::{Page, Resource, Scope, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::within;

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Level;

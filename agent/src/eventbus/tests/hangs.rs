@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kubeapi::store::Store;
+use objectstore::Store;
 use serde_json::json;
 use testkit::{LONG_TIMEOUT, eventually_paused, within_timeout};
 use tokio::time::{Instant, sleep};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubeapi::store::{
+use objectstore::{
     Expect, Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch,
     Write,
 };

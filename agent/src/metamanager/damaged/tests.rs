@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubeapi::store::SqliteStore;
+use objectstore::SqliteStore;
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 
 use super::*;
@@ -70,7 +70,7 @@ async fn unrecoverable_objects_are_removed_and_the_others_stay() {
 
 #[tokio::test]
 async fn objects_of_a_wrong_type_are_removed_with_their_record() {
-    let store: Arc<dyn Store> = kubeapi::store::MemoryStore::new();
+    let store: Arc<dyn Store> = objectstore::MemoryStore::new();
     let key = |name: &str| Key::new(Resource::new("", "pods"), "ns", name);
     for (name, spec) in [
         ("bad", json!({"containers": [null]})),

@@ -8,7 +8,7 @@ pub(super) mod status_match;
 
 use std::sync::Arc;
 
-use kubeapi::store::{
+use objectstore::{
     Damaged, Expect, Key, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
 };
 use serde_json::Value;

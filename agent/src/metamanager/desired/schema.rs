@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{
     ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
 };
-use kubeapi::store::Key;
+use objectstore::Key;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(in crate::metamanager) fn schema_error(key: &Key, object: &Value) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::Resource;
+    use objectstore::Resource;
     use serde_json::json;
 
     use super::*;

@@ -15,7 +15,7 @@ mod rows;
 
 use std::{collections::BTreeMap, io, path::Path};
 
-use kubeapi::store::{Object, StoreError};
+use objectstore::{Object, StoreError};
 use serde_json::Value;
 
 /// Why a database could not be written.

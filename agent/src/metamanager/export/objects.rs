@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubeapi::store::{Key, Object, StoreError};
+use objectstore::{Key, Object, StoreError};
 use serde_json::Value;
 
 use super::{

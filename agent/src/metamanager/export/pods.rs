@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use serde_json::Value;
 
 use super::rows::{Rows, set_revision, with_cloud_revision};

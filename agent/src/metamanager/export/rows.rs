@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use serde_json::{Map, Value, json};
 
 use super::DeviceRows;

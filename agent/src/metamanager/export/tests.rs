@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, sync::Arc};
 
-use kubeapi::store::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
+use objectstore::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, sqlite::SqliteConnectOptions};
 

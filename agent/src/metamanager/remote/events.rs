@@ -85,10 +85,8 @@ impl Remote {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use kubeapi::{
-        Api, Rules,
-        store::{MemoryStore, Store},
-    };
+    use kubeapi::{Api, Rules};
+    use objectstore::{MemoryStore, Store};
     use tokio::sync::mpsc;
 
     use super::*;

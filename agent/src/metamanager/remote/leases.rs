@@ -4,7 +4,8 @@
 //! here, because EdgeD has a node before the cloud does and does not know its UID.
 
 use http::{Method, Response};
-use kubeapi::{Body, store::Key};
+use kubeapi::Body;
+use objectstore::Key;
 use serde_json::{Value, json};
 use wire::{Answer, Change, ResourceType, Upstream};
 
@@ -85,7 +86,8 @@ mod tests {
 
     use futures::FutureExt;
     use http_body_util::BodyExt;
-    use kubeapi::{Api, Rules, store::MemoryStore};
+    use kubeapi::{Api, Rules};
+    use objectstore::MemoryStore;
     use wire::{Downstream, ObjectResp};
 
     use super::*;

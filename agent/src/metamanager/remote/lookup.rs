@@ -3,7 +3,8 @@
 //! not send, are served from the store only while the cloud cannot be reached.
 
 use http::{Method, Response, StatusCode};
-use kubeapi::{Body, store::Key};
+use kubeapi::Body;
+use objectstore::Key;
 use serde_json::Value;
 use tracing::warn;
 use wire::{Answer, Change, Message, ResourcePath, ResourceType, Upstream, lane::needs_ack};

@@ -222,7 +222,8 @@ fn success(method: &Method, value: &Value) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use kubeapi::{Rules, store::MemoryStore};
+    use kubeapi::Rules;
+    use objectstore::MemoryStore;
     use wire::ResourceType;
 
     use super::*;

@@ -4,7 +4,8 @@
 use http::{Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body as ClientBody;
-use kubeapi::{Body, store::Key};
+use kubeapi::Body;
+use objectstore::Key;
 use serde_json::{Value, json};
 use tower::Service;
 use wire::{Answer, ResourcePath, ResourceType, Upstream};

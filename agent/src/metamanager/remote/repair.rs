@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use kubeapi::store::{Key, StoreError};
+use objectstore::{Key, StoreError};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use wire::ResourceType;

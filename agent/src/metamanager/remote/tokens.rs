@@ -3,10 +3,8 @@
 
 use http::{Method, Response};
 use jiff::{SignedDuration, Timestamp};
-use kubeapi::{
-    Body,
-    store::{Key, Resource, StoreError},
-};
+use kubeapi::Body;
+use objectstore::{Key, Resource, StoreError};
 use serde_json::{Value, json};
 use tracing::debug;
 use wire::{Answer, Upstream};

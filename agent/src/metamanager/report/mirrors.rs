@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubeapi::store::Key;
+use objectstore::Key;
 use serde_json::Value;
 use tracing::{info, warn};
 use wire::{Answer, Change, ResourceType, Upstream, lane::needs_ack};

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use kubeapi::store::{Key, Resource, StoreError, Watch};
+use objectstore::{Key, Resource, StoreError, Watch};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubeapi::store::Key;
+use objectstore::Key;
 use serde_json::{Value, json};
 use tracing::info;
 use wire::{Upstream, lane::needs_ack};

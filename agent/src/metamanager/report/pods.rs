@@ -1,6 +1,6 @@
 //! Reports pods: their status, and their end.
 
-use kubeapi::store::Key;
+use objectstore::Key;
 use serde_json::{Value, json};
 use tracing::debug;
 use wire::Upstream;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use testkit::{WAIT_TIMEOUT, eventually_within};
 use tokio::time::sleep;

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use kubeapi::store::{Key, Object, Resource, Store, StoreError};
+use objectstore::{Key, Object, Resource, Store, StoreError};
 use parking_lot::Mutex;
 use serde_json::Value;
 use wire::Change;

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kubeapi::store::{Resource, StoreError};
+use objectstore::{Resource, StoreError};
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval_at};
 use tracing::{info, warn};
@@ -116,7 +116,7 @@ impl CollectionUsage {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::{Key, MemoryStore};
+    use objectstore::{Key, MemoryStore};
     use serde_json::json;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! The keys in the store of objects that requests name. Pure.
 
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use serde_json::Value;
 use wire::application::Target;
 

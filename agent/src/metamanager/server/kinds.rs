@@ -6,7 +6,8 @@ use std::{
 };
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kubeapi::{Api, store::StoreError};
+use kubeapi::Api;
+use objectstore::StoreError;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;

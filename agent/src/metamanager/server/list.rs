@@ -151,6 +151,6 @@ fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     object
 }
 
-fn failed(error: kubeapi::store::StoreError) -> CallError {
+fn failed(error: objectstore::StoreError) -> CallError {
     CallError::Refused(error.into())
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kubeapi::store::{Key, Resource, StoreError};
+use objectstore::{Key, Resource, StoreError};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use wire::application::Target;
@@ -137,7 +137,7 @@ fn parse_collection(item: &Value) -> Option<Collection> {
 
 #[cfg(test)]
 mod tests {
-    use kubeapi::store::{MemoryStore, Store};
+    use objectstore::{MemoryStore, Store};
 
     use super::*;
 

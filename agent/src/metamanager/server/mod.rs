@@ -46,8 +46,8 @@ use kube::Client;
 use kubeapi::{
     Api, NodeStreams, Rules, client_of,
     serve::{BindError, Server},
-    store::{Store, StoreError},
 };
+use objectstore::{Store, StoreError};
 use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::sync::watch;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubeapi::store::{Key, Resource, StoreError};
+use objectstore::{Key, Resource, StoreError};
 use tracing::warn;
 
 use super::{super::desired::Desired, copies::Copies};

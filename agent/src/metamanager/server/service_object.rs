@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use serde_json::{Value, json};
 
 /// Returns the key of the Service.

@@ -4,7 +4,7 @@ use std::{path::Path, time::SystemTime};
 
 use http::header::AUTHORIZATION;
 use kube::{Client, Config};
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::json;
 use wire::enroll::{Ca, Csr, Usage, pem_certificate, pem_ec_private_key};
 

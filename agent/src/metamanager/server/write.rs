@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, request::Parts};
-use kubeapi::{Body, store::Key};
+use kubeapi::Body;
+use objectstore::Key;
 use serde_json::{Value, json};
 use wire::application::{PatchInfo, Target, Verb};
 

@@ -7,7 +7,7 @@
 
 use std::{fmt::Write, path::Path, sync::Arc};
 
-use kubeapi::store::{Key, Resource, Store, StoreError};
+use objectstore::{Key, Resource, Store, StoreError};
 use serde_json::{Value, json};
 use tokio::{
     fs::File,
@@ -89,7 +89,7 @@ pub(crate) async fn has_edgecore_run_since(path: &Path, store: &Path) -> bool {
     if !tokio::fs::try_exists(store).await.unwrap_or(false) {
         return false;
     }
-    let Ok(mut inspection) = kubeapi::store::Inspection::open(store, None).await else {
+    let Ok(mut inspection) = objectstore::Inspection::open(store, None).await else {
         return false;
     };
     let noted = inspection.get(&key()).await;

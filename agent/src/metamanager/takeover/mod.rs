@@ -22,10 +22,8 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
-use kubeapi::{
-    Rules,
-    store::{Key, Store, StoreError},
-};
+use kubeapi::Rules;
+use objectstore::{Key, Store, StoreError};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 

@@ -2,7 +2,7 @@
 //!
 //! Source: KubeEdge, `edge/pkg/metamanager/dao/models` and `edge/pkg/metamanager/process.go`.
 
-use kubeapi::store::{Key, Resource};
+use objectstore::{Key, Resource};
 use serde_json::{Value, json};
 use wire::{ResourcePath, ResourceType};
 

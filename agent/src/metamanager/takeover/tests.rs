@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use kubeapi::store::{MemoryStore, Page, Resource, Scope, SqliteStore};
+use objectstore::{MemoryStore, Page, Resource, Scope, SqliteStore};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@
 //!
 //! Source: KubeEdge, `edge/pkg/metamanager/client/serviceaccount.go`; the kubelet's token manager.
 
-use kubeapi::store::Key;
+use objectstore::Key;
 use serde_json::{Value, json};
 
 use crate::metamanager::remote::stored_token;

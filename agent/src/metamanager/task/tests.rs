@@ -1,6 +1,6 @@
 //! The cloud's messages for clients that watch, as CloudCore 1.23 sends them.
 
-use kubeapi::store::{Key, MemoryStore, Resource};
+use objectstore::{Key, MemoryStore, Resource};
 use serde_json::json;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is handled, answered, or logged.
 
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use testkit::LogBuffer;
 use tokio_util::sync::CancellationToken;

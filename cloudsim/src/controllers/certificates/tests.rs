@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
 use kube::{api::PostParams, runtime::wait::await_condition};
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use testkit::within;
 use wire::enroll::{Csr, identity_of, pem_certificate_request, server_names_of};

@@ -3,7 +3,7 @@
 mod evil_names;
 
 use kube::Client;
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use testkit::LogBuffer;
 use tokio_util::sync::CancellationToken;

@@ -105,7 +105,7 @@ fn note(taken: Result<(), kube::Error>) {
 #[cfg(test)]
 mod tests {
     use kube::Api;
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use serde_json::json;
     use wire::{Header, ResourcePath, ResourceType};
 

@@ -85,7 +85,7 @@ impl Edge {
 #[cfg(test)]
 mod tests {
     use kube::api::PostParams;
-    use kubeapi::store::MemoryStore;
+    use objectstore::MemoryStore;
     use serde_json::json;
     use wire::{Header, ResourcePath};
 

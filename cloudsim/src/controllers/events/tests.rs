@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams, core::ObjectMeta};
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use testkit::eventually;
 
 use super::{

@@ -1,7 +1,8 @@
 //! Accounts, pods, roles and bindings in an API in memory, and the ServiceAccountAccesses for them.
 
 use kube::{Client, api::DynamicObject, runtime::wait::await_condition};
-use kubeapi::{Registry, store::MemoryStore};
+use kubeapi::Registry;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use testkit::WAIT_TIMEOUT;
 use tokio::time::timeout;

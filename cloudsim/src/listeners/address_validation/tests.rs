@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use quinn::{
     ClientConfig, ConnectionError, Endpoint, EndpointConfig, ServerConfig, TokioRuntime,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},

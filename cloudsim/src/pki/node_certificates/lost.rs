@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kubeapi::store::{Key, LostObject, Object, RepairHook, Resource};
+use objectstore::{Key, LostObject, Object, RepairHook, Resource};
 use serde_json::Value;
 use tracing::warn;
 use wire::enroll::is_node_name;

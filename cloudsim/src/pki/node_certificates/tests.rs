@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use kubeapi::store::{Expect, MemoryStore, Write};
+use objectstore::{Expect, MemoryStore, Write};
 use wire::enroll::{Ca, Csr, Usage};
 
 use super::*;

@@ -20,10 +20,8 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use kubeapi::{
-    Body, BoxError, NodeAnswer, NodeError, NodeRequest, NodeStreams,
-    store::{MemoryStore, Store},
-};
+use kubeapi::{Body, BoxError, NodeAnswer, NodeError, NodeRequest, NodeStreams};
+use objectstore::{MemoryStore, Store};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -13,8 +13,8 @@ use crate::{
     object::{items, text, text_or_empty},
     registry::Builtin,
     status::StatusError,
-    store::{Object, Page, Scope},
 };
+use objectstore::{Object, Page, Scope};
 
 /// The most pods that are checked, as in Kubernetes.
 const MAX_PODS: usize = 3000;

@@ -8,8 +8,8 @@ use crate::{
     object::{text, text_or_empty},
     registry::Kind,
     selector::Selection,
-    store::{Key, Page, Scope, Store},
 };
+use objectstore::{Key, Page, Scope, Store};
 
 /// How many objects a selector may bring.
 const MAX_PARAMS: usize = 1000;

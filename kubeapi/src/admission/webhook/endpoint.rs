@@ -10,9 +10,9 @@ use url::Url;
 use crate::{
     Api,
     object::{items, text, text_or_empty},
-    store::{Key, Page, Resource, Scope, Store},
     validate::endpoint_address,
 };
+use objectstore::{Key, Page, Resource, Scope, Store};
 
 /// Where to call.
 #[derive(Debug)]

@@ -9,14 +9,12 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 
-use crate::{
-    registry::{
-        builtin::Builtin as B,
-        declare::{kind, newer},
-        kind::Kind,
-    },
-    store::Resource,
+use crate::registry::{
+    builtin::Builtin as B,
+    declare::{kind, newer},
+    kind::Kind,
 };
+use objectstore::Resource;
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const DEVICES: &str = "resource.k8s.io";

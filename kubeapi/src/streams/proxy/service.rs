@@ -10,10 +10,10 @@ use crate::{
     path::Target,
     registry::Builtin,
     status::StatusError,
-    store::{Page, Scope},
     streams::pod::Pod,
     verbs::get::find,
 };
+use objectstore::{Page, Scope};
 
 /// The label of endpoint slices that names their service.
 const SERVICE: &str = "kubernetes.io/service-name";

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kubeapi::{Api, WebhookCall, WebhookTransport, store::MemoryStore};
+use kubeapi::{Api, WebhookCall, WebhookTransport};
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

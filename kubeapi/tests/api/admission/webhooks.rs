@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use kubeapi::{Api, WebhookCall, WebhookTransport, store::MemoryStore};
+use kubeapi::{Api, WebhookCall, WebhookTransport};
+use objectstore::MemoryStore;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use kubeapi::store::{Key, MemoryStore, Resource, Store};
+use objectstore::{Key, MemoryStore, Resource, Store};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -3,10 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use futures::FutureExt;
-use kubeapi::{
-    Api, Rules,
-    store::{Resource, SqliteOptions, SqliteStore, Store},
-};
+use kubeapi::{Api, Rules};
+use objectstore::{Resource, SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use testkit::{WAIT_TIMEOUT, within};

@@ -12,10 +12,8 @@ use std::path::PathBuf;
 use crds::policy::ServiceAccountAccess;
 use http::{header, request::Parts};
 use jiff::Timestamp;
-use kubeapi::{
-    Identity,
-    store::{Key, Resource},
-};
+use kubeapi::Identity;
+use objectstore::{Key, Resource};
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::Request;
-use kubeapi::store::{MemoryStore, Store};
+use objectstore::{MemoryStore, Store};
 use wire::application::Target;
 
 use super::*;

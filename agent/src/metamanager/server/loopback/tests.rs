@@ -7,7 +7,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,

@@ -7,7 +7,8 @@ use kube::{
     Client,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
-use kubeapi::{Registry, store::MemoryStore};
+use kubeapi::Registry;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 

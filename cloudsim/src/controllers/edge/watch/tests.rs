@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubeapi::store::{Expect, Key, LogLimits, MemoryStore, Resource, Store, Write};
+use objectstore::{Expect, Key, LogLimits, MemoryStore, Resource, Store, Write};
 use serde_json::{Value, json};
 use testkit::WAIT_TIMEOUT;
 use tokio::time::timeout;

@@ -8,7 +8,8 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use kubeapi::{Body, gather, serve::Server, store::MemoryStore};
+use kubeapi::{Body, gather, serve::Server};
+use objectstore::MemoryStore;
 use serde_json::Value;
 use testkit::{WAIT_TIMEOUT, eventually, until, within};
 use tokio::{

@@ -8,7 +8,8 @@ use std::{
 
 use http::{Method, Request};
 use kube::{Api, Client, ResourceExt, api::ListParams, client::Body};
-use kubeapi::{client_of, store::MemoryStore};
+use kubeapi::client_of;
+use objectstore::MemoryStore;
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use testkit::WAIT_TIMEOUT;

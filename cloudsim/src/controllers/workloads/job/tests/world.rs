@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::controller::Action,
 };
-use kubeapi::store::MemoryStore;
+use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use sqlx::ConnectOptions;
 
 use super::*;
-use crate::store::suite::{commit, pod, put};
+use crate::suite::{commit, pod, put};
 
 async fn begin(path: &Path) -> Recovered {
     SqliteStore::open_or_begin_anew(path, SqliteOptions::default())
@@ -37,7 +37,7 @@ async fn run(path: &Path, statement: &'static str) {
 
 async fn pods_of(store: &SqliteStore) -> usize {
     let scope = Scope {
-        resource: crate::store::suite::pods(),
+        resource: crate::suite::pods(),
         namespace: None,
     };
     store

@@ -5,7 +5,7 @@ use std::{os::unix::fs::PermissionsExt, path::Path};
 use sqlx::ConnectOptions;
 
 use super::*;
-use crate::store::{
+use crate::{
     Expect, Resource,
     suite::{commit, pod, put},
 };

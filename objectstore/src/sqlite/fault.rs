@@ -6,7 +6,7 @@ use super::{
     result_code::{extended_code, is_damage},
     seal::SealError,
 };
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// The system's number for a disk without space.
 const ENOSPC: i32 = 28;

@@ -24,7 +24,7 @@ use super::{
     statements::{self, CurrentObjects},
     trim::IncrementalVacuum,
 };
-use crate::store::{
+use crate::{
     Event, EventKind, Key, Object, StoreError, Write, damage::DamagedObjectsTracker, log::Log,
     plan::plan,
 };

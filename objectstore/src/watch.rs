@@ -62,7 +62,7 @@ impl Watch {
     ///
     /// # Errors
     /// [`StoreError::Expired`] where they are no longer kept, or where they are not published in time.
-    pub(crate) async fn up_to(mut self, end: u64) -> Result<Vec<Event>, StoreError> {
+    pub async fn up_to(mut self, end: u64) -> Result<Vec<Event>, StoreError> {
         let deadline = Instant::now() + PUBLICATION_TIMEOUT;
         let mut events = Vec::new();
         loop {

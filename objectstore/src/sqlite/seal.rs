@@ -22,7 +22,7 @@ use ring::{
     rand::{SecureRandom, SystemRandom},
 };
 
-use crate::store::{Key, Resource};
+use crate::{Key, Resource};
 
 /// The first byte of a sealed value.
 pub(super) const MARK: u8 = 1;

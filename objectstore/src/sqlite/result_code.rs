@@ -18,7 +18,7 @@ pub(super) fn is_full(error: &sqlx::Error) -> bool {
 }
 
 /// Whether the file itself is what failed, and nothing but another file helps.
-pub(in crate::store) fn is_damage(error: &sqlx::Error) -> bool {
+pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(_) => is_damage_code(extended_code(error).unwrap_or_default()),
         // the verdicts of our own checks

@@ -11,7 +11,7 @@ use super::{
     read::{object, text},
     sealing::closed,
 };
-use crate::store::{Key, Object, Resource, plan::stamp};
+use crate::{Key, Object, Resource, plan::stamp};
 
 /// An object that could not be kept by a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub(super) struct KnownLabels(Arc<OnceLock<Labels>>);
 
 impl Object {
     /// Returns the labels.
-    pub(crate) fn labels(&self) -> Result<&Labels, StoreError> {
+    pub fn labels(&self) -> Result<&HashMap<String, String>, StoreError> {
         if let Some(labels) = self.labels.0.get() {
             return Ok(labels);
         }
@@ -39,7 +39,7 @@ impl Object {
 
     /// Reads the value at a path of fields; `None` where there is none. Reading ends behind it, and fails only where it does not get
     /// there.
-    pub(crate) fn part<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, StoreError> {
+    pub fn part<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, StoreError> {
         let mut found = None;
         let mut json = serde_json::Deserializer::from_slice(&self.json);
         match (
@@ -137,7 +137,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::store::{Key, Resource};
+    use crate::{Key, Resource};
 
     fn object(json: &'static str) -> Object {
         let key = Key::new(Resource::new("", "pods"), "a", "b");

@@ -4,7 +4,7 @@ use std::{collections::HashMap, mem};
 
 use parking_lot::Mutex;
 
-use crate::store::{Event, EventKind, Key, LogLimits, Object};
+use crate::{Event, EventKind, Key, LogLimits, Object};
 
 /// The most bytes of objects in each of the two generations.
 const MAX_GENERATION_BYTES: usize = 4 << 20;
@@ -104,7 +104,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::store::Resource;
+    use crate::Resource;
 
     fn event(kind: EventKind, name: &str, revision: u64) -> Event {
         let key = Key::new(Resource::new("", "pods"), "default", name);

@@ -5,7 +5,7 @@
 
 use crc32fast::Hasher;
 
-use crate::store::Key;
+use crate::Key;
 
 /// As it stands in the column `checksum`.
 pub(super) fn checksum(key: &Key, revision: u64, value: &[u8]) -> i64 {

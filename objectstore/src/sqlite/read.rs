@@ -10,7 +10,7 @@ use serde_json::Value;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{Seal, checksum::checksum, sealing::opened};
-use crate::store::{Damage, Key, Listing, Object, Page, Resource, Scope};
+use crate::{Damage, Key, Listing, Object, Page, Resource, Scope};
 
 /// An object that was read, or what is wrong with it.
 pub(super) type Read = Result<Object, DamagedObject>;

@@ -12,7 +12,7 @@ use super::{
     ErrorContext, Seal, SealError, identity,
     read::{DamagedObject, Read, object, revision, text},
 };
-use crate::store::{Key, Object, Resource, StoreError};
+use crate::{Key, Object, Resource, StoreError};
 
 /// The most faults that are reported.
 const MAX_FAULTS: usize = 100;

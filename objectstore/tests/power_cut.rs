@@ -31,7 +31,7 @@ use std::{
     thread,
 };
 
-use kubeapi::store::{Expect, Key, Page, Resource, Scope, SqliteStore, Store, Write};
+use objectstore::{Expect, Key, Page, Resource, Scope, SqliteStore, Store, Write};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Row, sqlite::SqliteConnectOptions};

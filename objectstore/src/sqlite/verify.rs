@@ -10,7 +10,7 @@ use super::{
     read::{self, DamagedObject},
     sealing::{self, closed},
 };
-use crate::store::{Key, Resource};
+use crate::{Key, Resource};
 
 /// How far the counter is advanced where it is lost: beyond every revision that a client may have seen.
 const REVISION_GAP: i64 = 1 << 20;

@@ -1,6 +1,8 @@
-//! The object store: raw JSON objects under (resource, namespace, name), one revision counter, atomic commits, watch.
+//! An object store: raw JSON objects under (resource, namespace, name), one revision counter, atomic commits, watches.
 //!
-//! Two implementations, one behaviour (the same test suite runs against both): [`MemoryStore`] and [`SqliteStore`].
+//! In: [`Write`]s with preconditions ([`Store::commit`]), a [`Scope`] to list or watch. Out: [`Object`]s, [`Event`]s in the order of
+//! revisions, and the [`Damaged`] objects by name. Two implementations, one behaviour (the same test suite runs against both):
+//! [`MemoryStore`], and [`SqliteStore`] with encryption ([`Seal`]), inspection and repair ([`Inspection`], [`RepairReport`]).
 //! The store knows nothing of Kubernetes but `metadata.resourceVersion`, which it writes.
 
 use std::{fmt, sync::Arc};
@@ -50,7 +52,7 @@ impl Resource {
     }
 
     /// Makes a resource from its notation.
-    pub(crate) fn named(notation: &str) -> Self {
+    pub fn named(notation: &str) -> Self {
         Self(notation.into())
     }
 
@@ -138,7 +140,7 @@ impl Object {
     }
 
     /// Returns the object with other content.
-    pub(crate) fn with_json(self, json: Bytes) -> Self {
+    pub fn with_json(self, json: Bytes) -> Self {
         Self::new(self.key, self.revision, json)
     }
 
@@ -158,7 +160,7 @@ impl Object {
     }
 
     /// Turns the parser's error into one that names the object.
-    pub(crate) fn not_json(&self, error: &serde_json::Error) -> StoreError {
+    pub fn not_json(&self, error: &serde_json::Error) -> StoreError {
         StoreError::Damaged {
             key: self.key.clone(),
             source: Damage::NotJson(error.to_string()),
@@ -166,7 +168,7 @@ impl Object {
     }
 
     /// Reports whether a deletion has begun; parses no more of the object than it must.
-    pub(crate) fn is_deleting(&self) -> Result<bool, StoreError> {
+    pub fn is_deleting(&self) -> Result<bool, StoreError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Metadata {

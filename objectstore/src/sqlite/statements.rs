@@ -11,7 +11,7 @@ use sqlx::{
 };
 
 use super::{Seal, checksum::checksum, read, sealing::closed};
-use crate::store::{Event, EventKind, Key, Object};
+use crate::{Event, EventKind, Key, Object};
 
 /// Rolls the transaction back.
 pub(super) const ROLLBACK: &str = "ROLLBACK";

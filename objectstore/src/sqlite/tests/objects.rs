@@ -5,7 +5,7 @@ use std::path::Path;
 use sqlx::{AssertSqlSafe, ConnectOptions, SqliteConnection};
 
 use super::*;
-use crate::store::{
+use crate::{
     Damage, EventKind, Expect, Resource,
     suite::{commit, pod, pods, put},
 };

@@ -5,7 +5,7 @@ use std::{os::unix::fs::PermissionsExt, path::Path};
 use serde_json::json;
 
 use super::*;
-use crate::store::{
+use crate::{
     Expect, Resource,
     suite::{commit, pod, put},
 };
@@ -229,7 +229,7 @@ async fn what_was_changed_by_another_hand_is_damaged_and_nothing_else_is() {
     let damaged = store.damaged().now();
     assert_eq!(
         damaged.get(&secret("y").key),
-        Some(&crate::store::Damage::Forged),
+        Some(&crate::Damage::Forged),
         "{damaged:?}"
     );
 }

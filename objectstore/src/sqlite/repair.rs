@@ -21,7 +21,7 @@ use super::{
     result_code::is_damage,
     seal::Seal,
 };
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// The suffix of the new file until it is complete.
 const REPAIRING_SUFFIX: &str = ".repairing";

@@ -3,7 +3,7 @@
 use sqlx::SqliteConnection;
 
 use super::{Seal, SealError, seal::MARK};
-use crate::store::Key;
+use crate::Key;
 
 /// The value as it goes to the disk.
 pub(super) fn closed(

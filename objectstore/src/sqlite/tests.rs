@@ -10,7 +10,7 @@ use std::{error::Error, os::unix::fs::PermissionsExt};
 use sqlx::ConnectOptions;
 
 use super::*;
-use crate::store::{
+use crate::{
     Expect, Resource,
     suite::{Kind, commit, pod, pods, put},
 };

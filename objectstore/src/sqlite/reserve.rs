@@ -10,7 +10,7 @@ use std::{
 use tokio::{fs, io::AsyncWriteExt};
 use tracing::{info, warn};
 
-use crate::store::{Event, EventKind};
+use crate::{Event, EventKind};
 
 /// The suffix of the file.
 pub(super) const SUFFIX: &str = ".reserve";
