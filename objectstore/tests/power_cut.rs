@@ -36,7 +36,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Row, sqlite::SqliteConnectOptions};
 
-const IMAGES: u64 = 5_000;
+const IMAGES: u64 = 2_000;
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 const LOG_HEADER: usize = 32;
@@ -44,7 +44,7 @@ const FRAME: usize = 24 + PAGE;
 /// Commits of a run: enough for a checkpoint and a log begun anew.
 const COMMITS: usize = 60;
 /// Images of a run, at least.
-const OF_A_RUN: u64 = 5_000;
+const OF_A_RUN: u64 = 2_000;
 /// Of so many images one is opened as the agent does; the others by a bare connection, which is much quicker.
 const WHOLE_OPEN: u64 = 50;
 /// Cuts anywhere in the log, between two moments.

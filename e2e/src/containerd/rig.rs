@@ -2,7 +2,9 @@
 
 use std::{
     fs,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use anyhow::Context;
@@ -83,8 +85,17 @@ impl RealRig {
     }
 
     fn start_in(directory: TempDir, cloud: &[&str]) -> anyhow::Result<Self> {
-        let cloud = Cloud::start_with(directory.path(), cloud)?;
-        let containerd = Containerd::start(directory.path())?;
+        let path = directory.path();
+        // each spends most of its start waiting
+        let (cloud, containerd) = thread::scope(|scope| {
+            let containerd = scope.spawn(|| Containerd::start(path));
+            let cloud = Cloud::start_with(path, cloud);
+            let containerd = containerd
+                .join()
+                .unwrap_or_else(|panic| resume_unwind(panic));
+            (cloud, containerd)
+        });
+        let (cloud, containerd) = (cloud?, containerd?);
         let node = Node::start(directory.path(), &cloud, &cloud.token()?)?;
         cloud.wait_node("Ready")?;
         Ok(Self {

@@ -23,9 +23,9 @@ use wire::cri::{ContainerState, PodSandboxState};
 use crate::case::{apply, leaves_nothing_of, pod};
 
 /// How many pods there are at any time where nobody says otherwise.
-const PODS: u64 = 20;
+const PODS: u64 = 12;
 /// How many of them stay from the beginning to the end.
-const STEADY: usize = 5;
+const STEADY: usize = 4;
 /// How many go and come in one step, at most.
 const STEP: u64 = 4;
 /// Milliseconds between two steps, at most.
@@ -33,7 +33,7 @@ const PAUSE: u64 = 500;
 /// One step in so many comes with a kill.
 const KILLS: u64 = 2;
 /// How long the churn lasts where nobody says otherwise.
-const SECONDS: u64 = 10;
+const SECONDS: u64 = 7;
 /// Where the random moments begin where nobody says otherwise.
 const SEED: u64 = 1;
 

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use crate::{Again, number};
 
 /// Disconnects in the suite.
-const DISCONNECTS: u64 = 1_000;
+const DISCONNECTS: u64 = 500;
 /// Both nodes are disconnected at one time.
 const NODES: u64 = 2;
 /// After so many disconnects everything has to arrive.

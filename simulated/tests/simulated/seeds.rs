@@ -14,7 +14,7 @@ use crate::{Again, number};
 
 /// Worlds in the suite in which something happens all the time …
 const BUSY: (u64, Life) = (
-    40,
+    24,
     Life {
         steps: 30,
         time: Duration::ZERO,
@@ -22,7 +22,7 @@ const BUSY: (u64, Life) = (
 );
 /// … and those of a working day.
 const DAYS: (u64, Life) = (
-    6,
+    4,
     Life {
         steps: 30,
         time: Duration::from_secs(8 * 3600),

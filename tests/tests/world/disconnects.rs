@@ -22,9 +22,9 @@ use tests::{
 use tokio::{runtime::Handle, task::JoinSet, time::Instant};
 
 /// Disconnects in the suite.
-const DISCONNECTS: u64 = 30;
+const DISCONNECTS: u64 = 12;
 /// So many pods come and go meanwhile.
-const PODS: u64 = 10;
+const PODS: u64 = 6;
 
 /// What a client of the cloud is shown of pods: each state, without what every write changes.
 #[derive(Clone, Default)]

@@ -14,7 +14,7 @@ use crate::memory::in_use;
 
 /// What a hostile message would leave behind.
 const TRACE: &str = "/tmp/outrigger-was-here";
-/// Bytes that may be in use more than two rounds before, when nothing is under way any more: a few pods. Of messages with names of
+/// Bytes that may be in use more than a round before, when nothing is under way any more: a few pods. Of messages with names of
 /// a megabyte four have gone by.
 const MORE: usize = 3 << 20;
 
@@ -46,7 +46,7 @@ async fn no_hostile_message_makes_an_agent_fall_or_grow() {
     }
     let ran = [world.running(0), world.running(1)];
     let mut memory = Vec::new();
-    for round in 0..4 {
+    for round in 0..3 {
         for shape in Shape::ALL.iter().copied() {
             for number in 0..2 {
                 send(&world, number, shape).await;
@@ -75,7 +75,7 @@ async fn no_hostile_message_makes_an_agent_fall_or_grow() {
     println!("in use: {memory:?}");
     let most = memory[1] + MORE;
     eventually(
-        "as much memory in use as two rounds before",
+        "as much memory in use as a round before",
         async || match in_use() {
             now if now <= most => Ok(()),
             now => Err((now, &memory)),
