@@ -61,17 +61,14 @@ impl Source {
     pub(super) fn new(services: &Client, own: &Client, node: &str, settings: EdgeMesh) -> Self {
         let all = watcher::Config::default();
         let own_node = watcher::Config::default().fields(&format!("metadata.name={node}"));
-        let (service_store, service_changes) =
-            watch(Api::<Service>::all(services.clone()), all.clone());
-        let (slice_store, slice_changes) =
-            watch(Api::<EndpointSlice>::all(services.clone()), all.clone());
-        let (node_store, node_changes) = watch(Api::<Node>::all(own.clone()), own_node);
+        let (service_store, service_changes) = watch::<Service>(services.clone(), all.clone());
+        let (slice_store, slice_changes) = watch::<EndpointSlice>(services.clone(), all.clone());
+        let (node_store, node_changes) = watch::<Node>(own.clone(), own_node);
         let kind = destination_rules::kind();
         let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
         let (rule_store, rule_changes) =
             reflect(permitted::watch(rules, all), kind, RULES_RETRY_INTERVAL);
-        let (pod_store, pod_changes) =
-            watch(Api::<Pod>::all(own.clone()), watcher::Config::default());
+        let (pod_store, pod_changes) = watch::<Pod>(own.clone(), watcher::Config::default());
         let change = |number: usize| {
             move |is_listed: bool| {
                 if is_listed {
@@ -189,7 +186,7 @@ fn is_unavailable(error: &watcher::Error) -> bool {
 /// Watches the objects of a kind: returns their store, and a stream with an item for each change, which says whether all have now been
 /// listed.
 fn watch<K>(
-    api: Api<K>,
+    client: Client,
     config: watcher::Config,
 ) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
@@ -201,7 +198,7 @@ where
         + serde::de::DeserializeOwned
         + 'static,
 {
-    reflect(watcher::watcher(api, config), (), RETRY_INTERVAL)
+    reflect(kubeapi::watch_objects(client, config), (), RETRY_INTERVAL)
 }
 
 /// Brings what a watch of a kind says into a store, as for [`watch`]; `retry` is the pause after an error.

@@ -41,11 +41,9 @@ impl Edge {
 
     async fn pods(&self) {
         let mut listed = BTreeSet::new();
-        let events = watcher::watcher(
-            Api::<Pod>::all(self.client.clone()),
-            watcher::Config::default(),
-        );
-        let mut events = pin!(events.default_backoff());
+        let client = self.client.clone();
+        let mut events =
+            kubeapi::watch_objects_with_backoff::<Pod>(client, watcher::Config::default());
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
@@ -103,8 +101,11 @@ impl Edge {
 
     async fn accesses(&self) {
         let mut listed = BTreeSet::new();
-        let api = Api::<ServiceAccountAccess>::all(self.client.clone());
-        let mut events = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+        let client = self.client.clone();
+        let mut events = kubeapi::watch_objects_with_backoff::<ServiceAccountAccess>(
+            client,
+            watcher::Config::default(),
+        );
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),

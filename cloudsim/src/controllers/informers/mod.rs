@@ -8,10 +8,7 @@
 use std::{fmt, fmt::Debug, future::Future, pin::pin, sync::Arc, time::Instant};
 
 use futures::StreamExt;
-use kube::{
-    Api, Client, Resource,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Client, Resource, runtime::watcher};
 use limits::Repeated;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -126,10 +123,8 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     async fn watch(&self, client: Client, shutdown: CancellationToken) {
-        let events = watcher::watcher(Api::<K>::all(client), watcher::Config::default())
-            .default_backoff()
-            .take_until(shutdown.cancelled_owned());
-        let mut events = pin!(events);
+        let events = kubeapi::watch_objects_with_backoff(client, watcher::Config::default());
+        let mut events = pin!(events.take_until(shutdown.cancelled_owned()));
         let mut damaged = Repeated::default();
         while let Some(event) = events.next().await {
             match event {
