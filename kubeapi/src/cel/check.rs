@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use cel::{
-    IdedExpr,
-    common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators,
+use super::{
+    decl::Decl,
+    functions::overloads,
+    parse::{
+        CallExpr, ComprehensionExpr, Expr, ExprKind, ListExpr, Literal, MAX_FAULTS, MapExpr,
+        operators,
     },
 };
-
-use super::{decl::Decl, functions::overloads};
 
 /// The greatest depth of an expression's tree.
 const MAX_DEPTH: usize = 256;
@@ -20,27 +20,21 @@ const MAX_TYPE_PARTS: usize = 256;
 /// The variables of a policy, each evaluated on first use.
 pub(super) const VARIABLES: &str = "variables";
 
-/// The most faults that are reported.
-pub(super) const MAX_FAULTS: usize = 10;
-
-/// The operator of `a.?b`.
-pub(super) const OPTIONAL_SELECT: &str = operators::OPT_SELECT;
-
 /// What is known of an expression that has no fault.
 pub(super) struct Checked {
     /// The type of the whole.
     pub(super) decl: Decl,
     /// The types of its parts, by their ids.
-    pub(super) decls: HashMap<u64, Decl>,
+    pub(super) decls: HashMap<u32, Decl>,
     /// The names of the variables in it.
     pub(super) variables: Vec<String>,
 }
 
 /// A fault, and the id of the part that has it.
-pub(super) type Fault = (u64, String);
+pub(super) type Fault = (u32, String);
 
 /// Returns the types of the expression, or its faults.
-pub(super) fn check(expr: &IdedExpr, variables: &[(&str, Decl)]) -> Result<Checked, Vec<Fault>> {
+pub(super) fn check(expr: &Expr, variables: &[(&str, Decl)]) -> Result<Checked, Vec<Fault>> {
     let mut checker = Checker {
         variables,
         scopes: Vec::new(),
@@ -68,12 +62,12 @@ pub(super) fn check(expr: &IdedExpr, variables: &[(&str, Decl)]) -> Result<Check
 }
 
 /// Whether `expr` spells a name with dots in it: `sets` in `sets.contains(a, b)`.
-pub(super) fn qualified(expr: &Expr) -> Option<String> {
+pub(super) fn qualified(expr: &ExprKind) -> Option<String> {
     match expr {
-        Expr::Ident(name) => Some(name.clone()),
-        Expr::Select(select) if !select.test => Some(format!(
+        ExprKind::Ident(name) => Some(name.clone()),
+        ExprKind::Select(select) if !select.test => Some(format!(
             "{}.{}",
-            qualified(&select.operand.expr)?,
+            qualified(&select.operand.kind)?,
             select.field
         )),
         _ => None,
@@ -106,41 +100,37 @@ struct Checker<'a> {
     variables: &'a [(&'a str, Decl)],
     /// The variables of comprehensions, the innermost last.
     scopes: Vec<(String, Decl)>,
-    decls: HashMap<u64, Decl>,
+    decls: HashMap<u32, Decl>,
     used: Vec<String>,
     faults: Vec<Fault>,
     depth: usize,
 }
 
 impl Checker<'_> {
-    fn fault(&mut self, at: u64, what: &str) -> Decl {
+    fn fault(&mut self, at: u32, what: &str) -> Decl {
         if self.faults.len() < MAX_FAULTS {
             self.faults.push((at, what.to_owned()));
         }
         Decl::Dyn
     }
 
-    fn expr(&mut self, expr: &IdedExpr) -> Decl {
+    fn expr(&mut self, expr: &Expr) -> Decl {
         if self.depth >= MAX_DEPTH {
             return self.fault(expr.id, "the expression nests too deeply");
         }
         self.depth += 1;
-        let decl = match &expr.expr {
-            Expr::Unspecified => self.fault(expr.id, "an expression is missing"),
-            Expr::Ident(name) => self.ident(expr.id, name),
-            Expr::Literal(literal) => literal_decl(literal),
-            Expr::Select(_) => self.select(expr),
-            Expr::List(list) => self.list(list),
-            Expr::Map(map) => self.map(map),
-            Expr::Struct(literal) => {
-                let what = format!(
-                    "undeclared reference to '{}' (in container '')",
-                    literal.type_name
-                );
+        let decl = match &expr.kind {
+            ExprKind::Ident(name) => self.ident(expr.id, name),
+            ExprKind::Literal(literal) => literal_decl(literal),
+            ExprKind::Select(_) => self.select(expr),
+            ExprKind::List(list) => self.list(list),
+            ExprKind::Map(map) => self.map(map),
+            ExprKind::Struct(type_name) => {
+                let what = format!("undeclared reference to '{}' (in container '')", type_name);
                 self.fault(expr.id, &what)
             }
-            Expr::Call(call) => self.call(expr.id, call),
-            Expr::Comprehension(comprehension) => self.comprehension(expr.id, comprehension),
+            ExprKind::Call(call) => self.call(expr.id, call),
+            ExprKind::Comprehension(comprehension) => self.comprehension(expr.id, comprehension),
         };
         self.depth -= 1;
         if decl.is_larger_than(MAX_TYPE_PARTS) {
@@ -166,7 +156,7 @@ impl Checker<'_> {
         scoped.or_else(given).cloned()
     }
 
-    fn ident(&mut self, at: u64, name: &str) -> Decl {
+    fn ident(&mut self, at: u32, name: &str) -> Decl {
         // a leading dot names what no comprehension can hide
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some(decl) = self.find(name) {
@@ -200,12 +190,12 @@ impl Checker<'_> {
         }
     }
 
-    fn select(&mut self, expr: &IdedExpr) -> Decl {
-        let Expr::Select(select) = &expr.expr else {
+    fn select(&mut self, expr: &Expr) -> Decl {
+        let ExprKind::Select(select) = &expr.kind else {
             return Decl::Dyn;
         };
         if !select.test
-            && let Some(name) = qualified(&expr.expr)
+            && let Some(name) = qualified(&expr.kind)
         {
             if let Some((_, decl)) = self.variables.iter().find(|(own, _)| *own == name) {
                 let decl = decl.clone();
@@ -216,15 +206,15 @@ impl Checker<'_> {
                 return Decl::Type;
             }
         }
-        let operand = match &select.operand.expr {
-            Expr::Ident(name) if self.is_composed(name) => self.find(name).unwrap_or(Decl::Dyn),
+        let operand = match &select.operand.kind {
+            ExprKind::Ident(name) if self.is_composed(name) => self.find(name).unwrap_or(Decl::Dyn),
             _ => self.expr(&select.operand),
         };
         let selected = self.field(expr.id, &operand, &select.field);
         if select.test { Decl::Bool } else { selected }
     }
 
-    fn field(&mut self, at: u64, operand: &Decl, field: &str) -> Decl {
+    fn field(&mut self, at: u32, operand: &Decl, field: &str) -> Decl {
         match operand {
             Decl::Dyn | Decl::Free | Decl::Null => Decl::Dyn,
             Decl::Object(object) => match object.fields.get(field) {
@@ -253,7 +243,7 @@ impl Checker<'_> {
         Decl::list(of)
     }
 
-    fn unwrapped(&mut self, at: u64, decl: Decl) -> Decl {
+    fn unwrapped(&mut self, at: u32, decl: Decl) -> Decl {
         match decl {
             Decl::Optional(inner) => (*inner).clone(),
             decl if decl.is_dyn() => decl,
@@ -264,7 +254,7 @@ impl Checker<'_> {
         }
     }
 
-    fn same(&mut self, at: u64, expected: &Decl, found: &Decl) -> Decl {
+    fn same(&mut self, at: u32, expected: &Decl, found: &Decl) -> Decl {
         match expected.join(found) {
             Some(joined) => joined,
             None => self.fault(
@@ -274,12 +264,9 @@ impl Checker<'_> {
         }
     }
 
-    fn map(&mut self, map: &cel::common::ast::MapExpr) -> Decl {
+    fn map(&mut self, map: &MapExpr) -> Decl {
         let (mut key, mut value) = (Decl::Free, Decl::Free);
         for entry in &map.entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else {
-                continue;
-            };
             let found = self.expr(&entry.key);
             key = key.join(&found).unwrap_or(Decl::Dyn);
             let mut found = self.expr(&entry.value);
@@ -291,7 +278,7 @@ impl Checker<'_> {
         Decl::map(key, value)
     }
 
-    fn call(&mut self, at: u64, call: &CallExpr) -> Decl {
+    fn call(&mut self, at: u32, call: &CallExpr) -> Decl {
         match call.func_name.as_str() {
             operators::CONDITIONAL => return self.conditional(at, call),
             operators::LOGICAL_AND | operators::LOGICAL_OR => {
@@ -304,12 +291,12 @@ impl Checker<'_> {
                 }
                 return Decl::Bool;
             }
-            OPTIONAL_SELECT => return self.optional_select(at, call),
+            operators::OPT_SELECT => return self.optional_select(at, call),
             _ => {}
         }
         // `sets.contains(a, b)` is a function with a dot in its name
         let global = call.target.as_ref().and_then(|target| {
-            let root = qualified(&target.expr)?;
+            let root = qualified(&target.kind)?;
             let name = format!("{root}.{}", call.func_name);
             let is_function = overloads(&name).iter().any(|overload| !overload.has_target);
             let is_variable = self
@@ -358,7 +345,7 @@ impl Checker<'_> {
         result.unwrap_or_else(|| self.no_overload(at, &name, &args, has_target))
     }
 
-    fn no_overload(&mut self, at: u64, name: &str, args: &[Decl], has_target: bool) -> Decl {
+    fn no_overload(&mut self, at: u32, name: &str, args: &[Decl], has_target: bool) -> Decl {
         let written: Vec<_> = args.iter().map(Decl::to_string).collect();
         let applied = match written.split_first() {
             Some((target, rest)) if has_target => format!("{target}.({})", rest.join(", ")),
@@ -370,7 +357,7 @@ impl Checker<'_> {
         )
     }
 
-    fn conditional(&mut self, at: u64, call: &CallExpr) -> Decl {
+    fn conditional(&mut self, at: u32, call: &CallExpr) -> Decl {
         let decls: Vec<_> = call.args.iter().map(|arg| self.expr(arg)).collect();
         let [condition, yes, no] = decls.as_slice() else {
             return self.no_overload(at, &call.func_name, &decls, false);
@@ -381,21 +368,21 @@ impl Checker<'_> {
         }
     }
 
-    fn optional_select(&mut self, at: u64, call: &CallExpr) -> Decl {
+    fn optional_select(&mut self, at: u32, call: &CallExpr) -> Decl {
         let [operand, field] = call.args.as_slice() else {
             return Decl::Dyn;
         };
         let operand = self.expr(operand);
-        let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
+        let ExprKind::Literal(Literal::String(field)) = &field.kind else {
             return self.fault(at, "unsupported optional field selection");
         };
-        match self.field(at, &operand, field.inner()) {
+        match self.field(at, &operand, field) {
             selected @ Decl::Optional(_) => selected,
             selected => Decl::optional(selected),
         }
     }
 
-    fn comprehension(&mut self, at: u64, comprehension: &ComprehensionExpr) -> Decl {
+    fn comprehension(&mut self, at: u32, comprehension: &ComprehensionExpr) -> Decl {
         let ComprehensionExpr {
             iter_range,
             iter_var,
@@ -437,14 +424,14 @@ impl Checker<'_> {
     }
 }
 
-fn literal_decl(literal: &LiteralValue) -> Decl {
+fn literal_decl(literal: &Literal) -> Decl {
     match literal {
-        LiteralValue::Boolean(_) => Decl::Bool,
-        LiteralValue::Bytes(_) => Decl::Bytes,
-        LiteralValue::Double(_) => Decl::Double,
-        LiteralValue::Int(_) => Decl::Int,
-        LiteralValue::Null => Decl::Null,
-        LiteralValue::String(_) => Decl::String,
-        LiteralValue::UInt(_) => Decl::Uint,
+        Literal::Bool(_) => Decl::Bool,
+        Literal::Bytes(_) => Decl::Bytes,
+        Literal::Double(_) => Decl::Double,
+        Literal::Int(_) => Decl::Int,
+        Literal::Null => Decl::Null,
+        Literal::String(_) => Decl::String,
+        Literal::Uint(_) => Decl::Uint,
     }
 }

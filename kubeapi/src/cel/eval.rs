@@ -2,19 +2,15 @@
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
-use cel::{
-    IdedExpr,
-    common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators,
-    },
-};
-
 use super::{
     budget::Budget,
-    check::{OPTIONAL_SELECT, VARIABLES, qualified, type_named},
+    check::{VARIABLES, qualified, type_named},
     error::{EvalError, Evaluated},
     library::{self, context::Context},
-    macros::{INSERT, INSERT_ALL},
+    parse::{
+        CallExpr, ComprehensionExpr, Expr, ExprKind, INSERT, INSERT_ALL, Literal, MapEntry,
+        SelectExpr, operators,
+    },
     program::Program,
     regexes::Patterns,
     value::{Key, List, Map, Val},
@@ -86,13 +82,13 @@ struct Evaluator<'a, 'b> {
 }
 
 impl<'a> Evaluator<'a, '_> {
-    fn expr(&mut self, expr: &'a IdedExpr) -> Evaluated<'a> {
+    fn expr(&mut self, expr: &'a Expr) -> Evaluated<'a> {
         self.budget.spend(1)?;
         self.budget.descend()?;
         let value = self.value(expr);
         self.budget.ascend();
         let value = value?;
-        if let Expr::Select(_) | Expr::Call(_) = &expr.expr {
+        if let ExprKind::Select(_) | ExprKind::Call(_) = &expr.kind {
             self.decoded(&value)?;
         }
         if value.depth() > with_depth::MAX_DEPTH {
@@ -113,12 +109,12 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    fn value(&mut self, expr: &'a IdedExpr) -> Evaluated<'a> {
-        match &expr.expr {
-            Expr::Ident(name) => self.ident(name),
-            Expr::Literal(literal) => Ok(Val::of_literal(literal)),
-            Expr::Select(select) => self.select(expr, select),
-            Expr::List(list) => {
+    fn value(&mut self, expr: &'a Expr) -> Evaluated<'a> {
+        match &expr.kind {
+            ExprKind::Ident(name) => self.ident(name),
+            ExprKind::Literal(literal) => Ok(Val::of_literal(literal)),
+            ExprKind::Select(select) => self.select(expr, select),
+            ExprKind::List(list) => {
                 let mut items = Vec::with_capacity(list.elements.len());
                 for (index, element) in list.elements.iter().enumerate() {
                     let value = self.expr(element)?;
@@ -131,10 +127,10 @@ impl<'a> Evaluator<'a, '_> {
                 }
                 Ok(Val::list(items))
             }
-            Expr::Map(map) => self.map(&map.entries),
-            Expr::Call(call) => self.call(call),
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Struct(_) | Expr::Unspecified => EvalError::failed("unsupported expression"),
+            ExprKind::Map(map) => self.map(&map.entries),
+            ExprKind::Call(call) => self.call(call),
+            ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
+            ExprKind::Struct(_) => EvalError::failed("unsupported expression"),
         }
     }
 
@@ -160,8 +156,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    fn select(&mut self, expr: &'a IdedExpr, select: &'a SelectExpr) -> Evaluated<'a> {
-        if let Expr::Ident(root) = &select.operand.expr
+    fn select(&mut self, expr: &'a Expr, select: &'a SelectExpr) -> Evaluated<'a> {
+        if let ExprKind::Ident(root) = &select.operand.kind
             && self.scoped(root).is_none()
         {
             if root == VARIABLES
@@ -175,7 +171,7 @@ impl<'a> Evaluator<'a, '_> {
             }
             if root == "authorizer"
                 && let Some(value) =
-                    qualified(&expr.expr).and_then(|name| self.activation.get(&name).cloned())
+                    qualified(&expr.kind).and_then(|name| self.activation.get(&name).cloned())
             {
                 return Ok(value);
             }
@@ -183,7 +179,7 @@ impl<'a> Evaluator<'a, '_> {
         if matches!(
             select.field.as_str(),
             "Timestamp" | "Duration" | "IP" | "CIDR"
-        ) && let Some(name) = qualified(&expr.expr).as_deref().and_then(type_named)
+        ) && let Some(name) = qualified(&expr.kind).as_deref().and_then(type_named)
         {
             return Ok(Val::Type(name));
         }
@@ -231,12 +227,9 @@ impl<'a> Evaluator<'a, '_> {
         Some(value)
     }
 
-    fn map(&mut self, entries: &'a [cel::common::ast::IdedEntryExpr]) -> Evaluated<'a> {
+    fn map(&mut self, entries: &'a [MapEntry]) -> Evaluated<'a> {
         let mut map = BTreeMap::new();
         for entry in entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else {
-                continue;
-            };
             let (key, mut value) = (self.expr(&entry.key)?, self.expr(&entry.value)?);
             if entry.optional
                 && let Val::Optional(inner) = value
@@ -270,17 +263,17 @@ impl<'a> Evaluator<'a, '_> {
                     value => Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false))))),
                 };
             }
-            (OPTIONAL_SELECT, [operand, field]) => {
-                let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
+            (operators::OPT_SELECT, [operand, field]) => {
+                let ExprKind::Literal(Literal::String(field)) = &field.kind else {
                     return EvalError::failed("no such overload");
                 };
                 let operand = self.expr(operand)?;
-                return Ok(optional_field(&operand, field.inner()));
+                return Ok(optional_field(&operand, field));
             }
             _ => {}
         }
-        let namespace = match call.target.as_ref().map(|target| &target.expr) {
-            Some(Expr::Ident(root)) if library::NAMESPACES.contains(&root.as_str()) => {
+        let namespace = match call.target.as_ref().map(|target| &target.kind) {
+            Some(ExprKind::Ident(root)) if library::NAMESPACES.contains(&root.as_str()) => {
                 (self.scoped(root).is_none() && self.activation.get(root).is_none()).then_some(root)
             }
             _ => None,
@@ -313,7 +306,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// `&&` and `||`: one value decides (`decisive`), whatever the others are.
-    fn logical(&mut self, args: &'a [IdedExpr], decisive: bool) -> Evaluated<'a> {
+    fn logical(&mut self, args: &'a [Expr], decisive: bool) -> Evaluated<'a> {
         let mut failed = None;
         for arg in args {
             match self.expr(arg) {
@@ -370,7 +363,7 @@ impl<'a> Evaluator<'a, '_> {
             }
             let step = self.step(&comprehension.loop_step, slot);
             self.scopes.truncate(slot + 1);
-            let is_logical = matches!(&comprehension.loop_step.expr, Expr::Call(call)
+            let is_logical = matches!(&comprehension.loop_step.kind, ExprKind::Call(call)
                 if matches!(call.func_name.as_str(), operators::LOGICAL_AND | operators::LOGICAL_OR));
             match step {
                 // one that decides may still come
@@ -397,12 +390,12 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// The value of a step. The steps that macros write are known, and add to what is there.
-    fn step(&mut self, expr: &'a IdedExpr, slot: usize) -> Evaluated<'a> {
+    fn step(&mut self, expr: &'a Expr, slot: usize) -> Evaluated<'a> {
         let accumulator = self.scopes.get(slot).map_or("", |(name, _)| *name);
-        let is_accumulator = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if name.as_str() == accumulator);
-        let call = match &expr.expr {
-            Expr::Call(call) if call.target.is_none() => call,
-            Expr::Ident(name) if name.as_str() == accumulator => return self.take(slot),
+        let is_accumulator = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name.as_str() == accumulator);
+        let call = match &expr.kind {
+            ExprKind::Call(call) if call.target.is_none() => call,
+            ExprKind::Ident(name) if name.as_str() == accumulator => return self.take(slot),
             _ => return self.expr(expr),
         };
         match (call.func_name.as_str(), call.args.as_slice()) {
@@ -415,8 +408,8 @@ impl<'a> Evaluator<'a, '_> {
                 operators::ADD,
                 [
                     accumulated,
-                    IdedExpr {
-                        expr: Expr::List(list),
+                    Expr {
+                        kind: ExprKind::List(list),
                         ..
                     },
                 ],

@@ -3,17 +3,13 @@
 
 use std::collections::HashMap;
 
-use cel::{
-    IdedExpr,
-    common::ast::{CallExpr, EntryExpr, Expr, LiteralValue},
-};
-
 use super::{
     budget::{Budget, MAX_OBJECT_COST},
     check::{Checked, Fault},
     decl::Decl,
     error::EvalError,
     library::{self, context::Context, format},
+    parse::{CallExpr, Expr, ExprKind, Literal},
     regexes::{self, Patterns},
     value::Val,
 };
@@ -42,7 +38,7 @@ pub(super) struct LiteralFaults {
 }
 
 /// Checks the literals of an expression.
-pub(super) fn check(expr: &IdedExpr, checked: &Checked) -> LiteralFaults {
+pub(super) fn check(expr: &Expr, checked: &Checked) -> LiteralFaults {
     let mut walk = Walk {
         decls: &checked.decls,
         found: LiteralFaults::default(),
@@ -52,17 +48,17 @@ pub(super) fn check(expr: &IdedExpr, checked: &Checked) -> LiteralFaults {
 }
 
 struct Walk<'a> {
-    decls: &'a HashMap<u64, Decl>,
+    decls: &'a HashMap<u32, Decl>,
     found: LiteralFaults,
 }
 
 impl<'a> Walk<'a> {
     /// Checks an expression and what is in it. `is_formatted`: lists and maps in it may have items of several types.
-    fn expr(&mut self, expr: &'a IdedExpr, is_formatted: bool) -> Option<Val<'a>> {
-        match &expr.expr {
-            Expr::Literal(literal) => return Some(Val::of_literal(literal)),
-            Expr::Select(select) => drop(self.expr(&select.operand, is_formatted)),
-            Expr::List(list) => {
+    fn expr(&mut self, expr: &'a Expr, is_formatted: bool) -> Option<Val<'a>> {
+        match &expr.kind {
+            ExprKind::Literal(literal) => return Some(Val::of_literal(literal)),
+            ExprKind::Select(select) => drop(self.expr(&select.operand, is_formatted)),
+            ExprKind::List(list) => {
                 if !is_formatted {
                     let optional = |index: &usize| list.optional_indices.contains(index);
                     let items = list.elements.iter().enumerate();
@@ -72,13 +68,8 @@ impl<'a> Walk<'a> {
                     .iter()
                     .for_each(|item| drop(self.expr(item, is_formatted)));
             }
-            Expr::Map(map) => {
-                let entries = || {
-                    map.entries.iter().filter_map(|entry| match &entry.expr {
-                        EntryExpr::MapEntry(entry) => Some(entry),
-                        EntryExpr::StructField(_) => None,
-                    })
-                };
+            ExprKind::Map(map) => {
+                let entries = || map.entries.iter();
                 if !is_formatted {
                     self.same_types(entries().map(|entry| (entry.key.id, false)), false);
                     self.same_types(
@@ -91,8 +82,8 @@ impl<'a> Walk<'a> {
                     self.expr(&entry.value, is_formatted);
                 }
             }
-            Expr::Call(call) => return self.call(expr, call, is_formatted),
-            Expr::Comprehension(comprehension) => {
+            ExprKind::Call(call) => return self.call(expr, call, is_formatted),
+            ExprKind::Comprehension(comprehension) => {
                 let parts = [
                     &comprehension.iter_range,
                     &comprehension.accu_init,
@@ -104,17 +95,12 @@ impl<'a> Walk<'a> {
                     .into_iter()
                     .for_each(|part| drop(self.expr(part, is_formatted)));
             }
-            Expr::Ident(_) | Expr::Struct(_) | Expr::Unspecified => {}
+            ExprKind::Ident(_) | ExprKind::Struct(_) => {}
         }
         None
     }
 
-    fn call(
-        &mut self,
-        expr: &'a IdedExpr,
-        call: &'a CallExpr,
-        is_formatted: bool,
-    ) -> Option<Val<'a>> {
+    fn call(&mut self, expr: &'a Expr, call: &'a CallExpr, is_formatted: bool) -> Option<Val<'a>> {
         let is_formatted = is_formatted || call.func_name == "format";
         if let Some(target) = &call.target {
             self.expr(target, is_formatted);
@@ -126,9 +112,9 @@ impl<'a> Walk<'a> {
             .collect();
         let name = call.func_name.as_str();
         if let (
-            Some(IdedExpr {
+            Some(Expr {
                 id,
-                expr: Expr::Literal(literal),
+                kind: ExprKind::Literal(literal),
             }),
             "matches" | "duration" | "timestamp",
         ) = (call.args.first(), name)
@@ -143,8 +129,8 @@ impl<'a> Walk<'a> {
         }
         if matches!(name, "matches" | "find" | "findAll") {
             let position = usize::from(call.target.is_none());
-            if let Some(LiteralValue::String(pattern)) = call.args.get(position).and_then(literal)
-                && let Err(why) = regexes::compile(pattern.inner())
+            if let Some(Literal::String(pattern)) = call.args.get(position).and_then(literal)
+                && let Err(why) = regexes::compile(pattern)
             {
                 self.found.plan.get_or_insert(why);
             }
@@ -158,11 +144,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn is_invalid(&self, name: &str, literal: &'a LiteralValue) -> bool {
+    fn is_invalid(&self, name: &str, literal: &'a Literal) -> bool {
         match literal {
-            LiteralValue::String(pattern) if name == "matches" => {
-                regexes::compile(pattern.inner()).is_err()
-            }
+            Literal::String(pattern) if name == "matches" => regexes::compile(pattern).is_err(),
             literal if name != "matches" => converted(name, Val::of_literal(literal)).is_err(),
             _ => false,
         }
@@ -179,7 +163,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks that parts of a literal have one type; `is_once`: only the first that differs is a fault.
-    fn same_types(&mut self, parts: impl Iterator<Item = (u64, bool)>, is_once: bool) {
+    fn same_types(&mut self, parts: impl Iterator<Item = (u32, bool)>, is_once: bool) {
         let mut first: Option<Decl> = None;
         for (id, is_optional) in parts {
             let decl = match self.decls.get(&id) {
@@ -203,13 +187,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks the clauses of a constant text that is formatted with a list of arguments.
-    fn formatted(&mut self, id: u64, call: &'a CallExpr) {
-        let Some(LiteralValue::String(template)) = call.target.as_deref().and_then(literal) else {
+    fn formatted(&mut self, id: u32, call: &'a CallExpr) {
+        let Some(Literal::String(template)) = call.target.as_deref().and_then(literal) else {
             return;
         };
         let [
-            IdedExpr {
-                expr: Expr::List(list),
+            Expr {
+                kind: ExprKind::List(list),
                 ..
             },
         ] = call.args.as_slice()
@@ -218,7 +202,7 @@ impl<'a> Walk<'a> {
         };
         let mut requested = 0;
         let mut place = id;
-        let written = format::walk(template.inner(), list.elements.len(), |index, clause, _| {
+        let written = format::walk(template, list.elements.len(), |index, clause, _| {
             requested += 1;
             let Some(arg) = list.elements.get(index) else {
                 return Ok(String::new());
@@ -245,30 +229,26 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the part of an argument whose type a clause does not take, and why.
-    fn unfit(&self, clause: char, arg: &IdedExpr) -> Option<Fault> {
+    fn unfit(&self, clause: char, arg: &Expr) -> Option<Fault> {
         let decl = self.decls.get(&arg.id)?;
         if !decl.is_dyn() && !format::takes(clause, decl) {
             return Some((arg.id, format::refusal(clause, decl.runtime_name())));
         }
-        match &arg.expr {
-            Expr::List(list) if clause == 's' => {
+        match &arg.kind {
+            ExprKind::List(list) if clause == 's' => {
                 list.elements.iter().find_map(|item| self.unfit('s', item))
             }
-            Expr::Map(map) if clause == 's' => {
-                map.entries.iter().find_map(|entry| match &entry.expr {
-                    EntryExpr::MapEntry(entry) => self
-                        .unfit('s', &entry.key)
-                        .or_else(|| self.unfit('s', &entry.value)),
-                    EntryExpr::StructField(_) => None,
-                })
-            }
+            ExprKind::Map(map) if clause == 's' => map.entries.iter().find_map(|entry| {
+                self.unfit('s', &entry.key)
+                    .or_else(|| self.unfit('s', &entry.value))
+            }),
             _ => None,
         }
     }
 }
 
-fn literal(expr: &IdedExpr) -> Option<&LiteralValue> {
-    if let Expr::Literal(literal) = &expr.expr {
+fn literal(expr: &Expr) -> Option<&Literal> {
+    if let ExprKind::Literal(literal) = &expr.kind {
         Some(literal)
     } else {
         None

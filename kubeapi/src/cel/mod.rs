@@ -1,9 +1,8 @@
 //! The Common Expression Language (CEL) as Kubernetes uses it: expressions are parsed and checked once, and evaluated with a cost
 //! limit.
 //!
-//! The parser is that of the crate `cel`; macros, types and functions are those of kube-apiserver 1.36. The evaluator is our own: that
-//! crate's has no cost limit, and its timestamps use another calendar library. What this evaluator does not support is refused when an
-//! expression is written.
+//! Macros, types and functions are those of kube-apiserver 1.36. What the evaluator does not support is refused when an expression is
+//! written.
 
 mod authorizer;
 mod budget;
@@ -14,7 +13,6 @@ mod eval;
 mod functions;
 mod library;
 mod literals;
-mod macros;
 mod moment;
 mod parse;
 mod program;

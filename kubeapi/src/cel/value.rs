@@ -3,7 +3,6 @@
 use std::{cmp::Ordering, collections::BTreeMap, net::IpAddr, ops::Deref, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use cel::common::ast::LiteralValue;
 use jiff::SignedDuration;
 use serde_json::Value as Json;
 
@@ -11,6 +10,7 @@ use super::{
     authorizer::Check,
     decl::{Decl, FieldDecl, ObjectDecl},
     moment::Moment,
+    parse::Literal,
     semver::Version,
     with_depth::WithDepth,
 };
@@ -257,15 +257,15 @@ impl Eq for Key<'_> {}
 
 impl<'a> Val<'a> {
     /// Returns the value of a literal.
-    pub(super) fn of_literal(literal: &'a LiteralValue) -> Self {
+    pub(super) fn of_literal(literal: &'a Literal) -> Self {
         match literal {
-            LiteralValue::Boolean(value) => Self::Bool(*value.inner()),
-            LiteralValue::Bytes(value) => Self::Bytes(value.inner().into()),
-            LiteralValue::Double(value) => Self::Double(*value.inner()),
-            LiteralValue::Int(value) => Self::Int(*value.inner()),
-            LiteralValue::Null => Self::Null,
-            LiteralValue::String(value) => Self::String(Text::Read(value.inner())),
-            LiteralValue::UInt(value) => Self::Uint(*value.inner()),
+            Literal::Bool(value) => Self::Bool(*value),
+            Literal::Bytes(value) => Self::Bytes(value.as_slice().into()),
+            Literal::Double(value) => Self::Double(*value),
+            Literal::Int(value) => Self::Int(*value),
+            Literal::Null => Self::Null,
+            Literal::String(value) => Self::String(Text::Read(value)),
+            Literal::Uint(value) => Self::Uint(*value),
         }
     }
 

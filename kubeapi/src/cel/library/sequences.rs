@@ -6,7 +6,7 @@ use super::{
 };
 use crate::cel::{
     error::{EvalError, Evaluated},
-    macros::SORT_BY,
+    parse::SORT_BY,
     value::{List, Val},
 };
 

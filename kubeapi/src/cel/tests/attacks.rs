@@ -389,3 +389,37 @@ fn a_long_question_about_access_is_paid_for_with_every_step() {
         .map(|value| format!("{value:?}"));
     assert_eq!(found, Err(EvalError::Cost));
 }
+
+#[test]
+fn an_expression_as_deep_as_it_may_be_is_compiled_on_half_of_a_small_stack() {
+    let nested = |open: &str, inner: &str, close: &str| {
+        format!("{}{inner}{}", open.repeat(95), close.repeat(95))
+    };
+    let chain = |first: &str, next: &str, count: usize| format!("{first}{}", next.repeat(count));
+    let sources = [
+        nested("(", "true", ")"),
+        nested("[1].all(a, ", "true", ")"),
+        nested("[1].map(a, ", "1", ")"),
+        nested("[[b, b]].map(a, ", "a", ")[0]"),
+        nested("true ? (", "1", ") : 2"),
+        nested("[1, 2][", "1", "]"),
+        nested("-(a == 1 + 2 * ", "a", ")"),
+        format!("[dyn(true)].all(a, {})", chain("a", " == a", 590)),
+        format!("[dyn(true)].all(a, {})", chain("a", "<a", 1190)),
+        format!("[dyn(true)].all(a, {})", chain("a", " in a", 1190)),
+        chain("a", ".b", 599),
+        chain("a", ".f(1)", 298),
+        chain("a", "[1]", 598),
+        chain("a", ".map(a, 1)", 298),
+        chain("[1]", ".sortBy(a, a)", 120),
+        chain("[1]", ".filter(a, a==a)", 120),
+    ];
+    let compile = move || {
+        for source in sources {
+            // its result is no matter: it returns
+            let _ = Program::compile(&source, &[("a", Decl::Dyn)]);
+        }
+    };
+    let thread = thread::Builder::new().stack_size(1 << 20);
+    thread.spawn(compile).unwrap().join().unwrap();
+}
