@@ -43,6 +43,8 @@ use std::{
     sync::Arc,
 };
 
+use componentbase::{Link, Supervisor};
+use edged::{PodNetwork, RuntimeNetwork, Signals, Storage};
 use hyper_util::rt::TokioIo;
 use objectstore::{SqliteOptions, SqliteStore, Store, StoreLock};
 use tokio::{net::UnixStream, sync::watch};
@@ -54,12 +56,11 @@ use tracing::warn;
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edged::{PodNetwork, RuntimeNetwork, Signals, Storage},
-    edgehub::{self, Link, NodeStatus, Proxy, Traffic},
+    edgehub::{self, NodeStatus, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
+    file::missing_directory,
     metamanager::{self, BoundAddress, MetaServer, Timing},
-    rt::{Supervisor, file::missing_directory},
     servicebus::ServiceBus,
 };
 

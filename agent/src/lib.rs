@@ -1,20 +1,19 @@
 //! The agent of an edge node, in the place of KubeEdge's EdgeCore: pods, devices and messages, with the cloud or without.
 //!
 //! There is one folder for each of EdgeCore's modules; [`app`] wires them. The cloud's messages are received by [`edgehub`],
-//! stored and acknowledged by [`metamanager`], and executed by [`edged`]; statuses take the same way back.
+//! stored and acknowledged by [`metamanager`], and executed by the crate [`edged`]; statuses take the same way back.
 
 pub mod app;
 pub mod cli;
-mod component;
 pub mod config;
 mod database;
 pub mod devicetwin;
-pub mod edged;
 pub mod edgehub;
 pub mod edgemesh;
 mod edgestream;
 mod environment;
 pub mod eventbus;
+mod file;
 mod join;
 pub mod log;
 pub mod metamanager;
@@ -23,11 +22,10 @@ mod netlink;
 mod outbox;
 mod program;
 mod reset;
-mod rt;
 pub mod servicebus;
 pub mod signals;
 mod systemd;
+mod tls;
 
 use program::one_line;
 pub use program::run as main;
-pub use rt::Repeated;

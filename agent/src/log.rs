@@ -25,6 +25,7 @@ use wire::text::{printable_lines, with_causes};
 mod cap;
 mod color;
 mod json_fields;
+mod targets;
 mod text_fields;
 
 pub use self::cap::without_contents;
@@ -55,7 +56,7 @@ const SUPPRESSED_REPORT_INTERVAL: Duration = Duration::from_secs(600);
 /// # Panics
 /// The log was initialized before.
 pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> {
-    let filter: Targets = filter.parse()?;
+    let filter: Targets = targets::complete(filter).parse()?;
     let _ = FORMAT.set(format);
     let throttle = LogThrottle::default();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context;
 use clap::ValueEnum;
+use componentbase::Link;
 use limits::LogThrottle;
 use objectstore::{LockError, StoreLock};
 use tokio_util::sync::CancellationToken;
@@ -21,9 +22,7 @@ use crate::{
     app::{self, App, Parts},
     cli::{Cli, Command, Join, Reset},
     config::{self, Config},
-    database,
-    edgehub::Link,
-    environment,
+    database, environment,
     join::{self, AfterJoin},
     log, reset,
     signals::{DrainError, Signals},

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use tokio::{process::Command, time::timeout};
 
-use crate::rt::file::replace;
+use crate::file::replace;
 
 /// The name of the service.
 pub(crate) const UNIT_NAME: &str = "edge-agent.service";

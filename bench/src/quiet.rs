@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::edged::{busy_nanos, idle};
 use anyhow::Context;
+use edged::{busy_nanos, idle};
 
 /// The share of processor time below which the machine is idle, and how long it has to be so.
 const BUSY: f64 = 0.03;

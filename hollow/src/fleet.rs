@@ -2,8 +2,9 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use agent::{app, config, edged::Signals};
+use agent::{app, config};
 use cloudsim::tasks::TaskPanicked;
+use edged::Signals;
 use objectstore::StoreError;
 
 pub use self::{

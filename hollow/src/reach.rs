@@ -28,7 +28,7 @@ impl OwnNames {
     /// Reads the name and addresses of this machine.
     pub(crate) fn of_machine() -> Self {
         Self {
-            addresses: Host::addresses(),
+            addresses: componentbase::addresses::reachable(),
             name: Host::detect().name,
         }
     }

@@ -5,10 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use agent::{
-    config::Signal,
-    edged::{Observation, Reading, Signals},
-};
+use edged::{Observation, Reading, Signal, Signals};
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 

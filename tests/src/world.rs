@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use agent::edgehub::Link;
 use cloudsim::{Addresses, Cloud, Options, hub::Limits, streams::KubeletOptions};
+use componentbase::Link;
 use e2e::Ports;
 use hollow::fleet::{self, HollowNode};
 use kube::{Api, Client, api::ListParams};

@@ -29,7 +29,7 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 21] = [
     "wire",
     "objectstore",
     "kubeapi",
@@ -39,6 +39,8 @@ const CRATES: [&str; 19] = [
     "mqtt",
     "unixsocket",
     "spdy",
+    "componentbase",
+    "edged",
     "agent",
     "cloudsim",
     "mapper",

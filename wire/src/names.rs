@@ -16,6 +16,11 @@ pub fn is_path_segment(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte))
 }
 
+/// Reports whether `text` is exactly one component of a path in the file system: a segment without `:`.
+pub fn is_path_component(text: &str) -> bool {
+    is_path_segment(text) && !text.contains(':')
+}
+
 /// Reports whether `text` is a DNS label (RFC 1123), as every namespace's name.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= MAX_LABEL && is_label(text)
@@ -87,6 +92,16 @@ mod tests {
             .chain(["A", "a.b", "-a", "a-", "a:b", "a_b", &*"x".repeat(64)])
         {
             assert!(!is_dns_label(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_component_never_leaves_its_directory() {
+        for good in ["a", "0b3c-44", "..data", "x.y_z"] {
+            assert!(is_path_component(good), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "../x", "a\0b", "a:b", "é"] {
+            assert!(!is_path_component(bad), "{bad}");
         }
     }
 }

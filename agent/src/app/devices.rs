@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use componentbase::Supervisor;
 use objectstore::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +16,6 @@ use crate::{
     edgehub::EdgeHub,
     eventbus::{self, Bus, External, Internal, Requests},
     metamanager::{CloudMessages, DeviceObjects, RouterMessages},
-    rt::Supervisor,
 };
 
 /// The parts of the agent that DeviceTwin, DMI and EventBus are built from.

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
+use componentbase::{Heartbeat, Part, PartError};
+use edged::events::{EventType, Recorder};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::node_events::record_until;
-use crate::{
-    edged::events::{EventType, Recorder},
-    eventbus::Bus,
-    rt::{Heartbeat, Part, PartError},
-};
+use crate::eventbus::Bus;
 
 /// The time between two checks, and so between two events.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);

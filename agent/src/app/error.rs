@@ -2,14 +2,13 @@
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
+use componentbase::UnexpectedEnd;
 use objectstore::{LockError, StoreError};
 
 use super::KeysError;
 use crate::{
-    edged,
     edgehub::{EnrollError, ProxyError},
     eventbus,
-    rt::UnexpectedEnd,
 };
 
 /// Why the agent does not run.

@@ -56,7 +56,7 @@ impl LateStore {
         }
         let (path, options) = (self.path.clone(), self.options.clone());
         // on a thread of its own: SQLx's migrations are a future that cannot be sent between threads
-        let opening = crate::rt::spawn_blocking(move || {
+        let opening = componentbase::spawn_blocking(move || {
             Handle::current().block_on(open_copies(&path, options))
         });
         let copies = opening

@@ -2,17 +2,16 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use componentbase::Supervisor;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::unserved::UnservedServices;
 use crate::{
     config::{self, Config},
-    edged,
     edgemesh::{self, EdgeMesh, dns, relay},
     metamanager::{MetaManager, MetaServer, ensure_address},
     netlink::own_addresses,
-    rt::Supervisor,
 };
 
 /// The file of the node's resolvers, used if no others are configured.

@@ -1,13 +1,14 @@
 //! The metrics of all modules but EdgeD, and what else its server shows of them.
 
+use componentbase::{Collector, HealthMonitor, Metric, Queue};
+use edged::{Diagnostics, Storage};
+
 use crate::{
     devicetwin::{DeviceTwin, dmi::Dmi},
-    edged::{Diagnostics, Storage},
     edgehub::EdgeHub,
     edgemesh::EdgeMesh,
     eventbus::Bus,
     metamanager::MetaManager,
-    rt::{Collector, HealthMonitor, Metric, Queue},
     servicebus::ServiceBus,
 };
 
@@ -27,7 +28,6 @@ pub(super) struct Sources {
 pub(super) fn diagnostics(sources: Sources, storage: Storage) -> Diagnostics {
     Diagnostics {
         link: Some(sources.hub.link()),
-        traffic: sources.hub.traffic(),
         vitals: sources.vitals.clone(),
         storage,
         metrics: Collector::new(move |queues| sources.metrics(queues)),

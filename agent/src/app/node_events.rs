@@ -2,10 +2,9 @@
 
 use std::future::{Future, ready};
 
+use edged::events::{self, Recorder};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
-
-use crate::edged::events::{self, Recorder};
 
 /// Runs what `record` returns, which gets the recorder of the node's events, and writes them to the API, until `shutdown`.
 pub(super) async fn record_until<F>(

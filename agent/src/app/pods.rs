@@ -2,6 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use componentbase::Supervisor;
+use componentbase::addresses;
+use edged::{
+    AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, Signals, StaticPods,
+    SyncConfig,
+};
 use k8s_openapi::api::core::v1::Taint;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -10,17 +16,7 @@ use tracing::warn;
 use wire::volumes::{DEFAULT_DIRECTORY, DIRECTORY_ANNOTATION};
 
 use super::{Error, connect, volumes_directory};
-use crate::{
-    config::{Config, Host},
-    edged::{
-        self, AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, Signals,
-        StaticPods, SyncConfig,
-    },
-    edgehub::Proxy,
-    edgestream,
-    metamanager::MetaManager,
-    rt::Supervisor,
-};
+use crate::{config::Config, edgehub::Proxy, edgestream, metamanager::MetaManager};
 
 /// What [`super::Parts`] has for EdgeD.
 pub(super) struct Inputs {
@@ -102,7 +98,7 @@ pub(super) fn config(
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let address = match (&node.interface, node.ip) {
-        (Some(name), _) if Host::address_of(name).is_none() => {
+        (Some(name), _) if addresses::of_interface(name).is_none() => {
             return Err(Error::Interface(name.clone()));
         }
         (Some(name), _) => AddressSource::Interface(name.clone()),
@@ -180,6 +176,7 @@ pub(super) fn config(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Host;
 
     #[test]
     fn persistent_volumes_are_beside_the_database() {

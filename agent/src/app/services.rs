@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
+use componentbase::Supervisor;
 use kube::Client;
 use objectstore::Store;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +13,6 @@ use crate::{
     edgehub::EdgeHub,
     eventbus::Bus,
     metamanager::{BoundAddress, RouterMessages},
-    rt::Supervisor,
     servicebus::{self, Ports, ServiceBus},
 };
 

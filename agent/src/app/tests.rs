@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::config;
-use crate::{config::Host, edged};
+use crate::config::Host;
 
 /// Returns the configuration of all modules as text, and the warnings, or the errors if the file is refused.
 fn given(change: Value) -> (Option<String>, Vec<String>) {

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use componentbase::{Heartbeat, Part, PartError};
+use edged::events::{EventType, Recorder};
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::node_events::record_until;
-use crate::{
-    edged::events::{EventType, Recorder},
-    rt::{Heartbeat, Part, PartError},
-};
 
 /// The reason of the event.
 const REASON: &str = "ServiceNotServed";

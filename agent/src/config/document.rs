@@ -1,8 +1,9 @@
 //! The built-in documents: EdgeCore's defaults, the short one for people, and the types of settings without a default.
 
+use componentbase::yaml;
 use serde_json::Value;
 
-use super::{Host, yaml};
+use super::Host;
 
 const DEFAULT: &str = include_str!("default.yaml");
 const OPTIONAL: &str = include_str!("optional.yaml");

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use componentbase::yaml;
 use serde_json::{Value, json};
-
-use super::yaml;
 
 /// The settings of the short document that hold paths.
 const PATH_SETTINGS: [&str; 11] = [

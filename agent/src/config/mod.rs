@@ -15,7 +15,6 @@ mod overlay;
 mod report;
 mod token;
 mod typed;
-pub(crate) mod yaml;
 
 use std::{
     fs,
@@ -23,6 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use componentbase::yaml::{self, NotYaml};
 use serde_json::Value;
 
 pub use self::{
@@ -32,7 +32,6 @@ pub use self::{
     report::{FieldError, Warning},
     token::remove_token,
     typed::*,
-    yaml::NotYaml,
 };
 pub(crate) use self::{
     fill::{fill, relocated},

@@ -8,9 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use componentbase::yaml;
 use serde_json::{Value, value::RawValue};
 
-use super::{Error, read_limited, yaml};
+use super::{Error, read_limited};
 
 /// The file that holds nothing but the token, which has priority over the one in edgecore.yaml.
 const BOOTSTRAP_FILE: &str = "bootstrap-edgecore.conf";

@@ -8,15 +8,13 @@ use std::{
     time::Duration,
 };
 
-mod cgroups;
+use edged::{ControlGroups, Eviction, Housekeeping};
+
 mod edge_mesh;
-mod resources;
 mod service_bus;
 mod services;
 
-pub use self::cgroups::{CgroupDriver, ControlGroups};
 pub use self::edge_mesh::{DNS_PORT, Dns, EdgeMesh, Network, ServiceFilter, Strategy};
-pub use self::resources::{Eviction, Housekeeping, Signal, Threshold, ThresholdValue};
 pub use self::service_bus::{CertificateFiles, ServiceBus};
 pub use self::services::{
     DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,

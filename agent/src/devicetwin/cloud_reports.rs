@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use componentbase::unix_millis;
 use serde_json::Value;
 use tracing::warn;
 use wire::{
@@ -12,7 +13,6 @@ use wire::{
 
 use super::core::PendingReport;
 use crate::edgehub::EdgeHub;
-use crate::rt::unix_millis;
 
 /// How long to wait for a confirmation. EdgeCore waits a minute; but CloudCore drops reports of a device that it has not read
 /// yet, as after its start, and newer values wait until the confirmation.

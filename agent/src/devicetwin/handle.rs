@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use componentbase::{Metric, Queue};
 use crds::devices::{Device, DeviceModel, TwinProperty};
 use objectstore::{Object, StoreError};
 use serde::de::DeserializeOwned;
@@ -16,10 +17,7 @@ use super::{
     counts::{RequestCounts, RequestOutcome},
     history::HistoryEntry,
 };
-use crate::{
-    metamanager::{DeviceObject, DeviceObjects},
-    rt::{Metric, Queue},
-};
+use crate::metamanager::{DeviceObject, DeviceObjects};
 
 /// Why a request about a device failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,6 +6,7 @@ mod batches;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use componentbase::{Heartbeat, Link, Part, PartError, unix_millis};
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::{
     sync::{mpsc, watch},
@@ -27,10 +28,9 @@ use super::{
     work::Work,
 };
 use crate::{
-    edgehub::{EdgeHub, Link},
+    edgehub::EdgeHub,
     eventbus::{Bus, Requests},
     metamanager::CloudMessages,
-    rt::{Heartbeat, Part, PartError, unix_millis},
 };
 
 /// The most requests of one batch, and so of one commit: enough that the sync of the disk no longer matters.

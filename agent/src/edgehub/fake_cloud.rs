@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
+use componentbase::Link;
 use limits::Rate;
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
-use super::{
-    EdgeHub, INBOX_CAPACITY, Inbound, Link, queue::Queue, traffic::Traffic, waiters::Waiters,
-};
+use super::{EdgeHub, INBOX_CAPACITY, Inbound, queue::Queue, traffic::Traffic, waiters::Waiters};
 
 /// The other end of the connection.
 #[derive(Debug)]

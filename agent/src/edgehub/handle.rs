@@ -2,23 +2,15 @@
 
 use std::time::Duration;
 
+use componentbase::Link;
+use componentbase::{Metric, Queue};
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
 use super::{
-    lanes::Offered, queue::Queue as Lanes, traffic::Traffic, unreachable::Unreachable,
-    waiters::Waiters,
+    lanes::Offered, queue::Queue as Lanes, traffic::Traffic, traffic_metrics,
+    unreachable::Unreachable, waiters::Waiters,
 };
-use crate::rt::{Metric, Queue};
-
-/// The state of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Not connected.
-    Down,
-    /// Connected; the number counts the connections since the start.
-    Up(u64),
-}
 
 /// The messages of the cloud, for their one reader.
 #[derive(Debug)]
@@ -63,7 +55,7 @@ impl EdgeHub {
         self.queue.queues().into_iter().chain(inbox).collect()
     }
 
-    /// Returns the metrics of the connection.
+    /// Returns the metrics of the traffic and of the connection.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let name = "edgehub_connected";
         let connected = Metric::gauge(
@@ -75,10 +67,12 @@ impl EdgeHub {
             name,
             "Connections to the cloud since the start; all but the first are reconnects.",
         );
-        vec![
+        let traffic = traffic_metrics::metrics(&self.traffic.flows(), self.traffic.octets());
+        let connection = [
             connected.of(self.is_up().into()),
             connections.of(self.traffic.connections()),
-        ]
+        ];
+        traffic.into_iter().chain(connection).collect()
     }
 
     /// Sends without waiting for an answer; waits for space if too many messages wait already.

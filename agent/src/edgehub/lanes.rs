@@ -129,8 +129,8 @@ impl Lanes {
     }
 
     /// Reports how full the lanes are.
-    pub(super) fn queues(&self) -> Vec<crate::rt::Queue> {
-        let queue = |(name, lane): (&'static str, &VecDeque<QueuedMessage>)| crate::rt::Queue {
+    pub(super) fn queues(&self) -> Vec<componentbase::Queue> {
+        let queue = |(name, lane): (&'static str, &VecDeque<QueuedMessage>)| componentbase::Queue {
             name,
             waiting: lane.len(),
             bound: LANE_CAPACITY,

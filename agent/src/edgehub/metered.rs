@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use componentbase::now;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -15,7 +16,6 @@ use super::{
     liveness::LastReceived,
     traffic::{Direction, Traffic},
 };
-use crate::rt::now;
 
 /// The state of a stream that another task owns; cheap to clone.
 #[derive(Clone, Debug)]

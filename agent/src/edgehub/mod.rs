@@ -23,12 +23,14 @@ mod session;
 mod session_end;
 mod task;
 mod traffic;
+mod traffic_metrics;
 mod transport;
 mod unreachable;
 mod waiters;
 
 use std::{path::PathBuf, time::Duration};
 
+use componentbase::Link;
 use tokio::{
     io::DuplexStream,
     sync::{mpsc, watch},
@@ -43,7 +45,7 @@ pub(crate) use self::{
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,
-    handle::{EdgeHub, Inbound, Link},
+    handle::{EdgeHub, Inbound},
     kind::Kind,
     preconnected::Preconnected,
     task::Task,

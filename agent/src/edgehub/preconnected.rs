@@ -1,6 +1,7 @@
 //! EdgeHub over connections that are handed in one by one: the same sessions without dialling, enrolment and TLS, for
 //! simulations.
 
+use componentbase::{Heartbeat, now};
 use tokio::{io::DuplexStream, sync::mpsc};
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,6 @@ use super::{
     task::Task,
     transport::Transport,
 };
-use crate::rt::{Heartbeat, now};
 
 /// EdgeHub over given connections; see [`super::over_connections`].
 #[derive(Debug)]

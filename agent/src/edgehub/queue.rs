@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use componentbase::now;
 use limits::Rate;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep_until};
 use wire::Message;
 
 use super::lanes::{Lanes, Offered, SendCondition};
-use crate::rt;
 
 /// The shared lanes; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -40,11 +40,11 @@ impl Queue {
     pub(super) async fn next(&self, rate: &mut Rate) -> Message {
         loop {
             let due = self.0.lanes.lock().due().map(|due| match due {
-                SendCondition::Exempt => rt::now(),
+                SendCondition::Exempt => now(),
                 SendCondition::RateLimited => rate.ready_at(),
                 SendCondition::LowPriority => rate.spare_at(),
             });
-            let now = rt::now();
+            let now = now();
             match due {
                 Some(due) if due <= now => {
                     if let Some((due, message)) = self.take() {
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// Reports how full the lanes are.
-    pub(super) fn queues(&self) -> Vec<rt::Queue> {
+    pub(super) fn queues(&self) -> Vec<componentbase::Queue> {
         self.0.lanes.lock().queues()
     }
 

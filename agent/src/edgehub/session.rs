@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use componentbase::{Heartbeat, now, unix_millis};
 use limits::Rate;
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -24,7 +25,6 @@ use super::{
     transport::{Reader, Received, Sent, TooLarge, Transport, Writer},
     waiters::Waiters,
 };
-use crate::rt::{Heartbeat, now, unix_millis};
 
 /// How long the closing handshake may delay the end of the program.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -6,13 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::Link;
+use componentbase::{Heartbeat, Part, PartError, now};
+use limits::Repeated;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use wire::instance::Instance;
 
 use super::{
-    Config, Error, Link,
+    Config, Error,
     dial::{CloudConnection, Dialler},
     enroll::{self, EnrollError, EnrollmentCsr, Identity, Renewal},
     liveness::SilenceLimit,
@@ -21,7 +24,6 @@ use super::{
     session::{self, Endpoints, Session},
     session_end::SessionEnd,
 };
-use crate::rt::{Heartbeat, Part, PartError, Repeated, now};
 
 /// How many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
 const NEW_CONNECTION_TIMEOUT_FACTOR: u32 = 2;

@@ -16,6 +16,16 @@ pub enum Direction {
     Down,
 }
 
+impl Direction {
+    /// Returns the direction's name in metrics.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
 /// The messages of one kind in one direction since the agent started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {

@@ -220,7 +220,7 @@ impl Dialer {
         direct: impl Future<Output = io::Result<TcpStream>> + Send + 'static,
     ) {
         let (paths, node, address) = (self.paths.clone(), Arc::clone(to.node), to.address.ip());
-        crate::rt::spawn(async move {
+        componentbase::spawn(async move {
             if let Ok(Ok(_)) = timeout(PROBE_TIMEOUT, direct).await {
                 paths.record(&node, address, Path::Direct);
             }
@@ -241,7 +241,7 @@ impl Dialer {
             return;
         }
         let (dialer, address) = (self.clone(), destination.address);
-        crate::rt::spawn(async move {
+        componentbase::spawn(async move {
             let is_direct = tokio::select! {
                 // cancel-safe, both
                 dialled = connect_tcp(address) => match dialled {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::rt::Metric;
+use componentbase::Metric;
 
 /// The counters.
 #[derive(Debug, Default)]

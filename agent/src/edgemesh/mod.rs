@@ -36,12 +36,13 @@ mod task;
 
 use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
+use componentbase::Metric;
 use kube::Client;
 use tokio::sync::watch;
 
 pub use self::task::Task;
 use self::{dialer::Dialer, metrics::MeshMetrics, path_table::PathTable, snapshot::Snapshots};
-use crate::{config, rt::Metric};
+use crate::config;
 
 /// What EdgeMesh needs.
 #[derive(Clone)]

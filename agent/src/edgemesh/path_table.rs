@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
+use componentbase::now;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::info;
 use wire::relay::Path;
 
 use super::paths::{First, Paths};
-use crate::rt::now;
 
 /// The table; cheap to clone.
 #[derive(Clone, Debug, Default)]

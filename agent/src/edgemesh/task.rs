@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use componentbase::{Heartbeat, Part, PartError};
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval, sleep},
@@ -17,7 +18,6 @@ use super::{
     snapshot::Snapshot,
     source::Source,
 };
-use crate::rt::{Heartbeat, Part, PartError};
 
 /// How long changes are gathered, so that those that come together are applied together.
 const DEBOUNCE: Duration = Duration::from_millis(50);

@@ -23,9 +23,9 @@ use wire::{
 use super::Config;
 use crate::{
     edgehub::{Cause, connect_tcp},
-    rt::{
+    tls::{
         CertificateFault,
-        tls_files::{self, TlsError},
+        files::{self, TlsError},
     },
 };
 
@@ -95,7 +95,7 @@ async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
     let files = config.tls.clone();
     let connect_failed = |error| DialError::Connect(address.clone(), error);
     // read before each dial: EdgeHub creates and renews the files
-    let client = crate::rt::spawn_blocking(move || tls_files::client_config(&files)).await;
+    let client = componentbase::spawn_blocking(move || files::client_config(&files)).await;
     let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
     let name = ServerName::try_from(config.server.host.clone())
         .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;

@@ -28,9 +28,10 @@ mod tunnel;
 use std::time::Duration;
 
 use self::task::Task;
+use edged::{AddressSource, KubeletApi, KubeletRequest, KubeletResponse};
+
 use crate::{
     config::{HostPort, TlsFiles},
-    edged::{AddressSource, KubeletApi, KubeletRequest, KubeletResponse},
     edgehub::Proxy,
     metamanager::NodeConfirmed,
 };

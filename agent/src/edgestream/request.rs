@@ -1,9 +1,8 @@
 //! Converts a message of the cloud to a request of the kubelet's API. Pure.
 
+use edged::KubeletRequest;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use wire::tunnel::{Connect, Kind};
-
-use crate::edged::KubeletRequest;
 
 /// The most headers of one request.
 const MAX_HEADERS: usize = 64;

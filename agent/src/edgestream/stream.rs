@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use edged::{KubeletRequest, KubeletResponse};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use kubeapi::Body;
@@ -18,7 +19,6 @@ use super::{
     flow_control::{Inbox, SendCredit},
     streams::StreamHandle,
 };
-use crate::edged::{KubeletRequest, KubeletResponse};
 
 /// The most bytes of one message to the cloud.
 const MAX_CHUNK_BYTES: usize = 16 * 1024;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use componentbase::{Heartbeat, Part, PartError, now};
+use limits::Repeated;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -11,10 +13,7 @@ use super::{
     dial::{self, DialError},
     tunnel::{self, TunnelEnd},
 };
-use crate::{
-    edgehub::{Cause, Redial},
-    rt::{Heartbeat, Part, PartError, Repeated, now},
-};
+use crate::edgehub::{Cause, Redial};
 
 /// How long the tunnel waits for the cloud to have the node. Longer, and something else is wrong: logs may help to find it.
 const NODE_TIMEOUT: Duration = Duration::from_secs(60);

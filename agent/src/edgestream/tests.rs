@@ -3,6 +3,7 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use edged::{AddressSource, KubeletRequest, KubeletResponse};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
@@ -27,7 +28,6 @@ use super::{
 };
 use crate::{
     config::{HostPort, TlsFiles},
-    edged::{AddressSource, KubeletRequest, KubeletResponse},
     edgehub::Proxy,
 };
 

@@ -204,7 +204,7 @@ impl<A: RequestHandler> Tunnel<A> {
             Ok(place) => {
                 outbound.credit.clone_from(&place.credit);
                 let api = self.api.clone();
-                self.tasks.spawn(crate::rt::in_span(stream::run(
+                self.tasks.spawn(componentbase::in_span(stream::run(
                     kind, request, api, place, outbound,
                 )));
             }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use componentbase::Backoff;
 use parking_lot::Mutex;
 use rumqttc::{
     AckMode, AsyncClient, Broker as Address, Event, EventLoop, Incoming, MqttOptions, Publish,
@@ -27,7 +28,6 @@ use super::{
     tls::Dialler,
     topics,
 };
-use crate::rt::Backoff;
 
 /// The upper limit of the first wait after a connection was lost.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
@@ -141,7 +141,7 @@ impl Broker {
                             .await;
                         tracked.map(|notice| {
                             // the connection's queue ends it, or the broker's acknowledgement
-                            crate::rt::spawn(async move {
+                            componentbase::spawn(async move {
                                 let confirmed = notice.wait_completion_async().await;
                                 Publication::send_outcome(
                                     Some(outcome_sender),

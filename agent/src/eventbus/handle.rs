@@ -10,13 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use componentbase::{Metric, Queue};
 use tokio::{
     sync::{mpsc, mpsc::error::TrySendError, watch},
     time::sleep,
 };
 
 use super::metrics::BusMetrics;
-use crate::rt::{Metric, Queue};
 
 /// The most publications that wait for a broker: more than those of one batch of DeviceTwin.
 const MAX_QUEUED_PUBLICATIONS: usize = 1024;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
+use componentbase::Heartbeat;
 use futures::StreamExt;
 use mqtt::{Access, Delivered, Filters, Handle, Limits, Listener, PublishError, QoS, Subscription};
 use tokio::{
@@ -21,7 +22,7 @@ use super::{
     passwords,
     receipt::Receipt,
 };
-use crate::{config::InternalAccess, rt::Heartbeat};
+use crate::config::InternalAccess;
 
 /// The most messages of the subscription that wait for EventBus.
 const MAX_QUEUED_MESSAGES: usize = 512;

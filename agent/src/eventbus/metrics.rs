@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use componentbase::{Metric, Queue};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -9,10 +10,7 @@ use super::{
     requests::Received,
     upload::{DroppedCounts, Upload},
 };
-use crate::{
-    outbox::Length,
-    rt::{Metric, Queue},
-};
+use crate::outbox::Length;
 
 /// The handle of the internal broker, once it runs.
 pub(super) type Running = Arc<Mutex<Option<mqtt::Handle>>>;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use componentbase::unix_millis;
 use serde_json::Value;
 use tokio::{task::JoinSet, time::timeout};
 use tracing::warn;
@@ -9,7 +10,6 @@ use wire::{Header, Upstream, bus::Payload, text::short, topic::check_publication
 
 use super::{Bus, handle::Published};
 use crate::edgehub::EdgeHub;
-use crate::rt::unix_millis;
 
 /// How long a broker may take for a message before the cloud is told that it has not taken it.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
@@ -49,7 +49,7 @@ impl<'a> Publisher<'a> {
                 Err(why)
             }
         };
-        self.answers.spawn(crate::rt::in_span(async move {
+        self.answers.spawn(componentbase::in_span(async move {
             let outcome = match published {
                 Ok(published) => outcome(published).await,
                 Err(why) => Err(why),

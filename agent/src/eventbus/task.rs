@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use componentbase::{Heartbeat, Part, PartError};
 use objectstore::{Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -12,12 +13,7 @@ use super::{
     Bus, Error, Sinks, external, internal, promises::Promises, publish::Publisher, topics::TOPICS,
     upload::Upload,
 };
-use crate::{
-    edgehub::EdgeHub,
-    metamanager::RouterMessages,
-    outbox::Outbox,
-    rt::{Heartbeat, Part, PartError},
-};
+use crate::{edgehub::EdgeHub, metamanager::RouterMessages, outbox::Outbox};
 
 /// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use super::quickack::QuickAckStream;
 use crate::{
     config::{HostPort, TlsFiles},
-    rt::tls_files::client_config,
+    tls::files::client_config,
 };
 
 /// How long connecting may take, TLS included.

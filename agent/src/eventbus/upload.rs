@@ -10,13 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use componentbase::unix_millis;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 use wire::{Message, Operation, Upstream, bus::Payload, text::short};
 
 use super::{promises::Promises, receipt::Receipt};
-use crate::rt::unix_millis;
 use crate::{
     edgehub::{EdgeHub, Unreachable},
     outbox::{Delivery, Item, Limits},

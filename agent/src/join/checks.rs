@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use edged::{RuntimeInfo, RuntimeInfoError, low_signals};
 use tokio::time::timeout;
 use wire::text::with_causes;
 
@@ -22,7 +23,6 @@ use crate::{
     app,
     cli::Join,
     config::{Config, Host, MqttMode},
-    edged::{RuntimeInfo, RuntimeInfoError, low_signals},
     edgehub::{self, EnrollError, HubCheckError, NodeStatus},
     environment,
 };
@@ -243,8 +243,8 @@ fn cgroups(inputs: &CheckInputs<'_>) -> CheckResult {
         .filter(|name| !has(name))
         .collect();
     let driver = match inputs.config.edged.groups.driver {
-        crate::config::CgroupDriver::Systemd => "systemd",
-        crate::config::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
+        edged::CgroupDriver::Systemd => "systemd",
+        edged::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
     };
     if missing.is_empty() {
         return CheckResult::Passed(format!("made by {driver}"));

@@ -2,6 +2,7 @@
 
 use std::{net::Ipv4Addr, path::Path, time::Duration};
 
+use edged::{CgroupDriver, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -11,8 +12,7 @@ use tokio::{
 use crate::{
     app,
     cli::Join,
-    config::{CgroupDriver, HostPort},
-    edged::{RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info},
+    config::HostPort,
     edgehub::{Proxy, connect_tcp},
 };
 

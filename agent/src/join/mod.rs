@@ -31,9 +31,9 @@ use crate::{
     app,
     cli::Join,
     config::{self, Config, Host, Secret},
-    edgehub, one_line,
-    rt::file::{missing_directory, replace},
-    systemd,
+    edgehub,
+    file::{missing_directory, replace},
+    one_line, systemd,
 };
 
 /// What to do after the machine has joined.

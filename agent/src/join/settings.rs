@@ -1,12 +1,13 @@
 //! Generates the edgecore.yaml of a machine: the short one, with the options and the machine's state. Pure.
 
 use anyhow::Context;
+use edged::CgroupDriver;
 use serde_json::{Map, Value, json};
 
 use super::machine::{Machine, STREAM_PORT};
 use crate::{
     cli::{Driver, Join},
-    config::{self, CgroupDriver, Host, HostPort},
+    config::{self, Host, HostPort},
 };
 
 /// Returns the text, without the token.

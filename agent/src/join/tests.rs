@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, net::TcpListener, path::PathBuf};
 
 use clap::Parser;
+use edged::{CgroupDriver, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, ThresholdValue};
 
 use super::{
     checks,
@@ -12,8 +13,7 @@ use super::{
 };
 use crate::{
     cli::{Cli, Command},
-    config::{CgroupDriver, MqttMode, ThresholdValue},
-    edged::{RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME},
+    config::MqttMode,
     edgehub::NodeStatus,
 };
 

@@ -6,9 +6,11 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// The programs of this workspace; all others are libraries.
-const OWN_TARGETS: [&str; 9] = [
+const OWN_TARGETS: [&str; 11] = [
     "agent",
+    "componentbase",
     "edge_agent",
+    "edged",
     "cloudsim",
     "kubeapi",
     "wire",
@@ -46,6 +48,8 @@ mod tests {
         let cap = without_contents();
         for (target, level, shown) in [
             ("agent::edgehub::session", Level::TRACE, true),
+            ("edged::pods", Level::TRACE, true),
+            ("componentbase::supervise", Level::TRACE, true),
             ("cloudsim::hub", Level::TRACE, true),
             ("tungstenite::protocol", Level::TRACE, false),
             ("tokio_tungstenite", Level::TRACE, false),

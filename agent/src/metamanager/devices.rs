@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 #[cfg(test)]
 use std::sync::Arc;
 
+use componentbase::Queue;
 #[cfg(test)]
 use objectstore::Store;
 use objectstore::{Key, Object, StoreError, Watch};
@@ -13,7 +14,6 @@ use tokio::sync::mpsc;
 use wire::{Down, Downstream, Header, ResourceType, topic::DeviceId};
 
 use super::desired::{Desired, resource};
-use crate::rt::Queue;
 
 /// The most messages that wait for one module. A full queue makes MetaManager wait, and with it the cloud.
 const MAX_QUEUED_MESSAGES: usize = 64;

@@ -6,6 +6,9 @@
 //!
 //! Source: Kubernetes, "Create static Pods"; the kubelet's mirror client.
 
+use componentbase::static_pods::{
+    CONFIG_HASH_ANNOTATION, CONFIG_MIRROR_ANNOTATION, CONFIG_SOURCE_ANNOTATION,
+};
 use serde_json::{Value, json};
 use wire::Change;
 
@@ -17,13 +20,6 @@ use super::{
     },
     record::Record,
 };
-
-/// Annotation: the source of a pod; `file` means a static pod.
-pub(crate) const CONFIG_SOURCE_ANNOTATION: &str = "kubernetes.io/config.source";
-/// Annotation: the hash of the file that a static pod comes from.
-pub(crate) const CONFIG_HASH_ANNOTATION: &str = "kubernetes.io/config.hash";
-/// Annotation: the hash of the static pod that a mirror pod mirrors.
-const CONFIG_MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     pod.get("metadata")?.get("annotations")?.get(name)?.as_str()

@@ -14,7 +14,6 @@ mod export;
 pub(crate) mod mirror;
 mod node_confirmed;
 mod pods_complete;
-mod reconnections;
 mod record;
 mod remote;
 mod report;
@@ -27,6 +26,8 @@ mod watched;
 
 use std::{sync::Arc, time::Duration};
 
+use componentbase::Queue;
+use componentbase::{PodsComplete, Reconnections};
 use kube::Client;
 use kubeapi::{Api, Rules, client_of};
 use objectstore::{Resource, Store};
@@ -49,8 +50,6 @@ use self::{
 pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects, RouterMessages},
     node_confirmed::NodeConfirmed,
-    pods_complete::PodsComplete,
-    reconnections::Reconnections,
     server::{
         AccountAuthentication, Authentication, BoundAddress, CredentialsError, InCluster,
         InClusterCa, InClusterCaError, KeyError, Loopback, MetaServer, MetaServerConfig,
@@ -62,7 +61,6 @@ pub use self::{
 use crate::{
     edgehub::{EdgeHub, Inbound},
     outbox,
-    rt::Queue,
 };
 
 /// What MetaManager needs.

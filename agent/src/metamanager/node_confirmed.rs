@@ -1,8 +1,7 @@
 //! Notifies that the cloud has this node: others may then tell the cloud of it.
 
+use componentbase::Link;
 use tokio::sync::watch;
-
-use crate::edgehub::Link;
 
 /// Whether the cloud has confirmed this node's status since the start of the agent.
 #[derive(Clone, Debug)]

@@ -8,13 +8,14 @@
 
 use std::{
     collections::BTreeSet,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use objectstore::{Damaged, Key, Resource, StoreError};
+use componentbase::{CompletenessPublisher, PodsComplete};
+use componentbase::{Link, now};
+use objectstore::{Key, Resource, StoreError};
 use serde_json::json;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tracing::{error, info};
 use wire::ResourceType;
 
@@ -23,95 +24,29 @@ use super::{
     mirror,
     record::GROUP,
 };
-use crate::{edgehub::Link, rt::now};
 
 /// Longer than a cloud takes to notice a node that has come back and to send it some hundred pods over a slow link.
 const QUIET_PERIOD: Duration = Duration::from_secs(120);
 /// How long to wait after an error of the store.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Tells whether the stored pods are complete. Once they are, they stay so, unless one is damaged later.
-#[derive(Clone, Debug)]
-pub struct PodsComplete {
-    complete: watch::Receiver<bool>,
-    damaged: Damaged,
-    no_orphans: Arc<Notify>,
-    unknown: Arc<watch::Sender<bool>>,
-}
-
-impl PodsComplete {
-    /// Reports whether they are complete now.
-    pub fn now(&self) -> bool {
-        *self.complete.borrow() && !self.has_damaged()
-    }
-
-    /// Reports whether a stored pod cannot be read: at most its name is known then.
-    fn has_damaged(&self) -> bool {
-        let pods = resource(&ResourceType::Pod);
-        self.damaged.now().keys().any(|key| key.resource == pods)
-    }
-
-    /// Waits until they are complete; for ever if MetaManager ends before.
-    pub(crate) async fn until(&self) {
-        if self
-            .complete
-            .clone()
-            .wait_for(|complete| *complete)
-            .await
-            .is_err()
-        {
-            std::future::pending().await
-        }
-        let mut damaged = self.damaged.clone();
-        while self.has_damaged() {
-            damaged.changed().await;
-        }
-    }
-
-    /// Says that nothing of any other pod is on this node, so there is nothing to wait for.
-    pub fn mark_no_orphans(&self) {
-        self.no_orphans.notify_one();
-    }
-
-    /// Says whether the cloud has answered, for each pod that left something on this node and is not stored, that it does not
-    /// know it.
-    pub(crate) fn set_unknown_to_cloud(&self, so: bool) {
-        self.unknown
-            .send_if_modified(|known| std::mem::replace(known, so) != so);
-    }
-}
-
 /// Finds out whether the pods are complete; the rules are at the top of the file.
 #[derive(Debug)]
 pub(super) struct CompletenessTracker {
     desired: Desired,
     link: watch::Receiver<Link>,
-    complete: watch::Sender<bool>,
-    no_orphans: Arc<Notify>,
-    unknown: watch::Receiver<bool>,
+    publisher: CompletenessPublisher,
 }
 
 impl CompletenessTracker {
     pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsComplete) {
-        let (complete, receiver) = watch::channel(false);
-        let no_orphans = Arc::new(Notify::new());
-        let (set, unknown) = watch::channel(false);
-        let handle = PodsComplete {
-            complete: receiver,
-            damaged: desired.damaged(),
-            no_orphans: no_orphans.clone(),
-            unknown: Arc::new(set),
+        let (publisher, handle) = PodsComplete::new(desired.damaged());
+        let tracker = Self {
+            desired,
+            link,
+            publisher,
         };
-        (
-            Self {
-                desired,
-                link,
-                complete,
-                no_orphans,
-                unknown,
-            },
-            handle,
-        )
+        (tracker, handle)
     }
 
     /// Returns when the pods are complete.
@@ -139,7 +74,7 @@ impl CompletenessTracker {
                 .await?;
             info!("the store has all pods of this node: others that run here are orphans");
         }
-        self.complete.send_replace(true);
+        self.publisher.complete.send_replace(true);
         Ok(())
     }
 
@@ -148,7 +83,7 @@ impl CompletenessTracker {
         let mut quiet = None;
         loop {
             let link = *self.link.borrow_and_update();
-            let unknown = *self.unknown.borrow_and_update();
+            let unknown = *self.publisher.unknown.borrow_and_update();
             let pods = self.pods().await?;
             quiet = match evaluate(quiet, link, pods, unknown, now()) {
                 Completeness::Complete => return Ok(true),
@@ -168,8 +103,8 @@ impl CompletenessTracker {
                 changed = self.link.changed() => if changed.is_err() { return Ok(false) },
                 () = over => {}
                 // when the sender is gone, no further answer can come
-                Ok(()) = self.unknown.changed() => {}
-                () = self.no_orphans.notified() => return Ok(true),
+                Ok(()) = self.publisher.unknown.changed() => {}
+                () = self.publisher.no_orphans.notified() => return Ok(true),
             }
         }
     }
@@ -350,7 +285,7 @@ mod tests {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (_up, link) = watch::channel(Link::Up(1));
         let (mut completeness, complete) = CompletenessTracker::new(desired, link);
-        let tracking = crate::rt::spawn(async move { completeness.run().await });
+        let tracking = componentbase::spawn(async move { completeness.run().await });
         tokio::time::sleep(10 * QUIET_PERIOD).await;
         assert!(!complete.now(), "nobody has asked the cloud");
         complete.set_unknown_to_cloud(true);

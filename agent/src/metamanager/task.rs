@@ -1,5 +1,6 @@
 //! The one reader of the cloud's messages: stores each, then acknowledges it.
 
+use componentbase::{Heartbeat, Part, PartError, unix_millis};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -21,7 +22,6 @@ use super::{
 use crate::{
     edgehub::{EdgeHub, Inbound},
     outbox::{Item, Outbox},
-    rt::{Heartbeat, Part, PartError, unix_millis},
 };
 
 /// The task that [`super::new`] builds.

@@ -1,7 +1,9 @@
 //! Messages of the cloud that no module of this agent handles: each is answered with an error in the form that the protocol has
 //! for it. Where there is no such form, or no sender waits, the message is logged, repeated ones ever more rarely.
 
+use componentbase::{now, unix_millis};
 use jiff::Timestamp;
+use limits::Repeated;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, warn};
@@ -9,8 +11,6 @@ use wire::{
     Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream,
     bus::ServiceResponse, text::printable_short,
 };
-
-use crate::rt::{Repeated, now, unix_millis};
 
 /// How to enable ServiceBus.
 const ENABLE_SERVICE_BUS: &str =

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::rt::Queue;
+use componentbase::Queue;
 
 /// The number of messages in memory and on disk. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::{Link, now};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
+use limits::Repeated;
 use objectstore::StoreError;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
@@ -16,10 +18,7 @@ use super::{
     backlog::{Backlog, ChunkPosition},
     memory_queue::{Queue, QueuedMessage},
 };
-use crate::{
-    edgehub::{Link, Unreachable},
-    rt::{Repeated, now},
-};
+use crate::edgehub::Unreachable;
 
 /// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);

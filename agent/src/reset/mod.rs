@@ -23,13 +23,13 @@ use nix::{
 use objectstore::{Inspection, LockError, Resource, StoreError, StoreLock};
 use tokio::time::{Instant, sleep};
 
+use edged::EndProgress;
 use wire::text::count;
 
 use crate::{
     app,
     cli::Reset,
     config::{self, Config, Host},
-    edged::{self, EndProgress},
     edgemesh,
     metamanager::remove_addresses,
     one_line, systemd,
@@ -376,7 +376,7 @@ async fn pods(
         config.edged.pod_logs_dir.clone(),
     );
     let groups = config.edged.groups.clone();
-    let cleared = crate::rt::spawn_blocking(move || {
+    let cleared = componentbase::spawn_blocking(move || {
         edged::remove_pod_files(&root, &logs, groups, channel, ended)
     })
     .await;

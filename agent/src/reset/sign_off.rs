@@ -2,6 +2,7 @@
 
 use std::{io::Write, time::Duration};
 
+use componentbase::{Heartbeat, Link, Part, unix_millis};
 use futures::TryStreamExt;
 use jiff::Timestamp;
 use objectstore::{Inspection, Resource};
@@ -13,8 +14,7 @@ use wire::{Operation, Upstream};
 use crate::{
     app,
     config::Config,
-    edgehub::{self, Link},
-    rt::{Heartbeat, Part, unix_millis},
+    edgehub::{self},
 };
 
 /// How long the cloud may take to accept a session, and to answer.

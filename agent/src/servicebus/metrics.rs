@@ -8,11 +8,11 @@ use std::{
     },
 };
 
+use componentbase::{Metric, Queue};
 use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::shares::{self, ConcurrencyLimits};
-use crate::rt::{Metric, Queue};
 
 /// The counters.
 #[derive(Debug, Default)]

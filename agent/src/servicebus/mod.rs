@@ -34,6 +34,7 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use componentbase::{Metric, Queue};
 use kubeapi::serve::BindError;
 use objectstore::Store;
 use rustls_pki_types::pem;
@@ -41,12 +42,7 @@ use tokio::sync::watch;
 
 use self::{metrics::ServiceBusMetrics, targets::Targets};
 pub use self::{ports::Ports, task::Task};
-use crate::{
-    config::CertificateFiles,
-    edgehub::EdgeHub,
-    metamanager::RouterMessages,
-    rt::{Metric, Queue},
-};
+use crate::{config::CertificateFiles, edgehub::EdgeHub, metamanager::RouterMessages};
 
 /// What ServiceBus needs.
 #[derive(Debug)]

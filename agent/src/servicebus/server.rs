@@ -3,6 +3,7 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use componentbase::{Backoff, unix_millis};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -29,7 +30,6 @@ use super::{
 use crate::{
     config::CertificateFiles,
     edgehub::{EdgeHub, Unreachable},
-    rt::{Backoff, unix_millis},
 };
 
 /// How long the body of a request may take to arrive.

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use componentbase::{Heartbeat, Part, PartError, unix_millis};
 use http::StatusCode;
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
@@ -22,12 +23,7 @@ use super::{
     shares::{self, CallPermit, ConcurrencyLimits},
     targets::TargetError,
 };
-use crate::{
-    config::CertificateFiles,
-    edgehub::EdgeHub,
-    metamanager::RouterMessages,
-    rt::{Heartbeat, Part, PartError, unix_millis},
-};
+use crate::{config::CertificateFiles, edgehub::EdgeHub, metamanager::RouterMessages};
 
 /// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -149,14 +145,16 @@ async fn listen(
                 target,
                 request,
             } => match runner.admit(&method, &target, &request) {
-                Ok(admitted) => drop(calls.spawn(crate::rt::in_span(execute_call(
+                Ok(admitted) => drop(calls.spawn(componentbase::in_span(execute_call(
                     runner.clone(),
                     header,
                     admitted,
                 )))),
-                Err(refused) => {
-                    drop(calls.spawn(crate::rt::in_span(refuse(runner.clone(), header, refused))))
-                }
+                Err(refused) => drop(calls.spawn(componentbase::in_span(refuse(
+                    runner.clone(),
+                    header,
+                    refused,
+                )))),
             },
             other => warn!(
                 what = other.kind(),

@@ -11,9 +11,9 @@ use std::{
     time::Instant,
 };
 
-use agent::edged::{MASKED_PATHS, READONLY_PATHS};
 use anyhow::{Context, anyhow};
 use e2e::containerd::{RawCri, RealRig};
+use edged::{MASKED_PATHS, READONLY_PATHS};
 use wire::cri::{self, security_profile::ProfileType};
 
 /// A command that ends on SIGTERM, for which the first process of a container has no default action.

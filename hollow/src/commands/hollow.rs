@@ -6,10 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{Repeated, edgehub::Link};
 use anyhow::{Context, anyhow, bail};
 use cloudsim::kubeconfig::in_url;
+use componentbase::Link;
 use futures::future::{pending, select_all};
+use limits::Repeated;
 use nix::fcntl::OFlag;
 use serde_json::json;
 use tokio::{

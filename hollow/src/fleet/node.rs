@@ -12,11 +12,11 @@ use std::{
 use agent::{
     app::{self, App, Parts},
     config::{self, Config, DatabaseKeys, Secret},
-    edged::Signals,
-    edgehub::Link,
     eventbus::Bus,
     metamanager::BoundAddress,
 };
+use componentbase::Link;
+use edged::Signals;
 use objectstore::{SqliteOptions, SqliteStore, Store};
 use tokio::{
     sync::watch,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use agent::edgehub::Link;
+use componentbase::Link;
 use futures::{
     TryStreamExt,
     future::{select_all, try_join},

@@ -2,11 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use agent::{
-    config::{Config, Secret},
-    edgehub::Link,
-};
+use agent::config::{Config, Secret};
 use cloudsim::Cloud;
+use componentbase::Link;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},

@@ -310,7 +310,7 @@ async fn node_that_stops_before_it_is_ready_is_reported_with_its_reason() {
 
 async fn until_connected(fleet: &Fleet) {
     let mut link = fleet.nodes()[0].link().unwrap();
-    let up = link.wait_for(|link| *link != agent::edgehub::Link::Down);
+    let up = link.wait_for(|link| *link != componentbase::Link::Down);
     within("a connection to the cloud", up).await.unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agent::edged::SIMULATED_RUNTIME;
+use edged::SIMULATED_RUNTIME;
 
 use super::state::PodCidr;
 

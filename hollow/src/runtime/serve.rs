@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use agent::edged::pod_socket;
+use edged::pod_socket;
 use futures::stream;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixListener;

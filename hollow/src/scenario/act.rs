@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use agent::edgehub::Link;
 use cloudsim::faults::{Conditions, FaultTarget, Link as Standing};
+use componentbase::Link;
 use kube::{
     Api,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},

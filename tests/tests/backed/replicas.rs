@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use agent::edgehub::Link;
 use cloudsim::{Addresses, Cloud, Options};
+use componentbase::Link;
 use hollow::fleet::{self, HollowNode};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;

@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
-use agent::edgehub::Link;
 use cloudsim::Addresses;
+use componentbase::Link;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{

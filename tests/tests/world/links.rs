@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use agent::{config::HostPort, edgehub::Link};
+use agent::config::HostPort;
 use cloudsim::Addresses;
+use componentbase::Link;
 use tests::{Relay, Setup, World, condition, in_time, manifests::pod, within};
 
 /// A dead link is noticed in 3 s; the rest is what a loaded machine takes to say so.

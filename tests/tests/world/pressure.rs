@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::config::Signal;
+use edged::Signal;
 use serde_json::{Value, json};
 use tests::{Readings, Setup, World, condition, eventually, manifests::pod, runs, uid};
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use agent::edgehub::Link;
+use componentbase::Link;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tests::{Setup, World, condition, eventually, within};
 use wire::enroll::{Csr, Token, Usage, pem_certificate, pem_ec_private_key, validity_of};

@@ -1,13 +1,10 @@
 //! Control groups of pods.
 
 use super::values::{KUBELET, Values};
-use crate::{
-    component::is_component,
-    config::{
-        file,
-        typed::{CgroupDriver, ControlGroups},
-    },
-};
+use edged::{CgroupDriver, ControlGroups};
+use wire::names::is_path_component;
+
+use crate::config::file;
 
 pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> ControlGroups {
     let pod_pids_limit: i64 = values.number(
@@ -46,7 +43,7 @@ fn root(text: &str, values: &mut Values<'_>) -> Vec<String> {
         .filter(|name| !name.is_empty())
         .map(str::to_owned)
         .collect();
-    if !names.iter().all(|name| is_component(name)) {
+    if !names.iter().all(|name| is_path_component(name)) {
         let must =
             "must be a path of control groups such as /edge: letters, digits, '-', '_' and '.'";
         values.error(

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use edged::{Eviction, Signal, Threshold, ThresholdValue};
 use kubeapi::quantity;
 
 use super::values::{KUBELET, Values};
-use crate::config::{
-    file,
-    typed::{Eviction, Signal, Threshold, ThresholdValue},
-};
+use crate::config::file;
 
 pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Eviction {
     let at = |key: &str| format!("{KUBELET}.{key}");

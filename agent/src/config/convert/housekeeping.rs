@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use edged::Housekeeping;
 use kubeapi::quantity;
 
 use super::values::{KUBELET, Values};
-use crate::config::{file, typed::Housekeeping};
+use crate::config::file;
 
 pub(super) fn convert(edged: &file::Edged, values: &mut Values<'_>) -> Housekeeping {
     let kubelet = &edged.tailored_kubelet_config;

@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use componentbase::Metric;
 use parking_lot::Mutex;
-
-use crate::rt::Metric;
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::{Backoff, Heartbeat};
 use tokio::{task::JoinError, time::sleep};
 use tracing::{debug, info, warn};
 use wire::topic::DeviceId;
@@ -19,10 +20,7 @@ use super::{
     plan::{Step, SyncedState, steps},
     registry::{Registered, Registry},
 };
-use crate::{
-    devicetwin::{Catalogue, DeviceTwin, Devices, ObjectError},
-    rt::{Backoff, Heartbeat},
-};
+use crate::devicetwin::{Catalogue, DeviceTwin, Devices, ObjectError};
 
 /// The wait after the first call that failed.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -223,11 +221,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_panic_of_a_mapper_sync_is_propagated() {
-        let stopped = crate::rt::spawn(std::future::pending());
+        let stopped = componentbase::spawn(std::future::pending());
         stopped.abort();
         check_end(stopped.await);
-        check_end(crate::rt::spawn(async {}).await);
-        let panicked = crate::rt::spawn(async { panic!("on purpose") }).await;
+        check_end(componentbase::spawn(async {}).await);
+        let panicked = componentbase::spawn(async { panic!("on purpose") }).await;
         let goes_on =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check_end(panicked)))
                 .unwrap_err();

@@ -40,6 +40,7 @@ use std::{
     time::Duration,
 };
 
+use componentbase::{Heartbeat, Metric, Part, PartError};
 use objectstore::{Store, StoreError};
 use tokio::{
     task::{JoinError, JoinSet},
@@ -54,7 +55,6 @@ use self::{
     socket::Socket,
 };
 use super::DeviceTwin;
-use crate::rt::{Heartbeat, Metric, Part, PartError};
 
 /// The file name of the socket.
 const SOCKET_NAME: &str = "dmi.sock";
@@ -222,7 +222,7 @@ impl Task {
             twin: twin.clone(),
             registry: registry.clone(),
         };
-        let syncing = crate::rt::spawn(sync_mappers(
+        let syncing = componentbase::spawn(sync_mappers(
             registry.clone(),
             twin.clone(),
             heartbeat.for_loop("couriers"),
@@ -295,7 +295,7 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
             let mapper_sync = MapperSync::new(registered.clone(), registry.clone(), &twin);
             let presence = presence::watch(registered.mapper.clone(), twin.clone());
             let syncing = mapper_sync.run(heartbeat.for_loop("courier"));
-            let handle = running.spawn(crate::rt::in_span(async move {
+            let handle = running.spawn(componentbase::in_span(async move {
                 tokio::select! {
                     // cancel-safe, both: the mapper or DeviceTwin is gone
                     () = syncing => {}

@@ -2,6 +2,7 @@
 
 use std::{mem, sync::Arc};
 
+use componentbase::unix_millis;
 use objectstore::StoreError;
 use tokio::time::Instant;
 use tracing::{error, warn};
@@ -18,7 +19,6 @@ use super::{
     STORE_RETRY_DELAY, Worker,
 };
 use crate::eventbus::Received;
-use crate::rt::unix_millis;
 
 impl Worker<'_> {
     /// Executes requests of other modules. Work that waits for the disk is older: while it cannot be written, nothing newer is
@@ -51,7 +51,7 @@ impl Worker<'_> {
     fn answer_history(&self, device: DeviceId, responder: Responder<Vec<HistoryEntry>>) {
         let waiting: Vec<HistoryEntry> = self.history.waiting(&device).cloned().collect();
         let store = self.task.store.clone();
-        crate::rt::spawn(async move {
+        componentbase::spawn(async move {
             let history = store
                 .history(&device)
                 .await

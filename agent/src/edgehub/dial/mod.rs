@@ -19,10 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::now;
 use futures::{
     FutureExt,
     future::{BoxFuture, select_all},
 };
+use limits::Repeated;
 use rustls::ClientConfig;
 use tokio::{
     sync::Mutex,
@@ -44,7 +46,7 @@ use super::{
 };
 use crate::{
     config::{HostPort as Target, Transport as Carrier},
-    rt::{CertificateFault, Repeated, now},
+    tls::CertificateFault,
 };
 
 /// The shortest time after which a second attempt starts beside a hanging one. The time is twice that of the last success …

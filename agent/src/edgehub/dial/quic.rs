@@ -4,6 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use componentbase::unix_millis;
 use quinn::{
     ClientConfig, Connection, Endpoint, IdleTimeout, RecvStream, SendStream, TransportConfig,
     VarInt, crypto::rustls::QuicClientConfig,
@@ -20,7 +21,7 @@ use crate::edgehub::{
     Config,
     traffic::{Direction, Traffic},
 };
-use crate::rt::{CertificateFault, unix_millis};
+use crate::tls::CertificateFault;
 
 /// How long a connection may be silent. QUIC counts from the first packet that was sent after the last one received, so that
 /// together with the time until that packet it makes three seconds.

@@ -33,7 +33,7 @@ use crate::{
         metered::Metered,
         network::NetworkChanges,
     },
-    rt::CertificateFault,
+    tls::CertificateFault,
 };
 
 /// The bytes that may wait in the WebSocket writer beyond one message.

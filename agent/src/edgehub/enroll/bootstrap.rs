@@ -27,7 +27,7 @@ use super::{EnrollError, NodeStatus};
 use crate::{
     config::HostPort,
     edgehub::{Config, dial::tcp},
-    rt::CertificateFault,
+    tls::CertificateFault,
 };
 
 mod deferred;

@@ -12,7 +12,7 @@ use tracing::warn;
 use wire::enroll::{Identity, identity_of, pem_certificate, pem_ec_private_key};
 
 use super::{Config, EnrollError};
-use crate::rt::file::replace;
+use crate::file::replace;
 
 /// The largest PEM file that is read, bytes; a chain of certificates stays far below.
 const MAX_FILE_BYTES: u64 = 64 * 1024;

@@ -19,7 +19,7 @@ use wire::enroll::{Csr, Token, validity_of};
 use self::{bootstrap::Credential, files::Credentials};
 pub(super) use self::{bootstrap::verifier, renewal::Renewal};
 use super::Config;
-use crate::{config::HostPort, rt::CertificateFault};
+use crate::{config::HostPort, tls::CertificateFault};
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use componentbase::Backoff;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
 use super::{super::Config, Identity, renew};
-use crate::rt::{Backoff, renewal::due};
+use crate::tls::renewal::due;
 
 /// The waits after a failure.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(2);

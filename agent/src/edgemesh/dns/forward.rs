@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use edged::parse_resolv_conf;
 use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig},
@@ -26,7 +27,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{Config, cache::Cache, message::LookupResult};
-use crate::{config::DNS_PORT, edged::parse_resolv_conf};
+use crate::config::DNS_PORT;
 
 /// How long one resolver may take for one try …
 const TRY_TIMEOUT: Duration = Duration::from_millis(1500);

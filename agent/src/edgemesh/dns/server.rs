@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use componentbase::{Heartbeat, Part, PartError};
 use hickory_resolver::proto::rr::{Name, Record};
 use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, ShareLimits, Shares};
 use tokio::{
@@ -26,10 +27,7 @@ use super::{
     message::{self, MAX_QUERY, Question, Transport},
     records::{self, Answer, Outcome},
 };
-use crate::{
-    edgemesh::snapshot::Snapshots,
-    rt::{Heartbeat, Part, PartError},
-};
+use crate::edgemesh::snapshot::Snapshots;
 /// How long a connection may wait for the next query, and how long sending an answer may take.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections: all, those that have question nothing yet, and those of one client.
@@ -138,7 +136,7 @@ impl Server {
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
                     Ok(share) => {
                         let server = self.clone();
-                        tasks.spawn(crate::rt::in_span(async move {
+                        tasks.spawn(componentbase::in_span(async move {
                             let reply = server.forward(*forward).await;
                             server.send(&reply, client);
                             drop(share);
@@ -170,7 +168,7 @@ impl Server {
                         continue;
                     };
                     let server = self.clone();
-                    tasks.spawn(crate::rt::in_span(async move {
+                    tasks.spawn(componentbase::in_span(async move {
                         tokio::select! {
                             // cancel-safe: a connection that is cut off in the middle is closed
                             () = slot.evicted() => {}

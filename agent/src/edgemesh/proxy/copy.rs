@@ -178,7 +178,7 @@ mod tests {
         let ((mut program, mut client), (mut relayed, mut node)) =
             (connected().await, duplex(1024));
         let forwarding =
-            crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
+            componentbase::spawn(async move { over_relay(&mut client, &mut relayed).await });
         program.write_all(b"hello").await.unwrap();
         program.shutdown().await.unwrap();
         let mut received = Vec::new();
@@ -200,7 +200,7 @@ mod tests {
             let ((mut program, mut client), (mut relayed, mut node)) =
                 (connected().await, duplex(1024));
             let forwarding =
-                crate::rt::spawn(async move { over_relay(&mut client, &mut relayed).await });
+                componentbase::spawn(async move { over_relay(&mut client, &mut relayed).await });
             let text = vec![b'x'; 100_000];
             if client_ends_first {
                 program.shutdown().await.unwrap();

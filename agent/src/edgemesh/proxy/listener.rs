@@ -31,12 +31,14 @@ impl Listener {
         let (target, targets) = watch::channel(Arc::new(target));
         let backend = Backend::new(targets, budget, address, dialer);
         let task = match listen.protocol {
-            Protocol::Tcp => crate::rt::spawn(tcp::serve(
+            Protocol::Tcp => componentbase::spawn(tcp::serve(
                 tcp::listen(listen.address)?,
                 backend,
                 connections.clone(),
             )),
-            Protocol::Udp => crate::rt::spawn(udp::serve(udp::listen(listen.address)?, backend)),
+            Protocol::Udp => {
+                componentbase::spawn(udp::serve(udp::listen(listen.address)?, backend))
+            }
         };
         Ok(Self { target, task })
     }

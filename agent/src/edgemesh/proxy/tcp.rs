@@ -76,13 +76,15 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
         };
         MeshMetrics::add(&metrics.accepted);
         let (backend, shutdown) = (backend.clone(), connections.shutdown.clone());
-        connections.tracker.spawn(crate::rt::in_span(async move {
-            tokio::select! {
-                // cancel-safe, both: on shutdown the connection ends
-                () = shutdown.cancelled() => {}
-                () = forward(client, peer, backend, permit) => {}
-            }
-        }));
+        connections
+            .tracker
+            .spawn(componentbase::in_span(async move {
+                tokio::select! {
+                    // cancel-safe, both: on shutdown the connection ends
+                    () = shutdown.cancelled() => {}
+                    () = forward(client, peer, backend, permit) => {}
+                }
+            }));
     }
 }
 

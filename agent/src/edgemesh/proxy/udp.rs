@@ -252,7 +252,7 @@ async fn begin_flow(
                 let (waiting, datagrams) = mpsc::channel(MAX_QUEUED);
                 let back = (answers.0.clone(), client, last.clone());
                 let relayed = forward_over_relay(relay.clone(), (node, request), datagrams, back);
-                Ok((FlowPath::Relayed(waiting), crate::rt::spawn(relayed)))
+                Ok((FlowPath::Relayed(waiting), componentbase::spawn(relayed)))
             }
             None if !destination.is_direct => Err(io::Error::other(
                 "its address is in a network of this node's own pods",
@@ -262,7 +262,7 @@ async fn begin_flow(
                 connect_udp(destination.address).await.map(|server| {
                     let (server, to) = (Arc::new(server), (answers.0.clone(), answers.1.clone()));
                     let back = forward_answers(client, server.clone(), to, last.clone());
-                    (FlowPath::Direct(server), crate::rt::spawn(back))
+                    (FlowPath::Direct(server), componentbase::spawn(back))
                 })
             }
         };

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::now;
 use rustls::{
     CertificateError as TlsCertificateError, ClientConfig, DigitallySignedStruct,
     DistinguishedName, Error, ServerConfig, SignatureScheme,
@@ -24,10 +25,7 @@ use wire::{
 
 use crate::{
     config::TlsFiles,
-    rt::{
-        now,
-        tls_files::{self, TlsError},
-    },
+    tls::files::{self, TlsError},
 };
 
 /// How long the files' content is used before they are read again: EdgeHub renews certificates.
@@ -74,7 +72,7 @@ impl Certificates {
     /// Builds the TLS configuration towards the cloud.
     pub(super) async fn to_cloud(&self) -> Result<Arc<ClientConfig>, CertificateError> {
         let files = self.files.clone();
-        Ok(crate::rt::spawn_blocking(move || tls_files::client_config(&files)).await??)
+        Ok(componentbase::spawn_blocking(move || files::client_config(&files)).await??)
     }
 
     /// Builds a client's TLS configuration that accepts this node and no other.
@@ -116,14 +114,14 @@ impl Certificates {
             return Ok(loaded.clone());
         }
         let files = self.files.clone();
-        let loaded = Arc::new(crate::rt::spawn_blocking(move || loaded(&files)).await??);
+        let loaded = Arc::new(componentbase::spawn_blocking(move || loaded(&files)).await??);
         *read = Some((now(), loaded.clone()));
         Ok(loaded)
     }
 }
 
 fn loaded(files: &TlsFiles) -> Result<Loaded, CertificateError> {
-    let own = tls_files::read_all(files)?;
+    let own = files::read_all(files)?;
     let provider = Arc::new(default_provider());
     let certified = CertifiedKey::from_der(own.chain, own.key, &provider)?;
     let nodes =

@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use componentbase::{Heartbeat, Part, PartError, now};
+use limits::Repeated;
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, IdleTimeout, TransportConfig, VarInt,
     crypto::rustls::QuicClientConfig,
@@ -27,7 +29,6 @@ use crate::{
     config::HostPort,
     edgehub::{Cause, Redial},
     edgemesh::path_table::PathTable,
-    rt::{Heartbeat, Part, PartError, Repeated, now},
 };
 
 /// How long a connection may be silent before it counts as dead; milliseconds.
@@ -232,7 +233,7 @@ impl Task {
                     accepted = connection.accept_bi() => match accepted {
                         Ok(stream) => {
                             let server = self.streams.clone();
-                            tasks.spawn(crate::rt::in_span(async move { server.serve(stream).await }));
+                            tasks.spawn(componentbase::in_span(async move { server.serve(stream).await }));
                         }
                         Err(_) => return,
                     },

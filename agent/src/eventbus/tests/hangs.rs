@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use componentbase::Supervisor;
 use objectstore::Store;
 use serde_json::json;
 use testkit::{LONG_TIMEOUT, eventually_paused, within_timeout};
@@ -22,7 +23,6 @@ use crate::{
     devicetwin::{self, Reading},
     edgehub::fake_cloud::fake_cloud,
     metamanager::{self, DeviceObject, DeviceObjects},
-    rt::Supervisor,
 };
 
 /// Returns a free port.

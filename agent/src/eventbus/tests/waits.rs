@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
+use componentbase::Heartbeat;
 use testkit::{eventually, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -18,7 +19,7 @@ use super::{
     node::internal,
     topic,
 };
-use crate::{config::HostPort, rt::Heartbeat};
+use crate::config::HostPort;
 
 /// The number of publications: many more than can wait on their way.
 const MANY: usize = 4000;

@@ -1,5 +1,6 @@
 //! Events: sent to the cloud, which never confirms one. While it is not connected they wait on disk, see [`crate::outbox`].
 
+use componentbase::unix_millis;
 use http::{Method, Response};
 use kubeapi::Body;
 use serde_json::{Value, json};
@@ -7,7 +8,6 @@ use wire::{Change, ResourcePath, ResourceType, Upstream};
 
 use super::{ApiError, Remote, success};
 use crate::outbox::{Item, Limits};
-use crate::rt::unix_millis;
 
 /// The most events that are queued for the outbox; further senders wait.
 pub(in crate::metamanager) const MAX_QUEUED_EVENTS: usize = 64;

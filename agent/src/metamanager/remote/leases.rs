@@ -84,6 +84,7 @@ impl Remote {
 mod tests {
     use std::time::Duration;
 
+    use componentbase::unix_millis;
     use futures::FutureExt;
     use http_body_util::BodyExt;
     use kubeapi::{Api, Rules};
@@ -99,7 +100,6 @@ mod tests {
             record::Record,
             remote::Config,
         },
-        rt::unix_millis,
     };
 
     /// EdgeCore's default.

@@ -2,6 +2,7 @@
 //! changes the cloud sends from then on, are served from the store first. Persistent volumes and claims, whose changes it does
 //! not send, are served from the store only while the cloud cannot be reached.
 
+use componentbase::unix_millis;
 use http::{Method, Response, StatusCode};
 use kubeapi::Body;
 use objectstore::Key;
@@ -11,7 +12,6 @@ use wire::{Answer, Change, Message, ResourcePath, ResourceType, Upstream, lane::
 
 use super::{ApiError, Remote, object_response, success};
 use crate::metamanager::desired::{CloudChange, EntryChange, StoreChange, resource};
-use crate::rt::unix_millis;
 
 impl Remote {
     /// Returns the object from the store, or else from the cloud.

@@ -21,6 +21,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use componentbase::PodsComplete;
+use componentbase::unix_millis;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body as ClientBody;
@@ -33,11 +35,9 @@ use wire::{Answer, Down, Downstream, Message, Upstream};
 use self::classify::{RemoteRequest, classify};
 pub(super) use self::tokens::{resource as token_resource, stored_token};
 use super::{
-    PodsComplete,
     desired::Desired,
     response::{ApiError, error_response, object_response},
 };
-use crate::rt::unix_millis;
 use crate::{
     edgehub::{EdgeHub, Unreachable},
     outbox::Item,

@@ -4,18 +4,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use componentbase::Backoff;
 use objectstore::{Key, StoreError};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use wire::ResourceType;
 
 use super::{ApiError, Remote, token_resource};
-use crate::{
-    metamanager::{
-        desired::{EntryChange, StoreChange, resource},
-        record::{Record, is_record_collection, object_key},
-    },
-    rt::Backoff,
+use crate::metamanager::{
+    desired::{EntryChange, StoreChange, resource},
+    record::{Record, is_record_collection, object_key},
 };
 
 /// The wait before the first retry …

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use componentbase::unix_millis;
 use objectstore::Key;
 use serde_json::Value;
 use tracing::{info, warn};
@@ -13,7 +14,6 @@ use crate::metamanager::{
     mirror,
     record::Record,
 };
-use crate::rt::unix_millis;
 
 /// The wait while the cloud has not sent the node's UID.
 const NODE_UID_RETRY_DELAY: Duration = Duration::from_secs(1);

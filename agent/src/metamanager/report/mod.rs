@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use componentbase::Link;
+use componentbase::unix_millis;
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use objectstore::{Key, Resource, StoreError, Watch};
 use parking_lot::Mutex;
@@ -27,8 +29,7 @@ use super::{
     node_confirmed::NodeConfirmed,
     record::GROUP,
 };
-use crate::edgehub::{EdgeHub, Link, Unreachable};
-use crate::rt::unix_millis;
+use crate::edgehub::{EdgeHub, Unreachable};
 
 /// The most reports that wait for confirmation at a time. More would only wait in EdgeHub's queue.
 const MAX_CONCURRENT_REPORTS: usize = 16;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use componentbase::unix_millis;
 use objectstore::Key;
 use serde_json::{Value, json};
 use tracing::info;
@@ -12,7 +13,6 @@ use crate::metamanager::{
     desired::{EntryChange, StoreChange},
     record::{Record, fingerprint},
 };
-use crate::rt::unix_millis;
 
 /// How long after its deletion a node registers itself again. CloudCore clears the ClusterObjectSyncs of a deleted node one by
 /// one, and stops when the node is back: those that are left then make it disconnect the new node every five seconds, for ever.

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::Link;
+use componentbase::unix_millis;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::debug;
@@ -15,8 +17,7 @@ use wire::{
 };
 
 use super::super::response::ApiError;
-use crate::edgehub::{EdgeHub, Link, Unreachable};
-use crate::rt::unix_millis;
+use crate::edgehub::{EdgeHub, Unreachable};
 
 /// How long the cloud may take to answer a call; EdgeCore's value.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);

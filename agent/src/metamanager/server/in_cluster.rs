@@ -26,7 +26,7 @@ use super::{
     service::ApiServer,
     tls::{TlsError, config_of_made},
 };
-use crate::rt::file;
+use crate::file;
 
 /// The Service's names without the cluster domain.
 const SERVICE_NAMES: [&str; 3] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
@@ -145,7 +145,7 @@ impl InCluster {
                     Ok(server) => {
                         info!(%address, "MetaServer serves the Kubernetes API at the address of its Service");
                         let end = shutdown.child_token();
-                        crate::rt::spawn(server.run(end.clone()));
+                        componentbase::spawn(server.run(end.clone()));
                         open.insert(address, end.drop_guard());
                     }
                     Err(error) => {

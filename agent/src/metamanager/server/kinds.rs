@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::Link;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kubeapi::Api;
 use objectstore::StoreError;
@@ -20,7 +21,6 @@ use super::{
     list::CollectionLister,
     watches::Collection,
 };
-use crate::edgehub::Link;
 
 /// How long the definitions count as fresh: a client that starts asks a hundred times for discovery.
 const DEFINITIONS_FRESH_FOR: Duration = Duration::from_secs(5);

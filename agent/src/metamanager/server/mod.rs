@@ -42,6 +42,7 @@ use std::{
     sync::Arc,
 };
 
+use componentbase::{Heartbeat, Link, Part, PartError};
 use kube::Client;
 use kubeapi::{
     Api, NodeStreams, Rules, client_of,
@@ -78,11 +79,7 @@ pub use self::{
     tls::TlsError,
 };
 use super::desired::Desired;
-use crate::{
-    config::TlsFiles,
-    edgehub::{EdgeHub, Link},
-    rt::{Heartbeat, Part, PartError},
-};
+use crate::{config::TlsFiles, edgehub::EdgeHub};
 
 /// What MetaServer needs.
 #[derive(Clone, Debug)]
@@ -462,7 +459,7 @@ fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
 
 /// Ensures that this machine has the address; where that fails, only the other address is served.
 async fn make_interface(address: IpAddr) {
-    let made = crate::rt::spawn_blocking(move || interface::ensure(address)).await;
+    let made = componentbase::spawn_blocking(move || interface::ensure(address)).await;
     if let Ok(Err(error)) = made {
         tracing::warn!(
             error = &error as &dyn std::error::Error,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use componentbase::Heartbeat;
 use objectstore::{Key, Resource, StoreError};
 use tracing::warn;
 
 use super::{super::desired::Desired, copies::Copies};
-use crate::rt::Heartbeat;
 
 /// The wait after the store failed, or changed faster than the watch.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);

@@ -6,10 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use componentbase::Link;
 use parking_lot::Mutex;
 use wire::application::Target;
-
-use crate::edgehub::Link;
 
 /// The most different collections that the cloud is asked to watch at a time.
 const MAX_COLLECTIONS: usize = 256;

@@ -5,8 +5,8 @@ mod manifests;
 
 use std::{process::ExitCode, time::Instant};
 
-use agent::edgehub::Link;
 use anyhow::Context;
+use componentbase::Link;
 use kube::{Client, Config};
 use uuid::Uuid;
 

@@ -3,10 +3,7 @@
 
 use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
-use agent::{
-    config::Host,
-    edged::{Connection, PodNetwork},
-};
+use edged::{Connection, PodNetwork};
 use futures::future::BoxFuture;
 use tokio::{io::DuplexStream, net::TcpStream};
 
@@ -51,7 +48,9 @@ pub(super) fn open(behaviour: Arc<Behaviour>, age: Duration) -> DuplexStream {
 
 /// Reports whether nothing listens at an address of this machine.
 fn is_refused_here(error: &io::Error, host: &str) -> bool {
-    let is_here = |address: IpAddr| address.is_loopback() || Host::addresses().contains(&address);
+    let is_here = |address: IpAddr| {
+        address.is_loopback() || componentbase::addresses::reachable().contains(&address)
+    };
     error.kind() == io::ErrorKind::ConnectionRefused && host.parse().is_ok_and(is_here)
 }
 

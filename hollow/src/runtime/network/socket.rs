@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use agent::edged::{CONNECTED, PodNetwork, REFUSED, read_line};
+use edged::{CONNECTED, PodNetwork, REFUSED, read_line};
 use tokio::{
     io::{AsyncWriteExt, copy_bidirectional},
     net::{UnixListener, UnixStream},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use agent::edged::RuntimeNetwork;
+use edged::RuntimeNetwork;
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -225,7 +225,7 @@ async fn an_agent_in_another_process_reaches_the_pods_of_a_runtime_at_a_socket()
     assert_ne!(error.kind(), io::ErrorKind::ConnectionRefused);
     stop.cancel();
     serving.await.unwrap().unwrap();
-    assert!(!socket.exists() && !agent::edged::pod_socket(&socket).exists());
+    assert!(!socket.exists() && !edged::pod_socket(&socket).exists());
     assert!(
         network.connect("127.0.0.1", foreign.port()).await.is_err(),
         "the pods are not on this machine"

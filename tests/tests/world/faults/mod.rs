@@ -10,11 +10,9 @@ mod sessions;
 
 use std::time::Duration;
 
-use agent::{
-    config::{HostPort, Transport},
-    edgehub::Link,
-};
+use agent::config::{HostPort, Transport};
 use cloudsim::faults::{Conditions, FaultTarget, Faults};
+use componentbase::Link;
 use tests::{Setup, World, within};
 
 /// A cloud with two nodes that are Ready: `edge-1` by WebSocket, `edge-2` by QUIC.

@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
+use componentbase::PodsComplete;
+use componentbase::unix_millis;
 use futures::FutureExt;
 use kubeapi::{Api, Rules};
 use objectstore::{Resource, SqliteOptions, SqliteStore, Store};
@@ -12,11 +14,9 @@ use tokio::{sync::mpsc, time::timeout};
 use wire::{Answer, Change, Downstream, Message, ObjectResp};
 
 use super::*;
-use crate::rt::unix_millis;
 use crate::{
     edgehub::fake_cloud::{FakeCloud, fake_cloud},
     metamanager::{
-        PodsComplete,
         desired::{CloudChange, Desired},
         pods_complete::CompletenessTracker,
         remote::Config,

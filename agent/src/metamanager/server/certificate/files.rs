@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::Pe
 use wire::enroll::{pem_ec_private_key, validity_of};
 
 use super::Certificate;
-use crate::rt::file;
+use crate::file;
 
 /// The largest file that is read, bytes; a chain of certificates stays far below.
 const MAX_FILE_BYTES: u64 = 64 * 1024;

@@ -3,6 +3,7 @@
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use componentbase::unix_millis;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -13,7 +14,6 @@ use wire::{
 };
 
 use crate::edgehub::{EdgeHub, Unreachable};
-use crate::rt::unix_millis;
 
 /// The signer of the certificate.
 const SIGNER_NAME: &str = "kubernetes.io/kubelet-serving";

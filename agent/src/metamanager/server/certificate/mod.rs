@@ -16,6 +16,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use componentbase::{Backoff, Link};
 use parking_lot::RwLock;
 use rustls::{
     server::{ClientHello, ResolvesServerCert},
@@ -25,10 +26,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use self::issue::IssueError;
-use crate::{
-    edgehub::{EdgeHub, Link},
-    rt::{Backoff, renewal},
-};
+use crate::{edgehub::EdgeHub, tls::renewal};
 
 /// The waits after a failure.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(2);

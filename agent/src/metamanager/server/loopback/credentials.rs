@@ -11,6 +11,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use componentbase::yaml;
 use nix::{
     fcntl::OFlag,
     unistd::{Group, Uid},
@@ -20,7 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use wire::enroll::{Ca, CertError, pem_certificate, pem_ec_private_key, server_names_of};
 
 use super::Loopback;
-use crate::{config::yaml, rt::file};
+use crate::file;
 
 /// The file that clients use.
 pub(super) const KUBECONFIG: &str = "metaserver.kubeconfig";

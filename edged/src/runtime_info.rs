@@ -1,0 +1,143 @@
+//! Asks a container runtime for its name, version and state before anything is created with it.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use tokio::time::timeout;
+use tonic::transport::Channel;
+
+use super::{
+    names,
+    pressure::image_root,
+    runtime::{CallError, Runtime},
+};
+use crate::settings::CgroupDriver;
+
+/// The name of cloudsim's simulated runtime in its answer to `Version`.
+pub const SIMULATED_RUNTIME: &str = "outrigger-sim";
+
+/// How long the runtime may take for all these short calls together.
+const RUNTIME_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a container runtime reports about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The cgroup driver, if the runtime reports it.
+    pub driver: Option<CgroupDriver>,
+    /// Why its pod network is not ready, if it is not.
+    pub network: Option<String>,
+    /// Existing pods, as `namespace/name`.
+    pub pods: BTreeSet<String>,
+    /// A directory on the disk of images, if the runtime reports one.
+    pub images: Option<PathBuf>,
+}
+
+/// Why a container runtime cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeInfoError {
+    /// It does not implement CRI v1.
+    #[error("it speaks no CRI v1 ({0})")]
+    Unimplemented(String),
+    /// It does not answer, or answers with an error.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+impl From<CallError> for RuntimeInfoError {
+    fn from(error: CallError) -> Self {
+        let message = error.message().to_owned();
+        if error.is_unimplemented() {
+            Self::Unimplemented(message)
+        } else {
+            Self::NoAnswer(message)
+        }
+    }
+}
+
+/// Asks the runtime behind `channel` for its name, version and state.
+pub async fn runtime_info(channel: Channel) -> Result<RuntimeInfo, RuntimeInfoError> {
+    let late =
+        |_| RuntimeInfoError::NoAnswer(format!("no answer within {} s", RUNTIME_TIMEOUT.as_secs()));
+    timeout(RUNTIME_TIMEOUT, request_info(Runtime::new(channel, None)))
+        .await
+        .map_err(late)?
+}
+
+async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError> {
+    let version = runtime.version().await?;
+    let status = runtime.verbose_status().await?;
+    let reported = runtime.cgroup_driver().await?;
+    let driver = reported
+        .or_else(|| configured_driver(status.info.get("config").map_or("", String::as_str)));
+    let conditions = status
+        .status
+        .into_iter()
+        .flat_map(|status| status.conditions);
+    let mut broken = conditions.filter(|one| one.r#type == "NetworkReady" && !one.status);
+    let network = broken.next().map(|one| one.message);
+    let sandboxes = runtime.sandboxes(None).await?.into_iter();
+    let pods = sandboxes
+        .filter(|one| one.labels.contains_key(names::POD_UID))
+        .map(|sandbox| {
+            let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
+            format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME))
+        });
+    let (name, version) = (version.runtime_name, version.runtime_version);
+    let images = image_root(&runtime).await;
+    Ok(RuntimeInfo {
+        name,
+        version,
+        driver,
+        network,
+        pods: pods.collect(),
+        images,
+    })
+}
+
+/// Returns the cgroup driver from containerd's own configuration, which versions before 2.0 report only there.
+fn configured_driver(config: &str) -> Option<CgroupDriver> {
+    let config: serde_json::Value = serde_json::from_str(config).ok()?;
+    let containerd = config.get("containerd")?;
+    let default = containerd.get("defaultRuntimeName")?.as_str()?;
+    let by_systemd = containerd
+        .get("runtimes")?
+        .get(default)?
+        .pointer("/options/SystemdCgroup");
+    let by_systemd = by_systemd
+        .and_then(serde_json::Value::as_bool)
+        .unwrap_or(false);
+    Some(if by_systemd {
+        CgroupDriver::Systemd
+    } else {
+        CgroupDriver::Cgroupfs
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroup_driver_is_read_from_containerds_config() {
+        let of = |options: &str| {
+            configured_driver(&format!(
+                r#"{{"containerd": {{"defaultRuntimeName": "runc", "runtimes": {{"runc": {{"options": {options}}}}}}}}}"#
+            ))
+        };
+        assert_eq!(
+            of(r#"{"SystemdCgroup": true}"#),
+            Some(CgroupDriver::Systemd)
+        );
+        assert_eq!(
+            of(r#"{"SystemdCgroup": false}"#),
+            Some(CgroupDriver::Cgroupfs)
+        );
+        assert_eq!(of("null"), Some(CgroupDriver::Cgroupfs));
+        for other in ["", "{}", "[]", r#"{"containerd": {}}"#] {
+            assert_eq!(configured_driver(other), None, "{other}");
+        }
+    }
+}
