@@ -1,9 +1,11 @@
 //! Opens the file: permissions, connections, schema and checks.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::LazyLock, time::Duration};
 
 use sqlx::{
-    ConnectOptions, Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions,
+    ConnectOptions, Connection, SqlSafeStr, SqliteConnection,
+    migrate::{Migration, MigrationType, Migrator},
+    sqlite::SqliteConnectOptions,
 };
 use tokio::fs::OpenOptions;
 
@@ -14,7 +16,23 @@ use super::{
     verify,
 };
 
-static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
+/// The steps that lead to the schema of this version. They are listed here, as the macro of sqlx for them would have sqlx, tokio and
+/// futures built once more, for the machine that builds.
+static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+    let steps = [
+        ("objects", include_str!("../../migrations/0001_objects.sql")),
+        (
+            "checksums",
+            include_str!("../../migrations/0002_checksums.sql"),
+        ),
+    ];
+    let steps = steps.into_iter().zip(1..);
+    let migrations = steps.map(|((description, sql), version)| {
+        let kind = MigrationType::Simple;
+        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
+    });
+    Migrator::with_migrations(migrations.collect())
+});
 
 /// How long a connection waits for a lock. Only another process (a backup, a `sqlite3` shell) ever holds one for long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -143,5 +161,33 @@ fn flatten(error: sqlx::migrate::MigrateError) -> sqlx::Error {
             sqlx::Error::Protocol(error.to_string())
         }
         error => sqlx::Error::Migrate(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MIGRATOR;
+
+    #[test]
+    fn steps_of_the_schema_are_those_that_databases_record() {
+        let recorded = [
+            (
+                1,
+                "objects",
+                "ecfa4ac628abfa596d2856c51a573a93795a53646775355c8fd943e532d87514139eb9e0ff7611ae2d7a6bd3a12fad2b",
+            ),
+            (
+                2,
+                "checksums",
+                "d67b4f5dd000d1b16d707fff9a1410aad053838a096cb32fe1a8fa06174edb85bc4ceebaeda4cc7f2dc23c194c80b084",
+            ),
+        ];
+        let steps = MIGRATOR.iter().zip(recorded);
+        for (step, (version, description, checksum)) in steps {
+            let digits = step.checksum.iter().map(|byte| format!("{byte:02x}"));
+            let found = (step.version, &*step.description, digits.collect::<String>());
+            assert_eq!(found, (version, description, checksum.to_owned()));
+        }
+        assert_eq!(MIGRATOR.iter().count(), recorded.len());
     }
 }
