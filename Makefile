@@ -100,8 +100,7 @@ ARCHIVE := $(BUILT)/image/cloudsim.tar
 MUSL_CARGO := cargo build
 else
 ARCHIVE := $(BUILT)/image/cloudsim-$(ARCH).tar
-# jemalloc must know the largest pages of the kernels it may meet: 64 KiB on arm64
-MUSL_CARGO := PATH=$(abspath $(BUILT))/zig/bin:$$PATH JEMALLOC_SYS_WITH_LG_PAGE=16 cargo zigbuild
+MUSL_CARGO := PATH=$(abspath $(BUILT))/zig/bin:$$PATH cargo zigbuild
 endif
 ZIG_PACKAGES := ziglang==0.17.1 cargo-zigbuild==0.24.1
 

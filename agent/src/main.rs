@@ -7,11 +7,11 @@ use std::{
 
 use agent::cli::Cli;
 use clap::Parser;
-use tikv_jemallocator::Jemalloc;
+use mimalloc::MiMalloc;
 
-/// Returns memory of a burst of pods to the system; its settings are in `.cargo/config.toml`.
+/// Returns memory of a burst of pods to the system.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     abort_when_a_part_panics();

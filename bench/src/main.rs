@@ -20,12 +20,12 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use futures::future::LocalBoxFuture;
+use mimalloc::MiMalloc;
 use serde_json::json;
-use tikv_jemallocator::Jemalloc;
 
 /// The allocator of the two programs, so that what runs in process is measured as it is there.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// One figure.
 struct Figure {

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use tikv_jemallocator::Jemalloc;
+use mimalloc::MiMalloc;
 
-/// Returns memory to the system after a burst of objects; its settings are in `.cargo/config.toml`.
+/// Returns memory to the system after a burst of objects.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     hollow::main(hollow::cli::Cli::parse())

@@ -1,14 +1,14 @@
 //! How much memory is in use in this process, whatever its allocator keeps for later.
 
-use tikv_jemalloc_ctl::{epoch, stats};
-use tikv_jemallocator::Jemalloc;
+use std::alloc::System;
 
-/// That of the two programs, which tells.
+use cap::Cap;
+
+/// Counts; it limits nothing.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 /// Bytes of memory that are in use.
 pub(crate) fn in_use() -> usize {
-    epoch::advance().unwrap();
-    stats::allocated::read().unwrap()
+    ALLOCATOR.allocated()
 }
