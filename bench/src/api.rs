@@ -19,7 +19,7 @@ const AT_ONCE: usize = 16;
 
 /// Returns a client of a new API with the namespace `default`.
 pub(crate) async fn client() -> anyhow::Result<Client> {
-    let client = kubeapi::Api::builder(MemoryStore::new())
+    let client = apiserver::builder(MemoryStore::new())
         .build()
         .client("default");
     let metadata = ObjectMeta {

@@ -1,12 +1,12 @@
 //! The part of CloudCore's admission webhook that this cloud has: devices are validated against their models, rules against their
 //! endpoints.
 
+use apiserver::{Admission, FieldError, Review};
 use async_trait::async_trait;
 use crds::{
     devices::{self, DeviceModelSpec, DeviceSpec},
     rules::{RuleEndpointSpec, RuleSpec},
 };
-use kubeapi::{Admission, FieldError, Review};
 use objectstore::{Key, Resource, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -85,7 +85,7 @@ mod tests {
     use bytes::Bytes;
     use http::Request;
     use http_body_util::{BodyExt, Full};
-    use kubeapi::{Api, Identity};
+    use kubeapi::Identity;
     use objectstore::{MemoryStore, SqliteStore};
     use tower::ServiceExt;
 
@@ -94,7 +94,7 @@ mod tests {
     /// Returns the code, the warning and the body of an answer.
     async fn get(path: &str) -> (u16, String, Value) {
         let store: Arc<dyn Store> = MemoryStore::new();
-        let api = Api::builder(Arc::clone(&store))
+        let api = apiserver::builder(Arc::clone(&store))
             .computed(Arc::new(ComponentStatuses::new(store)))
             .build();
         let request = Request::get(path).extension(Identity::master());

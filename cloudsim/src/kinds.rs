@@ -59,7 +59,7 @@ mod tests {
     use crate::{admission, controllers::namespace_defaults};
 
     async fn cloud() -> Client {
-        let api = kubeapi::Api::builder(MemoryStore::new()).registry(registry());
+        let api = apiserver::builder(MemoryStore::new()).registry(registry());
         let client = api
             .admission(std::sync::Arc::new(admission::KubeEdgeAdmission))
             .build()

@@ -3,11 +3,11 @@
 use http::{HeaderMap, header};
 
 /// The media type of YAML.
-pub(crate) const YAML: &str = "application/yaml";
+pub const YAML: &str = "application/yaml";
 
 /// The shape of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// The objects themselves.
     Objects,
     /// `as=Table`: rows and columns, as kubectl prints them.
@@ -17,7 +17,7 @@ pub(crate) enum Shape {
 }
 
 /// The first shape that the caller accepts and this server has; `None` if there is none (406).
-pub(crate) fn shape(headers: &HeaderMap) -> Option<Shape> {
+pub fn shape(headers: &HeaderMap) -> Option<Shape> {
     let mut ranges = headers
         .get_all(header::ACCEPT)
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn shape(headers: &HeaderMap) -> Option<Shape> {
 }
 
 /// Whether the caller takes objects at all, be it after another shape.
-pub(crate) fn takes_objects(headers: &HeaderMap) -> bool {
+pub fn takes_objects(headers: &HeaderMap) -> bool {
     let mut ranges = headers
         .get_all(header::ACCEPT)
         .iter()
@@ -43,7 +43,7 @@ pub(crate) fn takes_objects(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the caller asks for discovery in one answer (`APIGroupDiscoveryList`).
-pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
+pub fn wants_aggregated(headers: &HeaderMap) -> bool {
     let accepts = headers
         .get_all(header::ACCEPT)
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn wants_aggregated(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the caller takes OpenAPI v2 as protobuf, which is all that client-go asks for.
-pub(crate) fn wants_protobuf_openapi(headers: &HeaderMap) -> bool {
+pub fn wants_protobuf_openapi(headers: &HeaderMap) -> bool {
     let accepts = headers
         .get_all(header::ACCEPT)
         .iter()

@@ -22,15 +22,15 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The body of a request. It is boxed, as that of a response, so that the code behind it is compiled once for all kinds of bodies.
-pub(crate) type RequestBody = UnsyncBoxBody<Bytes, Broken>;
+pub type RequestBody = UnsyncBoxBody<Bytes, Broken>;
 
 /// The body ended with an error of its connection.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct Broken(BoxError);
+pub struct Broken(BoxError);
 
 /// Boxes the body of a request.
-pub(crate) fn received<B>(body: B) -> RequestBody
+pub fn received<B>(body: B) -> RequestBody
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -39,7 +39,7 @@ where
 }
 
 /// The largest body of a request in bytes: the API server's limit.
-pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// Characters of all warnings of a response, as in the API server. Beyond it, each warning is truncated to [`WARNING_CHARACTERS`].
 const WARNINGS_CHARACTERS: usize = 4 * 1024;
@@ -106,7 +106,7 @@ where
 }
 
 /// Reads the whole body of a request.
-pub(crate) async fn read<B>(body: B) -> Result<Bytes, StatusError>
+pub async fn read<B>(body: B) -> Result<Bytes, StatusError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
@@ -129,7 +129,7 @@ pub fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, String> {
 }
 
 /// Reads the object in a request's body, JSON, YAML or protobuf, which should be of `kind`.
-pub(crate) fn parse(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Value, StatusError> {
+pub fn parse(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Value, StatusError> {
     let value = match media_type(headers) {
         "application/json" | "" => serde_json::from_slice(body).map_err(|error| json_fault(&error)),
         "application/yaml" => read_yaml(body),
@@ -147,7 +147,7 @@ pub(crate) fn parse(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Val
 }
 
 /// Why a value that is not an object has no kind.
-pub(crate) const NOT_AN_OBJECT: &str =
+pub const NOT_AN_OBJECT: &str =
     "couldn't get version/kind; json parse error: json: cannot unmarshal what is not an object";
 
 /// Says why JSON has no kind, with the API server's text for a body that ends too early.
@@ -161,7 +161,7 @@ fn json_fault(error: &serde_json::Error) -> String {
 }
 
 /// 400 for a body of which not even the kind can be read, with the beginning of the body.
-pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> StatusError {
+pub fn unrecognized(kind: &str, why: &str, body: &[u8]) -> StatusError {
     let summary = summary(body);
     let message =
         format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
@@ -185,7 +185,7 @@ fn summary(body: &[u8]) -> String {
 }
 
 /// Returns the media type of a request's body, without parameters.
-pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+pub fn media_type(headers: &HeaderMap) -> &str {
     let value = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -194,13 +194,13 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 }
 
 /// Reports whether a request's body is JSON (an object or a patch). A body without a media type is.
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+pub fn is_json(headers: &HeaderMap) -> bool {
     let media_type = media_type(headers);
     media_type.is_empty() || media_type.ends_with("json")
 }
 
 /// Parses JSON; the parser limits the nesting.
-pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
+pub fn json(body: &[u8]) -> Result<Value, StatusError> {
     serde_json::from_slice(body).map_err(|error| {
         StatusError::bad_request(format!(
             "the body is not JSON: {}",
@@ -210,7 +210,7 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
 }
 
 /// Parses YAML, which includes JSON.
-pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
+pub fn yaml(body: &[u8]) -> Result<Value, StatusError> {
     read_yaml(body).map_err(|why| StatusError::bad_request(format!("the body is not YAML: {why}")))
 }
 
@@ -237,7 +237,7 @@ fn read_yaml(body: &[u8]) -> Result<Value, String> {
 }
 
 /// Makes a JSON response. Each warning becomes a header that kubectl prints.
-pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Response<Body> {
+pub fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Response<Body> {
     let mut response = Response::new(
         Full::new(json)
             .map_err(|never| match never {})
@@ -278,12 +278,12 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
 }
 
 /// Makes the response to a request that is refused.
-pub(crate) fn refusal(error: &StatusError) -> Response<Body> {
+pub fn refusal(error: &StatusError) -> Response<Body> {
     answer(error.code, Bytes::from(error.body().to_string()), &[])
 }
 
 /// Adds a warning header to a response.
-pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
+pub fn warn(response: &mut Response<Body>, warning: &str) {
     let quoted = warning
         .replace(char::is_control, " ")
         .replace('\\', "\\\\")
@@ -294,7 +294,7 @@ pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
 }
 
 /// Makes a plain text response, as of the health endpoints.
-pub(crate) fn text(text: String) -> Response<Body> {
+pub fn text(text: String) -> Response<Body> {
     let mut response = Response::new(
         Full::from(text)
             .map_err(|never| match never {})
@@ -308,14 +308,14 @@ pub(crate) fn text(text: String) -> Response<Body> {
 }
 
 /// Makes the 404 for a path that is none of the API.
-pub(crate) fn page_not_found() -> Response<Body> {
+pub fn page_not_found() -> Response<Body> {
     let mut response = text("404 page not found\n".to_owned());
     *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }
 
 /// Makes a response whose body lasts until the stream ends.
-pub(crate) fn stream(
+pub fn stream(
     stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
 ) -> Response<Body> {
     let mut response = Response::new(StreamBody::new(stream.map_ok(Frame::data)).boxed_unsync());

@@ -16,33 +16,39 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Marks a request in its extensions that skips policies and webhooks. Only this crate can make one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SkipAdmission;
+pub struct SkipAdmission;
 
 /// Marks a request in its extensions whose lists have to be complete. Only this crate can make one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CompleteLists;
+pub struct CompleteLists;
 
 /// A request on a collection, an object or a subresource.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) target: Target,
-    pub(crate) query: Query,
-    pub(crate) shape: Shape,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    pub(crate) caller: Option<Identity>,
+pub struct Call {
+    /// The collection, object or subresource.
+    pub target: Target,
+    /// The parameters.
+    pub query: Query,
+    /// The representation that the caller takes.
+    pub shape: Shape,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, decompressed.
+    pub body: Bytes,
+    /// The caller.
+    pub caller: Option<Identity>,
     /// Whether policies and webhooks review its writes.
-    pub(crate) is_reviewed: bool,
+    pub is_reviewed: bool,
     /// Whether a list fails if an object of it cannot be read; it is otherwise left out with a warning.
-    pub(crate) needs_complete_lists: bool,
+    pub needs_complete_lists: bool,
     /// Warnings for the caller, sent with any response.
-    pub(crate) warnings: Warnings,
+    pub warnings: Warnings,
     /// When webhooks must have answered.
-    pub(crate) deadline: Instant,
+    pub deadline: Instant,
 }
 
 /// Returns the deadline of a request that begins now: the parameter `timeout`, which can only shorten the server's own.
-pub(crate) fn deadline(query: &Query) -> Result<Instant, StatusError> {
+pub fn deadline(query: &Query) -> Result<Instant, StatusError> {
     let own = Instant::now() + REQUEST_TIMEOUT;
     let Some(text) = query.get("timeout") else {
         return Ok(own);
@@ -64,7 +70,7 @@ pub(crate) fn deadline(query: &Query) -> Result<Instant, StatusError> {
 
 impl Call {
     /// Copies the request without its body.
-    pub(crate) fn bodyless(&self) -> Self {
+    pub fn bodyless(&self) -> Self {
         Self {
             target: self.target.clone(),
             query: self.query.clone(),
@@ -80,7 +86,7 @@ impl Call {
     }
 
     /// Who writes, for `metadata.managedFields`: the `fieldManager` parameter or else the program in the user agent.
-    pub(crate) fn manager(&self) -> &str {
+    pub fn manager(&self) -> &str {
         let agent = self
             .headers
             .get(http::header::USER_AGENT)

@@ -6,15 +6,18 @@ use serde_json::{Value, json};
 
 /// One reason why an object is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Cause {
-    pub(crate) reason: &'static str,
-    pub(crate) field: String,
-    pub(crate) message: String,
+pub struct Cause {
+    /// The reason of Kubernetes, such as `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// The path of the field.
+    pub field: String,
+    /// The text, without the path.
+    pub message: String,
 }
 
 impl Cause {
     /// `field: Required value: why`
-    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() {
             "Required value".to_owned()
         } else {
@@ -28,7 +31,7 @@ impl Cause {
     }
 
     /// `field: Invalid value: "value": why`
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+    pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
             field: field.into(),
@@ -37,7 +40,7 @@ impl Cause {
     }
 
     /// `field: Invalid value: why`
-    pub(crate) fn invalid_without_value(field: impl Into<String>, why: &str) -> Self {
+    pub fn invalid_without_value(field: impl Into<String>, why: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
             field: field.into(),
@@ -46,7 +49,7 @@ impl Cause {
     }
 
     /// `field: Forbidden: why`
-    pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
+    pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self {
             reason: "FieldValueForbidden",
             field: field.into(),
@@ -55,7 +58,7 @@ impl Cause {
     }
 
     /// An update that does not say which version it is made from; the number is written as Go writes it.
-    pub(crate) fn unversioned() -> Self {
+    pub fn unversioned() -> Self {
         let message = "Invalid value: 0x0: must be specified for an update".to_owned();
         Self {
             reason: "FieldValueInvalid",
@@ -65,7 +68,7 @@ impl Cause {
     }
 
     /// The same for a value of the wrong type; `found` is that type, or the text that has not the right format.
-    pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: &str) -> Self {
+    pub fn type_invalid(field: impl Into<String>, found: &str, why: &str) -> Self {
         Self {
             reason: "FieldValueTypeInvalid",
             ..Self::invalid(field, &found.into(), why)
@@ -73,7 +76,7 @@ impl Cause {
     }
 
     /// `field: Too many: 3: must have at most 2 items`
-    pub(crate) fn too_many(field: impl Into<String>, count: u64, limit: u64) -> Self {
+    pub fn too_many(field: impl Into<String>, count: u64, limit: u64) -> Self {
         let items = if limit == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {limit} {items}");
         Self {
@@ -84,12 +87,12 @@ impl Cause {
     }
 
     /// `field: Duplicate value: "value"`
-    pub(crate) fn duplicate(field: impl Into<String>, value: &str) -> Self {
+    pub fn duplicate(field: impl Into<String>, value: &str) -> Self {
         Self::duplicate_value(field, &value.into())
     }
 
     /// The same for a value of any type.
-    pub(crate) fn duplicate_value(field: impl Into<String>, value: &Value) -> Self {
+    pub fn duplicate_value(field: impl Into<String>, value: &Value) -> Self {
         let message = format!("Duplicate value: {value}");
         Self {
             reason: "FieldValueDuplicate",
@@ -99,7 +102,7 @@ impl Cause {
     }
 
     /// `field: Unsupported value: "value": supported values: "a", "b"`
-    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+    pub fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
         let message = format!(
             "Unsupported value: {value}: supported values: {}",
@@ -113,7 +116,7 @@ impl Cause {
     }
 
     /// `field: Not found: "value"`
-    pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
+    pub fn not_found(field: impl Into<String>, value: &str) -> Self {
         let message = format!("Not found: {}", json!(value));
         Self {
             reason: "FieldValueNotFound",
@@ -123,7 +126,7 @@ impl Cause {
     }
 
     /// `field: Too long: may not be more than 262144 bytes`
-    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
         let message = format!("Too long: may not be more than {limit} bytes");
         Self {
             reason: "FieldValueTooLong",
@@ -133,7 +136,7 @@ impl Cause {
     }
 
     /// The same, of the part at `path` or within; a cause of the whole part has no field of its own.
-    pub(crate) fn at(mut self, path: &str) -> Self {
+    pub fn at(mut self, path: &str) -> Self {
         self.field = if self.field == "<nil>" {
             path.to_owned()
         } else {
@@ -143,7 +146,7 @@ impl Cause {
     }
 
     /// Whether nothing can be said of an object that has this wrong: values that are missing, of the wrong type or too large.
-    pub(crate) fn is_blocking(&self) -> bool {
+    pub fn is_blocking(&self) -> bool {
         matches!(
             self.reason,
             "FieldValueRequired"

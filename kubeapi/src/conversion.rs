@@ -23,7 +23,7 @@ fn differs(kind: &Kind) -> bool {
 }
 
 /// `object` as one of `kind`.
-pub(crate) fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> {
+pub fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> {
     if !differs(kind) {
         return Ok(object);
     }
@@ -62,7 +62,7 @@ fn served_value(kind: &Kind, mut value: Value) -> Value {
 }
 
 /// The same for many.
-pub(crate) fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object>, StoreError> {
+pub fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object>, StoreError> {
     if !differs(kind) {
         return Ok(objects);
     }
@@ -73,7 +73,7 @@ pub(crate) fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object
 }
 
 /// The same for one that others only look at.
-pub(crate) fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
+pub fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
     let stays = kind
         .builtin
         .is_none_or(|kind| !matches!(kind, Builtin::NewEvent | Builtin::AutoscalerV1))
@@ -89,7 +89,7 @@ pub(crate) fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> 
 }
 
 /// An object of `kind` as it is stored.
-pub(crate) fn stored(kind: &Kind, object: Value) -> Value {
+pub fn stored(kind: &Kind, object: Value) -> Value {
     match kind.builtin {
         Some(Builtin::NewEvent) => return events::to_core(object),
         Some(Builtin::AutoscalerV1) => return autoscalers::to_v2(object),

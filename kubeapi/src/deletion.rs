@@ -4,7 +4,7 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
 use crate::{
-    definitions::status::{FINALIZER, terminate},
+    definition_status::{FINALIZER, terminate},
     object::{
         as_map, assign, child, has_finalizers, is_deleting, items, metadata, next_generation, text,
         text_or_empty,
@@ -24,16 +24,16 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// The options of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Deletion {
+pub struct Deletion {
     /// The grace period in seconds.
-    pub(crate) grace: Option<i64>,
+    pub grace: Option<i64>,
     /// The propagation policy; `None` keeps the object's finalizers.
-    pub(crate) policy: Option<Policy>,
+    pub policy: Option<Policy>,
 }
 
 /// The propagation policy: what happens to dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub enum Policy {
     /// Dependents are deleted afterwards.
     Background,
     /// Dependents are deleted first.
@@ -43,7 +43,7 @@ pub(crate) enum Policy {
 }
 
 /// The effect of a deletion on an object.
-pub(crate) enum Next {
+pub enum Next {
     /// The object is unchanged; nothing is written.
     Same,
     /// The object is replaced by this one.
@@ -53,7 +53,7 @@ pub(crate) enum Next {
 }
 
 /// Returns the effect of a deletion of `current`.
-pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -> Next {
+pub fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -> Next {
     let mut next = current.clone();
     finalize(kind, asked.policy, &mut next);
     if is_deleting(current) {
@@ -85,7 +85,7 @@ pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Times
 }
 
 /// Reports whether a finalizer still blocks the removal; a namespace has a list of its own in its spec.
-pub(crate) fn is_awaited(kind: &Kind, object: &Value) -> bool {
+pub fn is_awaited(kind: &Kind, object: &Value) -> bool {
     has_finalizers(object)
         || (kind.is(Builtin::Namespace) && !items(object, "/spec/finalizers").is_empty())
 }

@@ -16,7 +16,7 @@ const MAX_FIELD_ERROR_BYTES: usize = 64 * 1024;
 
 /// A body to be searched for duplicate fields.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum DuplicateFields<'a> {
+pub enum DuplicateFields<'a> {
     /// The check is disabled, or the format has no field names.
     Ignored,
     /// JSON: errors name the path.
@@ -29,7 +29,7 @@ pub(crate) enum DuplicateFields<'a> {
 
 impl<'a> DuplicateFields<'a> {
     /// Returns the body of a request, to be searched unless the check is disabled.
-    pub(crate) fn of(headers: &HeaderMap, body: &'a [u8], fields: FieldValidation) -> Self {
+    pub fn of(headers: &HeaderMap, body: &'a [u8], fields: FieldValidation) -> Self {
         match body::media_type(headers) {
             _ if fields == FieldValidation::Ignore => Self::Ignored,
             "application/yaml" => Self::Yaml(body),
@@ -43,7 +43,7 @@ impl<'a> DuplicateFields<'a> {
 impl DuplicateFields<'_> {
     /// Returns the messages for duplicate fields and for `unknown` ones, in the order of the body. A field that is both is only
     /// reported as unknown, as by a Go decoder.
-    pub(crate) fn messages_with_unknown(self, unknown: &[String]) -> Vec<String> {
+    pub fn messages_with_unknown(self, unknown: &[String]) -> Vec<String> {
         let unknown_told = |path: &String| format!("unknown field \"{path}\"");
         let mut told: Vec<String> = match self {
             Self::Ignored | Self::Patch(_) => self
@@ -78,7 +78,7 @@ impl DuplicateFields<'_> {
     }
 
     /// Returns the messages for duplicate fields alone.
-    pub(crate) fn messages(self) -> Vec<String> {
+    pub fn messages(self) -> Vec<String> {
         match self {
             Self::Ignored => Vec::new(),
             Self::Json(body) | Self::Patch(body) => faults(body, &HashSet::new()),
@@ -87,7 +87,7 @@ impl DuplicateFields<'_> {
     }
 
     /// Joins the messages into the text of an error.
-    pub(crate) fn refused(self, told: &[String]) -> String {
+    pub fn refused(self, told: &[String]) -> String {
         let is_line = |text: &&String| text.starts_with("line ");
         let lines: Vec<_> = told
             .iter()

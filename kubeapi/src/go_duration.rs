@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 /// Reads a span; without a unit only `0`.
-pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
+pub fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
 /// The group of all authenticated callers.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub const AUTHENTICATED: &str = "system:authenticated";
 /// What names of service accounts as users begin with.
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
@@ -55,7 +55,7 @@ impl Identity {
     }
 
     /// Returns the namespace and the name of the service account whose user name this is.
-    pub(crate) fn account_of(user: &str) -> Option<(&str, &str)> {
+    pub fn account_of(user: &str) -> Option<(&str, &str)> {
         let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
         (!namespace.is_empty() && !name.is_empty() && !name.contains(':'))
             .then_some((namespace, name))
@@ -67,12 +67,12 @@ impl Identity {
     }
 
     /// Reports whether it belongs to this group.
-    pub(crate) fn is_in(&self, group: &str) -> bool {
+    pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
 
     /// Adds the group of all authenticated callers.
-    pub(crate) fn authenticated(mut self) -> Self {
+    pub fn authenticated(mut self) -> Self {
         if !self.is_in(AUTHENTICATED) {
             self.groups.push(AUTHENTICATED.to_owned());
         }
@@ -80,7 +80,7 @@ impl Identity {
     }
 
     /// Returns it as Kubernetes' `UserInfo`.
-    pub(crate) fn user_info(&self) -> Value {
+    pub fn user_info(&self) -> Value {
         let mut info = json!({"username": self.user, "groups": self.groups});
         if !self.uid.is_empty() {
             info["uid"] = self.uid.as_str().into();

@@ -1,81 +1,74 @@
 //! A small Kubernetes-style API (list, get, watch, create, update, patch, delete, subresources, discovery, OpenAPI) over an
 //! object store, called in process through an ordinary `kube::Client` or served over TLS.
 //!
-//! An [`Api`] is a store, a [`Registry`] of kinds and rules. [`Api::client`] is for programs in the same process;
-//! [`serve::Server`] puts [`Api::service`] on a socket.
+//! An [`Api`] is a store, a [`Registry`] of kinds and a [`Strategy`]. The strategy [`Cache`] stores objects as they came; the crate
+//! `apiserver` has that of a whole API server. [`Api::client`] is for programs in the same process; [`serve::Server`] puts
+//! [`Api::service`] on a socket.
 
-mod accept;
-mod access;
-mod admission;
+pub mod accept;
+pub mod access;
 mod api;
 mod autoscalers;
-mod blocking;
-mod body;
-mod builtin_schema;
-mod call;
-mod cause;
-mod cel;
+pub mod body;
+pub mod builtin_schema;
+pub mod call;
+pub mod cause;
 mod client;
 mod computed;
-mod conversion;
-mod defaults;
-mod definitions;
-mod deletion;
+pub mod conversion;
+pub mod defaults;
+pub mod definition_status;
+pub mod deletion;
 mod discovery;
 mod document;
-mod duplicates;
+pub mod duplicates;
 mod events;
 pub mod exposition;
-mod go_duration;
-mod go_ip;
-mod go_regex;
-mod go_time;
-mod go_url;
+pub mod go_duration;
 mod gzip;
 mod health;
 pub mod hosts;
-mod identity;
+pub mod identity;
 mod legacy_watch;
 mod manifest;
 mod metrics;
-mod names;
+pub mod names;
 mod node_streams;
-mod object;
-mod object_size;
+pub mod object;
+pub mod object_size;
 mod object_watch;
 mod openapi;
-mod patch;
-mod path;
+pub mod patch;
+pub mod path;
 pub mod pod_tls;
 mod proto;
 pub mod quantity;
-mod query;
-mod quota;
-mod registry;
-mod request_type;
+pub mod query;
+pub mod registry;
+pub mod request_type;
 pub mod resources;
-mod review_kind;
-mod scale;
-mod selector;
+pub mod review_kind;
+pub mod scale;
+pub mod selector;
 pub mod serve;
-mod service_allocator;
-mod status;
+pub mod status;
 mod streams;
-mod string_formats;
-mod structural_schema;
-mod subresource;
-mod table;
-mod timestamp;
-mod token;
+pub mod structural_schema;
+pub mod subresource;
+pub mod table;
+pub mod timestamp;
 mod tower_service;
-mod validate;
-mod verbs;
-mod warnings;
+pub mod validate;
+pub mod value_path;
+pub mod verbs;
+pub mod warnings;
 mod yaml;
 
-pub use access::rule_allows;
-pub use admission::{Admission, FieldError, HttpsTransport, Review, WebhookCall, WebhookTransport};
-pub use api::{Api, Builder, Rules};
+pub use access::rules::rule_allows;
+pub use api::{
+    Api, Builder, strategy,
+    strategy::{Cache, Strategy},
+};
 pub use body::{Body, BoxError, ReadBodyError, gather, object_of};
 pub use client::{client_of, is_damaged};
 pub use computed::ComputedObjects;
@@ -86,6 +79,5 @@ pub use metrics::MetricsSource;
 pub use node_streams::{NodeAnswer, NodeError, NodeIo, NodeRequest, NodeStreams};
 pub use object_watch::{watch_objects, watch_objects_with_backoff};
 pub use registry::{ComputedKind, Convert, Kind, Registry};
-pub use token::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 pub use tower_service::ApiService;
 pub use validate::endpoint_address;

@@ -35,7 +35,7 @@ pub(super) fn ip_address(text: &str) -> Vec<String> {
 }
 
 /// Returns the faults of the key of a label or annotation, or of a finalizer: `[prefix/]name`.
-pub(crate) fn qualified_name(text: &str) -> Vec<String> {
+pub fn qualified_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match text.split_once('/') {
         Some((_, name)) if name.contains('/') => {
@@ -69,7 +69,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
 }
 
 /// Returns the faults of a label's value.
-pub(crate) fn label_value(text: &str) -> Vec<String> {
+pub fn label_value(text: &str) -> Vec<String> {
     faults(
         text,
         LABEL_BYTES,
@@ -79,18 +79,18 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
 }
 
 /// Returns the faults of a DNS label.
-pub(crate) fn dns_label(text: &str) -> Vec<String> {
+pub fn dns_label(text: &str) -> Vec<String> {
     faults(text, LABEL_BYTES, is_dns_label(text), DNS_LABEL)
 }
 
 /// Returns the faults of the name of a service.
-pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
+pub fn dns_1035_label(text: &str) -> Vec<String> {
     let fits = is_dns_label(text) && text.starts_with(|char: char| char.is_ascii_lowercase());
     faults(text, LABEL_BYTES, fits, DNS_1035_LABEL)
 }
 
 /// Returns the faults of a DNS subdomain: labels separated by dots.
-pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
+pub fn dns_subdomain(text: &str) -> Vec<String> {
     faults(
         text,
         SUBDOMAIN_BYTES,

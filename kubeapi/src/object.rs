@@ -18,24 +18,24 @@ fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
 }
 
 /// The string at `pointer` (JSON Pointer).
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     at(object, pointer).and_then(Value::as_str)
 }
 
 /// The string at `pointer`, or nothing as an empty one: how the Kubernetes API reads an absent string.
-pub(crate) fn text_or_empty<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub fn text_or_empty<'a>(object: &'a Value, pointer: &str) -> &'a str {
     text(object, pointer).unwrap_or_default()
 }
 
 /// The items of the list at `pointer`.
-pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+pub fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     at(object, pointer)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
 /// `value` as a map, made one where it is not.
-pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+pub fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -46,17 +46,17 @@ pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// The map under `key`, made where it is missing.
-pub(crate) fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+pub fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     as_map(map.entry(key).or_insert(Value::Null))
 }
 
 /// The object's `metadata`, made where it is missing.
-pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+pub fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     child(as_map(object), "metadata")
 }
 
 /// Sets `key`, or removes it for `None`.
-pub(crate) fn assign(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+pub fn assign(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => {
             map.insert(key.to_owned(), value);
@@ -68,46 +68,46 @@ pub(crate) fn assign(map: &mut Map<String, Value>, key: &str, value: Option<Valu
 }
 
 /// Removes all that is null in `patch` at once, in the order that stays: one by one each would move all that come behind it.
-pub(crate) fn remove_nulled(map: &mut Map<String, Value>, patch: &Map<String, Value>) {
+pub fn remove_nulled(map: &mut Map<String, Value>, patch: &Map<String, Value>) {
     if patch.values().any(Value::is_null) {
         map.retain(|name, _| !patch.get(name).is_some_and(Value::is_null));
     }
 }
 
 /// Sets `key` unless there is something already.
-pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
+pub fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
         map.insert(key.to_owned(), value.into());
     }
 }
 
 /// What marks a pod that a node's file is about, whatever its value: such a pod is as the file says, and runs as nobody.
-pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Whether the pod is a mirror pod.
-pub(crate) fn is_mirror(pod: &Value) -> bool {
+pub fn is_mirror(pod: &Value) -> bool {
     pod.pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(MIRROR))
         .is_some()
 }
 
 /// Whether a deletion has begun.
-pub(crate) fn is_deleting(object: &Value) -> bool {
+pub fn is_deleting(object: &Value) -> bool {
     text(object, "/metadata/deletionTimestamp").is_some()
 }
 
 /// Whether something still wants to be heard before the object goes.
-pub(crate) fn has_finalizers(object: &Value) -> bool {
+pub fn has_finalizers(object: &Value) -> bool {
     !items(object, "/metadata/finalizers").is_empty()
 }
 
 /// The JSON pointer of a simple path, `.spec.replicas`.
-pub(crate) fn pointer_of(path: &str) -> String {
+pub fn pointer_of(path: &str) -> String {
     path.replace('~', "~0").replace('/', "~1").replace('.', "/")
 }
 
 /// Counts the generation up.
-pub(crate) fn next_generation(object: &mut Value) {
+pub fn next_generation(object: &mut Value) {
     let metadata = metadata(object);
     let generation = metadata
         .get("generation")

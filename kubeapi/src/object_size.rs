@@ -7,16 +7,16 @@ use serde_json::Value;
 use crate::object::is_deleting;
 
 /// The largest encoded object in bytes: etcd's default for a request (`--max-request-bytes`).
-pub(crate) const MAX_OBJECT_BYTES: usize = 1536 * 1024;
+pub const MAX_OBJECT_BYTES: usize = 1536 * 1024;
 
 /// What the server itself may add to an object that is being deleted: its time of deletion, and the owners of fields.
 const DELETION_MARGIN: usize = 4 * 1024;
 
 /// An object is larger than may be stored.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ObjectTooLarge {
+pub struct ObjectTooLarge {
     /// The bytes of the encoded object; `None` if its defaults were not all filled in.
-    pub(crate) bytes: Option<usize>,
+    pub bytes: Option<usize>,
 }
 
 /// Refuses `new`, which replaces `current`, if it is too large. A stored object that is larger than the limit may be replaced by one
@@ -24,7 +24,7 @@ pub(crate) struct ObjectTooLarge {
 ///
 /// # Errors
 /// The object is too large.
-pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTooLarge> {
+pub fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTooLarge> {
     if is_within(new, MAX_OBJECT_BYTES) {
         return Ok(());
     }
@@ -45,12 +45,12 @@ pub(crate) fn check(new: &Value, current: Option<&Value>) -> Result<(), ObjectTo
 }
 
 /// Reports whether `value` takes at most `limit` bytes as JSON. Stops counting at the limit.
-pub(crate) fn is_within(value: &Value, limit: usize) -> bool {
+pub fn is_within(value: &Value, limit: usize) -> bool {
     encoded_bytes(value, limit).is_some()
 }
 
 /// Returns the bytes of `value` as JSON; `None` beyond `limit`.
-pub(crate) fn encoded_bytes(value: &Value, limit: usize) -> Option<usize> {
+pub fn encoded_bytes(value: &Value, limit: usize) -> Option<usize> {
     let mut counter = Counter { bytes: 0, limit };
     serde_json::to_writer(&mut counter, value).ok()?;
     Some(counter.bytes)

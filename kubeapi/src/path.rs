@@ -12,7 +12,7 @@ use crate::{
 
 /// A parsed path.
 #[derive(Clone, Debug)]
-pub(crate) enum RequestPath {
+pub enum RequestPath {
     /// `/healthz`, `/livez`, `/readyz`: which of them, and which of its checks.
     Health(String, Option<String>),
     /// `/`: all other paths.
@@ -45,18 +45,20 @@ pub(crate) enum RequestPath {
 
 /// A collection, an object or a subresource.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) kind: Arc<Kind>,
+pub struct Target {
+    /// The kind of the objects.
+    pub kind: Arc<Kind>,
     /// Empty where the path names none.
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// Empty for collections.
-    pub(crate) name: String,
-    pub(crate) part: Option<Subresource>,
+    pub name: String,
+    /// The subresource, if the path names one.
+    pub part: Option<Subresource>,
 }
 
 impl Target {
     /// The subresource in managed fields: empty for the object itself.
-    pub(crate) fn part_name(&self) -> &'static str {
+    pub fn part_name(&self) -> &'static str {
         self.part.map_or("", Subresource::name)
     }
 
@@ -66,7 +68,7 @@ impl Target {
 }
 
 /// Reports whether objects can be at `path`; all else that does not exist is answered with a page.
-pub(crate) fn is_of_api(path: &str) -> bool {
+pub fn is_of_api(path: &str) -> bool {
     matches!(
         path.split('/').find(|segment| !segment.is_empty()),
         Some("api" | "apis")
@@ -79,7 +81,7 @@ fn decode(path: &str) -> String {
 }
 
 /// Parses `path`.
-pub(crate) fn parse(registry: &Registry, path: &str) -> RequestPath {
+pub fn parse(registry: &Registry, path: &str) -> RequestPath {
     // as in the real server, an escaped slash ends a segment as any other does
     let path = decode(path);
     let segments: Vec<&str> = path

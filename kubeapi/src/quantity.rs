@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 
 /// A quantity that can be compared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     /// The quantity in units of 10^-9.
     nanos: i128,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Quantity {
 impl Quantity {
     /// Parses `[+-]digits[.digits][suffix]`; a suffix is a power of ten or of two, or an exponent. Anything finer than 10^-9 is rounded
     /// up, as in the real server.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (negative, text) = match text.strip_prefix('-') {
             Some(text) => (true, text),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -35,13 +35,13 @@ impl Quantity {
     }
 
     /// The quantity 0.
-    pub(crate) const ZERO: Self = Self { nanos: 0 };
+    pub const ZERO: Self = Self { nanos: 0 };
 
     /// The quantity 1.
-    pub(crate) const ONE: Self = Self { nanos: NANOS };
+    pub const ONE: Self = Self { nanos: NANOS };
 
     /// Formats it with binary or decimal suffixes, like `like`.
-    pub(crate) fn written_like(self, like: &str) -> String {
+    pub fn written_like(self, like: &str) -> String {
         let is_binary = like.ends_with('i') && self.nanos.abs() >= 1024 * NANOS;
         if is_binary {
             with_binary_suffix(self.nanos)
@@ -51,28 +51,28 @@ impl Quantity {
     }
 
     /// Returns the sum, saturating at the largest quantity.
-    pub(crate) fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self {
             nanos: self.nanos.saturating_add(other.nanos),
         }
     }
 
     /// Returns the difference, saturating at the smallest quantity.
-    pub(crate) fn minus(self, other: Self) -> Self {
+    pub fn minus(self, other: Self) -> Self {
         Self {
             nanos: self.nanos.saturating_sub(other.nanos),
         }
     }
 
     /// Returns a quantity of whole units.
-    pub(crate) fn whole(number: i64) -> Self {
+    pub fn whole(number: i64) -> Self {
         Self {
             nanos: i128::from(number) * NANOS,
         }
     }
 
     /// Returns the quantity as an integer, if it is one and fits.
-    pub(crate) fn as_whole(self) -> Option<i64> {
+    pub fn as_whole(self) -> Option<i64> {
         if self.nanos % NANOS == 0 {
             i64::try_from(self.nanos / NANOS).ok()
         } else {
@@ -82,24 +82,24 @@ impl Quantity {
 
     /// Returns how many times `other` it is.
     #[allow(clippy::cast_precision_loss, reason = "a ratio is told in six digits")]
-    pub(crate) fn ratio(self, other: Self) -> f64 {
+    pub fn ratio(self, other: Self) -> f64 {
         self.nanos as f64 / other.nanos as f64
     }
 
     /// Reports whether it is greater than 0.
-    pub(crate) fn is_positive(self) -> bool {
+    pub fn is_positive(self) -> bool {
         self.nanos > 0
     }
 
     /// Reports whether it is less than 0.
-    pub(crate) fn is_negative(self) -> bool {
+    pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
 }
 
 /// Returns `text` as the real server writes the same quantity: no fraction, the largest suffix that leaves an integer, of the text's
 /// own family; below 1024 it is decimal. `None` if the text is not a quantity, or one that is too large to be rewritten.
-pub(crate) fn canonical(text: &str) -> Option<String> {
+pub fn canonical(text: &str) -> Option<String> {
     let nanos = Quantity::parse(text)?.nanos;
     if nanos.unsigned_abs() >= LARGEST {
         return None;

@@ -14,11 +14,11 @@ fn fault(error: &ParseIntError) -> &'static str {
 
 /// Its parameters, decoded.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Of a URI's query part.
-    pub(crate) fn parse(query: &str) -> Self {
+    pub fn parse(query: &str) -> Self {
         Self(
             form_urlencoded::parse(query.as_bytes())
                 .into_owned()
@@ -27,7 +27,7 @@ impl Query {
     }
 
     /// The first value of `name`; an empty one reads as absent, as in Go's `url.Values`.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(key, _)| key == name)
@@ -36,7 +36,7 @@ impl Query {
     }
 
     /// All values of `name`, empty ones too.
-    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0
             .iter()
             .filter(move |(key, _)| key == name)
@@ -44,13 +44,13 @@ impl Query {
     }
 
     /// Sets `name`, in place of what it was.
-    pub(crate) fn set(&mut self, name: &str, value: &str) {
+    pub fn set(&mut self, name: &str, value: &str) {
         self.0.retain(|(key, _)| key != name);
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
     /// A flag: absent, `0` and `false` are false. A flag given without value is true, as in the real server.
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    pub fn flag(&self, name: &str) -> bool {
         self.0
             .iter()
             .find(|(key, _)| key == name)
@@ -58,12 +58,12 @@ impl Query {
     }
 
     /// Whether the flag `name` was given, whatever it says.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
     /// A whole number.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
+    pub fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         self.get(name)
             .map(|text| {
                 text.parse().map_err(|error: ParseIntError| {
@@ -77,12 +77,12 @@ impl Query {
     }
 
     /// `dryRun=All`, all stages of a write but the last.
-    pub(crate) fn dry_run(&self) -> bool {
+    pub fn dry_run(&self) -> bool {
         self.get("dryRun").is_some()
     }
 
     /// `resourceVersion`: `None` where absent, else the number.
-    pub(crate) fn resource_version(&self) -> Result<Option<u64>, StatusError> {
+    pub fn resource_version(&self) -> Result<Option<u64>, StatusError> {
         let Some(text) = self.get("resourceVersion") else {
             return Ok(None);
         };

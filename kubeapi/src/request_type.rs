@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A type of bodies that no collection stores.
-pub(crate) struct RequestType {
+pub struct RequestType {
     name: TypeName<'static>,
     versions: Versions,
     /// The name of its schema.
@@ -30,7 +30,8 @@ enum Versions {
 
 macro_rules! request_types {
     ($($(#[$doc:meta])* $name:ident = $group:literal $kind:literal $schema:literal $versions:expr;)*) => {
-        $($(#[$doc])* pub(crate) static $name: RequestType = RequestType {
+        $($(#[$doc])*
+        pub static $name: RequestType = RequestType {
             name: TypeName { group: $group, version: "v1", kind: $kind },
             versions: $versions,
             schema_name: $schema,
@@ -38,7 +39,7 @@ macro_rules! request_types {
         };)*
 
         /// All of them.
-        pub(crate) static ALL: &[&RequestType] = &[$(&$name),*];
+        pub static ALL: &[&RequestType] = &[$(&$name),*];
     };
 }
 
@@ -53,22 +54,28 @@ request_types! {
     SCALE = "autoscaling" "Scale" "io.k8s.api.autoscaling.v1.Scale" Versions::Own;
     /// The body of `serviceaccounts/token`.
     TOKEN_REQUEST = "authentication.k8s.io" "TokenRequest" "io.k8s.api.authentication.v1.TokenRequest" Versions::Own;
+    /// The review `SelfSubjectReview`.
     SELF_SUBJECT_REVIEW =
         "authentication.k8s.io" "SelfSubjectReview" "io.k8s.api.authentication.v1.SelfSubjectReview" Versions::Own;
+    /// The review `TokenReview`.
     TOKEN_REVIEW = "authentication.k8s.io" "TokenReview" "io.k8s.api.authentication.v1.TokenReview" Versions::Own;
+    /// The review `LocalSubjectAccessReview`.
     LOCAL_SUBJECT_ACCESS_REVIEW =
         "authorization.k8s.io" "LocalSubjectAccessReview" "io.k8s.api.authorization.v1.LocalSubjectAccessReview" Versions::Own;
+    /// The review `SelfSubjectAccessReview`.
     SELF_SUBJECT_ACCESS_REVIEW =
         "authorization.k8s.io" "SelfSubjectAccessReview" "io.k8s.api.authorization.v1.SelfSubjectAccessReview" Versions::Own;
+    /// The review `SelfSubjectRulesReview`.
     SELF_SUBJECT_RULES_REVIEW =
         "authorization.k8s.io" "SelfSubjectRulesReview" "io.k8s.api.authorization.v1.SelfSubjectRulesReview" Versions::Own;
+    /// The review `SubjectAccessReview`.
     SUBJECT_ACCESS_REVIEW =
         "authorization.k8s.io" "SubjectAccessReview" "io.k8s.api.authorization.v1.SubjectAccessReview" Versions::Own;
 }
 
 impl RequestType {
     /// Returns the type of a review.
-    pub(crate) fn of_review(review: ReviewKind) -> &'static Self {
+    pub fn of_review(review: ReviewKind) -> &'static Self {
         match review {
             ReviewKind::Subject => &SELF_SUBJECT_REVIEW,
             ReviewKind::Token => &TOKEN_REVIEW,
@@ -80,24 +87,24 @@ impl RequestType {
     }
 
     /// Returns its group, version and kind.
-    pub(crate) fn name(&self) -> TypeName<'static> {
+    pub fn name(&self) -> TypeName<'static> {
         self.name
     }
 
     /// Returns its schema.
-    pub(crate) fn schema(&self) -> &Schema {
+    pub fn schema(&self) -> &Schema {
         self.schema
             .get_or_init(|| Schema::published(self.schema_name))
     }
 
     /// Returns the name of its schema.
     #[cfg(test)]
-    pub(crate) fn schema_name(&self) -> &'static str {
+    pub fn schema_name(&self) -> &'static str {
         self.schema_name
     }
 
     /// Reports whether a body with this `apiVersion` is taken.
-    pub(crate) fn takes(&self, api_version: &str) -> bool {
+    pub fn takes(&self, api_version: &str) -> bool {
         match self.versions {
             Versions::Own => api_version == self.name.api_version(),
             Versions::Also(other) => api_version == other || api_version == self.name.api_version(),
@@ -107,7 +114,7 @@ impl RequestType {
 }
 
 /// Reports whether Kubernetes has a type of this `apiVersion` and kind, stored or not.
-pub(crate) fn is_registered(api_version: &str, kind: &str) -> bool {
+pub fn is_registered(api_version: &str, kind: &str) -> bool {
     static NAMES: OnceLock<HashSet<(String, String)>> = OnceLock::new();
     let names = NAMES.get_or_init(|| {
         let registry = Registry::builtin();

@@ -2,7 +2,7 @@
 
 /// A review kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReviewKind {
+pub enum ReviewKind {
     /// `TokenReview`: whose is this token?
     Token,
     /// `SelfSubjectReview`: who am I?
@@ -19,7 +19,7 @@ pub(crate) enum ReviewKind {
 
 impl ReviewKind {
     /// All review kinds, in the order of discovery.
-    pub(crate) const ALL: [Self; 6] = [
+    pub const ALL: [Self; 6] = [
         Self::Subject,
         Self::Token,
         Self::LocalAccess,
@@ -29,17 +29,17 @@ impl ReviewKind {
     ];
 
     /// The API groups of review kinds, all in version `v1`.
-    pub(crate) const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
+    pub const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
     /// Returns the review kinds of a group and version.
-    pub(crate) fn of(group: &str, version: &str) -> impl Iterator<Item = Self> {
+    pub fn of(group: &str, version: &str) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
             .filter(move |review| review.group() == group && version == "v1")
     }
 
     /// Returns the API group.
-    pub(crate) fn group(self) -> &'static str {
+    pub fn group(self) -> &'static str {
         let [authentication, authorization] = Self::GROUPS;
         if matches!(self, Self::Token | Self::Subject) {
             authentication
@@ -49,7 +49,7 @@ impl ReviewKind {
     }
 
     /// Returns the kind.
-    pub(crate) fn kind(self) -> &'static str {
+    pub fn kind(self) -> &'static str {
         match self {
             Self::Token => "TokenReview",
             Self::Subject => "SelfSubjectReview",
@@ -61,7 +61,7 @@ impl ReviewKind {
     }
 
     /// Returns the plural, the name in paths.
-    pub(crate) fn plural(self) -> &'static str {
+    pub fn plural(self) -> &'static str {
         match self {
             Self::Token => "tokenreviews",
             Self::Subject => "selfsubjectreviews",
@@ -73,7 +73,7 @@ impl ReviewKind {
     }
 
     /// Reports whether the kind is namespaced.
-    pub(crate) fn namespaced(self) -> bool {
+    pub fn namespaced(self) -> bool {
         self == Self::LocalAccess
     }
 }

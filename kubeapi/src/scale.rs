@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The scale of `object`.
-pub(crate) fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
+pub fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
     let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {}});
     for name in [
         "name",
@@ -40,7 +40,7 @@ pub(crate) fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
 }
 
 /// A selector as one text, as in the parameter `labelSelector`: of a text itself, a `LabelSelector` or a map of labels.
-pub(crate) fn selector_text(selector: &Value) -> String {
+pub fn selector_text(selector: &Value) -> String {
     let Value::Object(map) = selector else {
         return selector.as_str().unwrap_or_default().to_owned();
     };

@@ -19,7 +19,7 @@ use objectstore::{Key, Resource, StoreError};
 const CONTINUE: &str = "continue";
 
 /// The reason of Kubernetes for stored objects that cannot be read.
-pub(crate) const STORAGE_READ: &str = "StorageReadError";
+pub const STORAGE_READ: &str = "StorageReadError";
 
 /// The most damaged objects that an answer names.
 const MAX_NAMED: usize = 20;
@@ -29,8 +29,9 @@ const REASON: &str = "reason";
 
 /// A request refused.
 #[derive(Clone, Debug)]
-pub(crate) struct StatusError {
-    pub(crate) code: StatusCode,
+pub struct StatusError {
+    /// The code of HTTP.
+    pub code: StatusCode,
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
@@ -61,13 +62,13 @@ impl StatusError {
     }
 
     /// 404: no such object.
-    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", kind.group_resource());
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(kind, name)
     }
 
     /// 404: the namespace that an object should stand in.
-    pub(crate) fn no_namespace(name: &str) -> Self {
+    pub fn no_namespace(name: &str) -> Self {
         let mut error = Self::new(
             StatusCode::NOT_FOUND,
             "NotFound",
@@ -79,7 +80,7 @@ impl StatusError {
     }
 
     /// 404: no such path.
-    pub(crate) fn no_resource() -> Self {
+    pub fn no_resource() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "NotFound",
@@ -88,19 +89,19 @@ impl StatusError {
     }
 
     /// 409: the name is taken.
-    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+    pub fn already_exists(kind: &Kind, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", kind.group_resource());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(kind, name)
     }
 
     /// 409: written by somebody else meanwhile.
-    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+    pub fn modified(kind: &Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
     /// 409: a precondition does not hold.
-    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{name}\": {why}",
             kind.group_resource()
@@ -109,7 +110,7 @@ impl StatusError {
     }
 
     /// 409: the same for a part of an object, `pods/binding`.
-    pub(crate) fn part_conflict(kind: &Kind, part: &str, name: &str, why: &str) -> Self {
+    pub fn part_conflict(kind: &Kind, part: &str, name: &str, why: &str) -> Self {
         let resource = format!("{}/{part}", kind.group_resource());
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
@@ -118,10 +119,7 @@ impl StatusError {
     }
 
     /// 409: fields that other managers own, from server-side apply: (field, message) each.
-    pub(crate) fn apply_conflict(
-        message: impl Into<String>,
-        causes: Vec<(String, String)>,
-    ) -> Self {
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<(String, String)>) -> Self {
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message);
         let causes = causes.into_iter().map(
             |(field, message)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}),
@@ -131,7 +129,7 @@ impl StatusError {
     }
 
     /// 422: understood, but against the kind's rules.
-    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let texts: Vec<_> = causes.iter().map(Cause::to_string).collect();
         let texts = if texts.len() == 1 {
             texts.concat()
@@ -166,29 +164,29 @@ impl StatusError {
     }
 
     /// 422 without causes: what a patch does that cannot be done.
-    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
+    pub fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
     /// 400.
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+    pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
     /// 400: an object of another namespace than that of the path.
-    pub(crate) fn other_namespace() -> Self {
+    pub fn other_namespace() -> Self {
         let message =
             "the namespace of the provided object does not match the namespace sent on the request";
         Self::bad_request(message)
     }
 
     /// 410: list again.
-    pub(crate) fn expired(message: impl Into<String>) -> Self {
+    pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
     /// 410: what a list began with is no longer known; `token` goes on with what is there now.
-    pub(crate) fn page_expired(token: String) -> Self {
+    pub fn page_expired(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
                        without the continue parameter, or use the continue token in this response to retrieve the remainder \
                        of the results. Continuing with the provided token results in an inconsistent list - objects that \
@@ -200,7 +198,7 @@ impl StatusError {
     }
 
     /// 504: a revision that this server has not reached.
-    pub(crate) fn too_large_revision(asked: u64, current: u64) -> Self {
+    pub fn too_large_revision(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
         error.details.insert(
@@ -212,7 +210,7 @@ impl StatusError {
     }
 
     /// 403: nothing new in a namespace that goes.
-    pub(crate) fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
+    pub fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let message = format!(
             "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
             kind.group_resource()
@@ -225,18 +223,18 @@ impl StatusError {
     }
 
     /// 501: this API lacks a part that the request needs.
-    pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
+    pub fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
     }
 
     /// 405.
-    pub(crate) fn method_not_allowed() -> Self {
+    pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
     /// 405: what cannot be done while a kind's definition is being deleted.
-    pub(crate) fn definition_terminating(verb: &str) -> Self {
+    pub fn definition_terminating(verb: &str) -> Self {
         let message = format!("{verb} not allowed while custom resource definition is terminating");
         Self {
             message,
@@ -245,7 +243,7 @@ impl StatusError {
     }
 
     /// 429: a pod that a disruption budget keeps for now, because of `cause`; it may be asked again after so many seconds.
-    pub(crate) fn budget_used_up(cause: &str, retry_after: Option<u64>) -> Self {
+    pub fn budget_used_up(cause: &str, retry_after: Option<u64>) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         error.details.insert(
@@ -261,7 +259,7 @@ impl StatusError {
     }
 
     /// 504: a disruption budget that others wrote each time it was to be counted in.
-    pub(crate) fn budget_conflict(budget: &str) -> Self {
+    pub fn budget_conflict(budget: &str) -> Self {
         let message = format!("couldn't update PodDisruptionBudget {budget:?} due to conflicts");
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", &message);
         error.details.insert("retryAfterSeconds".into(), 10.into());
@@ -269,7 +267,7 @@ impl StatusError {
     }
 
     /// 403: a disruption budget whose status cannot be counted in.
-    pub(crate) fn budget_broken(budget: &str, why: &str) -> Self {
+    pub fn budget_broken(budget: &str, why: &str) -> Self {
         let message = format!("poddisruptionbudgets.policy {budget:?} is forbidden: {why}");
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", &message);
         error.details.insert("name".into(), budget.into());
@@ -281,13 +279,13 @@ impl StatusError {
     }
 
     /// 406.
-    pub(crate) fn not_acceptable() -> Self {
+    pub fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json";
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
     /// 415.
-    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+    pub fn unsupported_media_type(accepted: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
         );
@@ -299,7 +297,7 @@ impl StatusError {
     }
 
     /// 415 for a patch of another type; kinds from definitions have an answer of their own.
-    pub(crate) fn unsupported_patch(is_defined: bool) -> Self {
+    pub fn unsupported_patch(is_defined: bool) -> Self {
         if is_defined {
             return Self::unsupported_media_type(
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
@@ -314,12 +312,12 @@ impl StatusError {
     }
 
     /// 408: the request did not come to its end.
-    pub(crate) fn late(message: impl Into<String>) -> Self {
+    pub fn late(message: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
     }
 
     /// 413.
-    pub(crate) fn too_large(limit: usize) -> Self {
+    pub fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -329,7 +327,7 @@ impl StatusError {
     }
 
     /// 413: an object that etcd would not store. `bytes`: its size, if it is known.
-    pub(crate) fn object_too_large(bytes: Option<usize>) -> Self {
+    pub fn object_too_large(bytes: Option<usize>) -> Self {
         let size = bytes.map_or_else(
             || format!("more than {MAX_OBJECT_BYTES}"),
             |bytes| bytes.to_string(),
@@ -351,18 +349,18 @@ impl StatusError {
     }
 
     /// 401.
-    pub(crate) fn unauthorized() -> Self {
+    pub fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
     /// 403: what somebody may do, but not like this.
-    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+    pub fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", kind.group_resource());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
     }
 
     /// 404: the role that a binding names.
-    pub(crate) fn no_role(plural: &str, name: &str) -> Self {
+    pub fn no_role(plural: &str, name: &str) -> Self {
         let group = "rbac.authorization.k8s.io";
         let mut error = Self::new(
             StatusCode::NOT_FOUND,
@@ -376,7 +374,7 @@ impl StatusError {
     }
 
     /// 403: what `user` may not do.
-    pub(crate) fn denied(user: &str, wanted: &Attributes) -> Self {
+    pub fn denied(user: &str, wanted: &Attributes) -> Self {
         let Attributes {
             verb,
             group,
@@ -413,17 +411,17 @@ impl StatusError {
     }
 
     /// 500 as the real server answers what it has no code for.
-    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
+    pub fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// 500: a stored object cannot be read.
-    pub(crate) fn storage_read(message: impl Into<String>) -> Self {
+    pub fn storage_read(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, STORAGE_READ, message)
     }
 
     /// 500: a list would lack these objects, which cannot be read.
-    pub(crate) fn incomplete(damaged: &[Key]) -> Self {
+    pub fn incomplete(damaged: &[Key]) -> Self {
         let names: Vec<_> = damaged.iter().take(MAX_NAMED).map(Key::to_string).collect();
         let (count, names) = (damaged.len(), names.join(", "));
         Self::storage_read(format!(
@@ -432,28 +430,28 @@ impl StatusError {
     }
 
     /// Reports whether a stored object could not be read.
-    pub(crate) fn is_storage_read(&self) -> bool {
+    pub fn is_storage_read(&self) -> bool {
         self.reason == STORAGE_READ
     }
 
     /// 500.
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
+    pub fn internal(message: impl Into<String>) -> Self {
         let message = format!("Internal error occurred: {}", message.into());
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
     /// Whether the name was taken.
-    pub(crate) fn is_already_exists(&self) -> bool {
+    pub fn is_already_exists(&self) -> bool {
         self.reason == "AlreadyExists"
     }
 
     /// Whether somebody else was faster.
-    pub(crate) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         self.code == StatusCode::CONFLICT
     }
 
     /// The `Status` object.
-    pub(crate) fn body(&self) -> Value {
+    pub fn body(&self) -> Value {
         let mut details = self.details.clone();
         let metadata = match details.shift_remove(CONTINUE) {
             Some(token) => json!({"continue": token}),

@@ -4,7 +4,7 @@ use crate::registry::{Builtin, Kind};
 
 /// A subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subresource {
+pub enum Subresource {
     /// `…/status`.
     Status,
     /// `…/scale`: how many replicas, the same for all kinds that have some.
@@ -28,7 +28,7 @@ pub(crate) enum Subresource {
 /// A subresource that is not stored: the API connects the client to a node or into the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub(crate) enum Remote {
+pub enum Remote {
     Log,
     Exec,
     Attach,
@@ -41,7 +41,7 @@ type GroupVersionKind = (&'static str, &'static str, &'static str);
 
 impl Subresource {
     /// Returns the subresources of `kind`, in alphabetical order.
-    pub(crate) fn of(kind: &Kind) -> Vec<Self> {
+    pub fn of(kind: &Kind) -> Vec<Self> {
         use Builtin as B;
         let mut parts = match kind.builtin {
             Some(B::Pod) => vec![
@@ -66,12 +66,12 @@ impl Subresource {
     }
 
     /// Returns the subresource `name` of `kind`.
-    pub(crate) fn find(kind: &Kind, name: &str) -> Option<Self> {
+    pub fn find(kind: &Kind, name: &str) -> Option<Self> {
         Self::of(kind).into_iter().find(|part| part.name() == name)
     }
 
     /// Returns the last segment of its path.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Scale => "scale",
@@ -90,7 +90,7 @@ impl Subresource {
     }
 
     /// Returns the verbs that it supports.
-    pub(crate) fn verbs(self) -> &'static [&'static str] {
+    pub fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Status | Self::Scale | Self::Approval | Self::EphemeralContainers => {
                 &["get", "patch", "update"]
@@ -104,7 +104,7 @@ impl Subresource {
     }
 
     /// Returns the group, version and kind of its representation, unless they are the object's own.
-    pub(crate) fn kind(self, kind: &Kind) -> Option<GroupVersionKind> {
+    pub fn kind(self, kind: &Kind) -> Option<GroupVersionKind> {
         match self {
             Self::Status
             | Self::Finalize

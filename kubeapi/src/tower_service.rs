@@ -12,15 +12,15 @@ use serde_json::Value;
 use tower::Service;
 
 use crate::{
-    Api, Body, BoxError, Identity, accept, access, admission,
+    Api, Body, BoxError, Identity, accept, access,
+    api::strategy::ReviewRequest,
     body::{self, RequestBody},
     call::{self, Call, CompleteLists, SkipAdmission},
-    definitions, discovery,
+    discovery,
     document::{Document, Name},
     exposition, gzip, health, legacy_watch, openapi,
     path::{self, RequestPath, Target},
     query::Query,
-    quota,
     registry::{Builtin, Registry},
     status::StatusError,
     streams,
@@ -90,12 +90,11 @@ async fn handle(
     mut parts: Parts,
     body: RequestBody,
 ) -> Result<Response<Body>, StatusError> {
-    definitions::ready(api).await?;
-    access::ready(api).await?;
+    api.strategy().prepare(api).await?;
     legacy_watch::rewrite(&api.registry(), &mut parts);
     let place = path::parse(&api.registry(), parts.uri.path());
     if !matches!(place, RequestPath::Health(..) | RequestPath::Version) {
-        let caller = access::admit(api, &parts, &place).await?;
+        let caller = api.strategy().authorize(api, &parts, &place).await?;
         parts.extensions.insert(caller);
     }
     if matches!(place, RequestPath::Unknown) && !path::is_of_api(parts.uri.path()) {
@@ -106,12 +105,17 @@ async fn handle(
         if !accept::takes_objects(&parts.headers) {
             return Err(StatusError::not_acceptable());
         }
-        let body = body::read(body).await?;
         let caller = parts
             .extensions
             .get::<Identity>()
             .ok_or_else(StatusError::unauthorized)?;
-        return access::review(api, *review, namespace, caller, (&parts, body)).await;
+        let review = ReviewRequest {
+            kind: *review,
+            namespace,
+            caller,
+            parts: &parts,
+        };
+        return api.strategy().review(api, review, body).await;
     }
     let target = match place {
         RequestPath::Objects(target) => target,
@@ -159,13 +163,14 @@ async fn call(
         deadline,
     };
     let kind = &call.target.kind;
-    if parts.method != Method::GET && api.is_full() && !kind.is(Builtin::Computed) {
-        verbs::compile(kind).await?;
+    let writes = parts.method != Method::GET;
+    if writes && !kind.is(Builtin::Computed) {
+        api.strategy().begin_write(api, &call).await?;
     }
     let answered = objects(api, &parts.method, &call).await;
-    if parts.method != Method::GET {
-        // also after a failure, before which something may have been written
-        admission::refresh(api, &call.target);
+    if writes && answered.is_err() {
+        // something may have been written before
+        api.strategy().after_write(api, &call, false).await?;
     }
     let mut answer = match answered {
         Ok(answer) => answer,
@@ -184,17 +189,8 @@ async fn call(
     {
         body::warn(&mut answer, warning);
     }
-    if parts.method != Method::GET && kind.is(Builtin::ClusterRole) {
-        access::aggregate(api).await?;
-    }
-    if parts.method != Method::GET {
-        quota::refresh(api, &call.target).await?;
-    }
-    if parts.method != Method::GET
-        && (kind.is(Builtin::CustomResourceDefinition) || kind.is_terminating())
-    {
-        // what is served changes before the writer hears that it has written
-        definitions::refresh(api).await?;
+    if writes {
+        api.strategy().after_write(api, &call, true).await?;
     }
     Ok(answer)
 }
@@ -228,7 +224,7 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         ("POST", Some(Subresource::Eviction), true) => verbs::evict(api, call).await,
         ("POST", None, false) => verbs::create(api, call).await,
         ("POST", Some(Subresource::Binding), true) => verbs::bind(api, call).await,
-        ("POST", Some(Subresource::Token), true) => verbs::token(api, call).await,
+        ("POST", Some(Subresource::Token), true) => api.strategy().request_token(api, call).await,
         (
             "PUT",
             None

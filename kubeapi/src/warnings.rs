@@ -9,14 +9,14 @@ use crate::body::{self, Body};
 
 /// The warnings of a request, each once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
 /// The most warnings of a response.
 const MAX_WARNINGS: usize = 64;
 
 impl Warnings {
     /// Adds a warning.
-    pub(crate) fn add(&self, warning: String) {
+    pub fn add(&self, warning: String) {
         let mut all = self.0.lock();
         if all.len() < MAX_WARNINGS && !all.contains(&warning) {
             all.push(warning);
@@ -24,12 +24,12 @@ impl Warnings {
     }
 
     /// Reports whether there is no warning.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
     /// Writes the warnings into the headers of a response.
-    pub(crate) fn write_headers(&self, answer: &mut Response<Body>) {
+    pub fn write_headers(&self, answer: &mut Response<Body>) {
         self.0
             .lock()
             .iter()

@@ -15,7 +15,7 @@ use cloudsim::{
     tasks::Tasks,
 };
 use kube::Client;
-use kubeapi::{Api, Registry};
+use kubeapi::Registry;
 use objectstore::{MemoryStore, Resource, Scope, Store, StoreError};
 use testkit::Random;
 use tokio::{io::DuplexStream, task::JoinSet};
@@ -53,7 +53,7 @@ impl Cloud {
     pub(crate) async fn new(seed: u64, watcher: &Watcher) -> Self {
         let store = Slow::new(Random::of(seed, &["cloud"], 0), COMMIT);
         watcher.cloud_is(Arc::clone(store.inner()));
-        let api = Api::builder(Arc::<Slow>::clone(&store))
+        let api = apiserver::builder(Arc::<Slow>::clone(&store))
             .registry(REGISTRY.clone())
             .build();
         let client = api.client("default");

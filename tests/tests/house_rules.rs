@@ -29,10 +29,11 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 21] = [
+const CRATES: [&str; 22] = [
     "wire",
     "objectstore",
     "kubeapi",
+    "apiserver",
     "crds",
     "limits",
     "testkit",

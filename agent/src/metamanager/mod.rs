@@ -29,7 +29,7 @@ use std::{sync::Arc, time::Duration};
 use componentbase::Queue;
 use componentbase::{PodsComplete, Reconnections};
 use kube::Client;
-use kubeapi::{Api, Rules, client_of};
+use kubeapi::{Api, client_of};
 use objectstore::{Resource, Store};
 use tokio::sync::mpsc;
 
@@ -168,7 +168,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
         timing,
         server,
     } = config;
-    let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
+    let api = Api::builder(Arc::clone(&store)).build();
     let desired = Desired::new(store, node_name.clone());
     let (completeness, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
     let (events, items) = mpsc::channel(remote::events::MAX_QUEUED_EVENTS);

@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
+use apiserver::Builder;
 use kube::Client;
 use kubeapi::{
-    Api, Builder,
+    Api,
     serve::{HandlerService, Server},
 };
 use objectstore::{
@@ -178,7 +179,7 @@ fn api(
     accounts: &Arc<ServiceAccountTokens>,
     metrics: &Metrics,
 ) -> Builder {
-    let api = Api::builder(Arc::clone(store))
+    let api = apiserver::builder(Arc::clone(store))
         .registry(kinds::registry())
         .stored_only(kinds::STORED_ONLY);
     let api = api

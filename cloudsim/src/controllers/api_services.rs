@@ -162,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_group_and_version_has_its_own() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         let stop = CancellationToken::new();

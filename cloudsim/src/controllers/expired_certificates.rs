@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn expired_certificate_is_an_event_of_its_node() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();

@@ -210,7 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_service_is_there_at_every_start() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         namespace_defaults::ensure_initial(&client).await.unwrap();

@@ -188,7 +188,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_namespace_has_is_made_again() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         ensure_initial(&client).await.unwrap();

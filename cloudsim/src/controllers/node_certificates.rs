@@ -130,9 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_deleted_nodes_certificate_counts_no_more_also_where_nobody_watched() {
         let store = MemoryStore::new();
-        let client = kubeapi::Api::builder(store.clone())
-            .build()
-            .client("default");
+        let client = apiserver::builder(store.clone()).build().client("default");
         let (certificates, nodes) = (
             NodeCertificates::new(store),
             Api::<Node>::all(client.clone()),

@@ -309,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_stays_as_long_as_it_is_good_for_half_a_day() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         crate::controllers::namespace_defaults::ensure_initial(&client)

@@ -239,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_authority_signs_the_servers_anew() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         crate::controllers::namespace_defaults::ensure_initial(&client)

@@ -346,7 +346,7 @@ mod tests {
 
     #[tokio::test]
     async fn records_are_changed_by_whoever_has_read_them_last_in_both_places() {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         crate::controllers::namespace_defaults::ensure_initial(&client)

@@ -7,11 +7,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use apiserver::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 use async_trait::async_trait;
 use k8s_openapi::{
     api::authentication::v1::TokenRequestStatus, apimachinery::pkg::apis::meta::v1::Time,
 };
-use kubeapi::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 use serde_json::{Value, json};
 use uuid::Uuid;
 use wire::enroll::{EcKey, verify_es256_within};

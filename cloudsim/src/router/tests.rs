@@ -46,7 +46,7 @@ async fn listener() -> (SocketAddr, DropGuard) {
 
 /// No rules, and what ends their task.
 async fn rules() -> (Rules, CancellationToken) {
-    let client = kubeapi::Api::builder(MemoryStore::new())
+    let client = apiserver::builder(MemoryStore::new())
         .registry(kinds::registry())
         .build()
         .client("default");

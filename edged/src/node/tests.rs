@@ -210,10 +210,7 @@ fn the_machine_is_read_from_the_kernels_text() {
 #[tokio::test]
 async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
     let store = objectstore::MemoryStore::new();
-    let client = kubeapi::Api::builder(store)
-        .rules(kubeapi::Rules::Relay)
-        .build()
-        .client("default");
+    let client = kubeapi::Api::builder(store).build().client("default");
     let config = NodeConfig::default();
     let (triggers, mut triggered) = mpsc::channel(1);
     let channel = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();

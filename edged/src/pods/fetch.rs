@@ -138,7 +138,6 @@ mod tests {
     #[tokio::test]
     async fn root_ca_config_map_includes_the_api_ca() {
         let client = kubeapi::Api::builder(MemoryStore::new())
-            .rules(kubeapi::Rules::Relay)
             .build()
             .client("shop");
         for name in ["kube-root-ca.crt", "other"] {
@@ -170,7 +169,6 @@ mod tests {
     #[tokio::test]
     async fn services_are_variables_if_the_pod_wants_them() {
         let client = kubeapi::Api::builder(MemoryStore::new())
-            .rules(kubeapi::Rules::Relay)
             .build()
             .client("shop");
         for (namespace, name, ip) in [

@@ -5,7 +5,7 @@ use std::{future::Future, sync::LazyLock};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use kubeapi::{Api, Identity, Registry};
+use kubeapi::{Identity, Registry};
 use objectstore::MemoryStore;
 use tower::ServiceExt;
 
@@ -29,7 +29,7 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
 
 /// Sends requests one after the other to a new API. The last response must be complete and not an internal error.
 fn ask(requests: &[(&str, &str, &str, &[u8])]) {
-    let api = Api::builder(MemoryStore::new())
+    let api = apiserver::builder(MemoryStore::new())
         .registry(REGISTRY.clone())
         .build();
     wait(async {

@@ -4,22 +4,24 @@ use crate::path::Target;
 
 /// The attributes of a request, named as in RBAC rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Attributes {
-    pub(crate) verb: String,
-    pub(crate) group: String,
+pub struct Attributes {
+    /// The verb, such as `list`.
+    pub verb: String,
+    /// The API group; empty for the core group.
+    pub group: String,
     /// As in `pods` or `pods/log`.
-    pub(crate) resource: String,
+    pub resource: String,
     /// Empty at the cluster's scope.
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// Empty for collections.
-    pub(crate) name: String,
+    pub name: String,
     /// The path of a non-resource request; else `None`.
-    pub(crate) path: Option<String>,
+    pub path: Option<String>,
 }
 
 impl Attributes {
     /// Returns the attributes of a resource request.
-    pub(super) fn of_objects(verb: &str, target: &Target) -> Self {
+    pub fn of_objects(verb: &str, target: &Target) -> Self {
         let Target {
             kind,
             namespace,
@@ -43,7 +45,7 @@ impl Attributes {
     }
 
     /// Returns the attributes of a non-resource request.
-    pub(super) fn of_path(verb: &str, path: &str) -> Self {
+    pub fn of_path(verb: &str, path: &str) -> Self {
         Self {
             verb: verb.to_lowercase(),
             path: Some(path.to_owned()),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-use super::{attributes::Attributes, decision::decide};
-use crate::{Api, Identity, identity::AUTHENTICATED, status::StatusError};
+use super::attributes::Attributes;
+use crate::{Identity, identity::AUTHENTICATED, status::StatusError};
 
 const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
@@ -18,7 +18,7 @@ const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 
 /// The user that the headers of a request name.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Impersonated {
+pub struct Impersonated {
     user: String,
     groups: Vec<String>,
     uid: Option<String>,
@@ -26,32 +26,16 @@ struct Impersonated {
 }
 
 /// Reports whether a request has headers of impersonation.
-pub(super) fn is_requested(headers: &HeaderMap) -> bool {
+pub fn is_requested(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| name.as_str().starts_with(PREFIX))
 }
 
-/// Returns the identity that the headers name, if `caller` may impersonate all of it.
-pub(super) async fn impersonate(
-    api: &Api,
-    caller: &Identity,
-    headers: &HeaderMap,
-) -> Result<Identity, StatusError> {
-    let impersonated = Impersonated::from_headers(headers)?;
-    for wanted in impersonated.required_rights() {
-        if decide(api, caller, &wanted).await?.is_none() {
-            return Err(StatusError::denied(&caller.user, &wanted));
-        }
-    }
-    tracing::debug!(
-        caller = caller.user,
-        user = impersonated.user,
-        "caller acts as another user"
-    );
-    Ok(impersonated.into_identity())
-}
-
 impl Impersonated {
-    fn from_headers(headers: &HeaderMap) -> Result<Self, StatusError> {
+    /// Parses the headers of impersonation.
+    ///
+    /// # Errors
+    /// 400 for headers that name no user, are repeated or unknown.
+    pub fn from_headers(headers: &HeaderMap) -> Result<Self, StatusError> {
         let mut found = Self::default();
         for (name, value) in headers
             .iter()
@@ -102,7 +86,7 @@ impl Impersonated {
     }
 
     /// Returns what the caller must have the right to.
-    fn required_rights(&self) -> Vec<Attributes> {
+    pub fn required_rights(&self) -> Vec<Attributes> {
         let of = |group: &str, resource: &str, name: &str| Attributes {
             verb: "impersonate".to_owned(),
             group: group.to_owned(),
@@ -135,7 +119,7 @@ impl Impersonated {
     }
 
     /// Returns the identity, with the groups that Kubernetes adds.
-    fn into_identity(self) -> Identity {
+    pub fn into_identity(self) -> Identity {
         let Self {
             user,
             mut groups,

@@ -1,70 +1,51 @@
-//! Authentication and authorization: finds the [`Identity`] of a request's caller and checks that it may do what the request asks for.
+//! What a request asks for, in the words of access rules, and the rules themselves.
 
 use http::request::Parts;
 
 use crate::{
-    Api, Identity,
+    Identity,
     path::{RequestPath, Target},
     query::Query,
-    review_kind::ReviewKind,
     status::StatusError,
 };
 
-mod aggregate;
-pub(crate) mod attributes;
-mod caller;
-pub(crate) mod decision;
-mod escalation;
-mod impersonation;
-mod policy;
-mod review;
-mod roles;
-mod rules;
-mod signers;
-mod tokens;
-
-pub(crate) use aggregate::refresh as aggregate;
-pub(crate) use escalation::check as check_escalation;
-pub(crate) use policy::ready;
-pub(crate) use review::answer as review;
-pub use rules::rule_allows;
-pub(crate) use signers::check as check_signer;
+pub mod attributes;
+pub mod impersonation;
+pub mod rules;
 
 use attributes::Attributes;
-use decision::{decide, is_node};
+use impersonation::Impersonated;
 
-/// Returns the caller of a request, or an error where the caller may not do what it asks for.
-pub(crate) async fn admit(
-    api: &Api,
-    parts: &Parts,
-    place: &RequestPath,
-) -> Result<Identity, StatusError> {
-    let caller = caller::of(api, parts).await?;
-    if caller.is_master() {
-        return Ok(caller);
-    }
-    let wanted = wanted(parts, place);
-    if asks_about_itself(api, &caller, place) {
-        return Ok(caller);
-    }
-    if decide(api, &caller, &wanted).await?.is_none() {
-        return Err(StatusError::denied(&caller.user, &wanted));
-    }
-    if is_streaming_get(&wanted, parts.headers.contains_key(http::header::UPGRADE)) {
-        // a GET that is upgraded to a WebSocket does as much as a POST
-        let wanted = Attributes {
-            verb: "create".to_owned(),
-            ..wanted
-        };
-        if decide(api, &caller, &wanted).await?.is_none() {
-            return Err(StatusError::denied(&caller.user, &wanted));
+/// Returns the caller in the extensions of a request, if it belongs to `system:masters`.
+///
+/// # Errors
+/// 401 for a request without a caller, 403 for any other caller.
+pub fn authorize_master(parts: &Parts, place: &RequestPath) -> Result<Identity, StatusError> {
+    let caller = parts
+        .extensions
+        .get::<Identity>()
+        .ok_or_else(StatusError::unauthorized)?;
+    let mut caller = caller.clone().authenticated();
+    if impersonation::is_requested(&parts.headers) {
+        let impersonated = Impersonated::from_headers(&parts.headers)?;
+        if let Some(right) = impersonated
+            .required_rights()
+            .first()
+            .filter(|_| !caller.is_master())
+        {
+            return Err(StatusError::denied(&caller.user, right));
         }
+        caller = impersonated.into_identity();
     }
-    Ok(caller)
+    if caller.is_master() {
+        Ok(caller)
+    } else {
+        Err(StatusError::denied(&caller.user, &wanted(parts, place)))
+    }
 }
 
 /// Returns the attributes of a request for the authorizer.
-fn wanted(parts: &Parts, place: &RequestPath) -> Attributes {
+pub fn wanted(parts: &Parts, place: &RequestPath) -> Attributes {
     match place {
         RequestPath::Objects(target) => Attributes::of_objects(verb(parts, target), target),
         RequestPath::Review(review, namespace) => Attributes {
@@ -78,31 +59,8 @@ fn wanted(parts: &Parts, place: &RequestPath) -> Attributes {
     }
 }
 
-/// Reports whether this is a WebSocket request for a stream into a pod; through `nodes/proxy` only an upgrade counts.
-fn is_streaming_get(wanted: &Attributes, is_upgrade: bool) -> bool {
-    let is_stream = match wanted.resource.as_str() {
-        "pods/exec" | "pods/attach" | "pods/portforward" => true,
-        "nodes/proxy" => is_upgrade,
-        _ => false,
-    };
-    is_stream && wanted.group.is_empty() && wanted.verb == "get"
-}
-
-/// Who am I, and what may I do: where roles are not in force nobody else could be allowed to ask, and the answer is that
-/// they may do nothing.
-fn asks_about_itself(api: &Api, caller: &Identity, place: &RequestPath) -> bool {
-    let own = matches!(
-        place,
-        RequestPath::Review(
-            ReviewKind::Subject | ReviewKind::OwnAccess | ReviewKind::OwnRules,
-            _
-        )
-    );
-    own && !api.enforces_rbac() && !is_node(caller)
-}
-
 /// Returns the verb of a request, as access rules name it.
-pub(crate) fn verb(parts: &Parts, target: &Target) -> &'static str {
+pub fn verb(parts: &Parts, target: &Target) -> &'static str {
     let is_named = !target.name.is_empty();
     let watches = || Query::parse(parts.uri.query().unwrap_or_default()).flag("watch");
     match parts.method.as_str() {

@@ -6,7 +6,7 @@ use super::attributes::Attributes;
 use crate::object::items;
 
 /// Reports whether `rule` (a `PolicyRule`) allows the request.
-pub(super) fn allows(rule: &Value, wanted: &Attributes) -> bool {
+pub fn allows(rule: &Value, wanted: &Attributes) -> bool {
     let has = |field: &str, value: &str| any(rule, field, |own| own == "*" || own == value);
     if !has("/verbs", &wanted.verb) {
         return false;

@@ -10,11 +10,11 @@ use crate::quantity::Quantity;
 
 /// The findings about an object. Paths are as in messages: `spec.containers[0].image`.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Findings {
+pub struct Findings {
     /// Values of the wrong type.
-    pub(crate) mismatches: Vec<TypeMismatch>,
+    pub mismatches: Vec<TypeMismatch>,
     /// Unknown fields.
-    pub(crate) unknown: Vec<String>,
+    pub unknown: Vec<String>,
     /// The bytes of both lists.
     bytes: usize,
 }
@@ -24,15 +24,18 @@ const MAX_FINDINGS_BYTES: usize = 1024 * 1024;
 
 /// A value of the wrong type.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TypeMismatch {
-    pub(crate) path: String,
-    pub(crate) found: String,
-    pub(crate) expected: &'static str,
+pub struct TypeMismatch {
+    /// The path of the value.
+    pub path: String,
+    /// The type of the value, as Go names JSON types.
+    pub found: String,
+    /// The Go type of the field.
+    pub expected: &'static str,
 }
 
 impl Schema {
     /// Returns the findings about `object`.
-    pub(crate) fn check(&self, object: &Value) -> Findings {
+    pub fn check(&self, object: &Value) -> Findings {
         let mut findings = Findings::default();
         self.walk(self.root, object, &mut String::new(), &mut findings);
         findings

@@ -11,7 +11,7 @@ use super::{
 
 impl Schema {
     /// Compiles the schema of a published type, such as `io.k8s.api.core.v1.Pod`.
-    pub(crate) fn published(name: &str) -> Self {
+    pub fn published(name: &str) -> Self {
         let mut compiler = Compiler::default();
         let root = compiler.add_named(name);
         Self {

@@ -2,16 +2,16 @@
 
 mod check;
 mod compile;
-pub(crate) mod published;
+pub mod published;
 mod shape;
 
 use std::collections::BTreeMap;
 
-pub(crate) use check::{Findings, TypeMismatch};
+pub use check::{Findings, TypeMismatch};
 
 /// A compiled schema: nodes that refer to each other by index, since some types are recursive.
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub struct Schema {
     nodes: Vec<Node>,
     root: usize,
 }

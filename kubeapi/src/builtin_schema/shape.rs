@@ -7,7 +7,7 @@ use crate::quantity::canonical;
 
 impl Schema {
     /// Removes nulls of known fields (Go reads them as absent) and writes quantities in the canonical form of the API server.
-    pub(crate) fn normalise(&self, object: &mut Value) {
+    pub fn normalise(&self, object: &mut Value) {
         self.normalise_at(self.root, object);
     }
 
@@ -55,7 +55,7 @@ impl Schema {
     }
 
     /// Removes unknown fields.
-    pub(crate) fn prune(&self, object: &mut Value) {
+    pub fn prune(&self, object: &mut Value) {
         self.prune_at(self.root, object);
     }
 

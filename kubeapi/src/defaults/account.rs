@@ -10,11 +10,11 @@ use crate::object::{as_map, child, default_to, text_or_empty};
 /// The path where API clients expect the token.
 const TOKEN_MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The prefix of the names of such volumes.
-pub(crate) const VOLUME_PREFIX: &str = "kube-api-access-";
+pub const VOLUME_PREFIX: &str = "kube-api-access-";
 
 /// Mounts the volume into each container of a new pod that mounts nothing at that path. `name` is the volume's name, unless the pod
 /// already has a volume with this prefix. The caller decides whether the pod gets a token.
-pub(crate) fn mount(pod: &mut Value, name: &str) {
+pub fn mount(pod: &mut Value, name: &str) {
     let spec = child(as_map(pod), "spec");
     let own = maps(spec, "volumes")
         .map(|volume| text_at(volume, "name"))

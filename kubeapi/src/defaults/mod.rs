@@ -10,7 +10,7 @@ use crate::{
 };
 
 mod access;
-pub(crate) mod account;
+pub mod account;
 mod batch;
 mod container;
 mod devices;
@@ -30,7 +30,7 @@ use fields::{default_text, text_at};
 ///
 /// # Errors
 /// The defaults of a schema make the object larger than may be stored.
-pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge> {
+pub fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge> {
     use Builtin as B;
     let Some(builtin) = kind.builtin else {
         return custom(kind, object);
@@ -104,19 +104,19 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge
 }
 
 /// Moves fields that clients may write elsewhere, such as `stringData`, to where they are stored.
-pub(crate) fn written(kind: &Kind, object: &mut Value) {
+pub fn written(kind: &Kind, object: &mut Value) {
     if let (Some(Builtin::Secret), Value::Object(map)) = (kind.builtin, object) {
         secret::written(map);
     }
 }
 
 /// Fills in a pod without what admission adds.
-pub(crate) fn unadmitted_pod(spec: &mut Map<String, Value>) {
+pub fn unadmitted_pod(spec: &mut Map<String, Value>) {
     pod::unadmitted(spec);
 }
 
 /// Sets the initial fields of a new object after its defaults; removes those that only the server may set.
-pub(crate) fn begin(kind: &Kind, object: &mut Value) {
+pub fn begin(kind: &Kind, object: &mut Value) {
     use Builtin as B;
     if kind.counts_generations() {
         metadata(object).insert("generation".into(), 1.into());

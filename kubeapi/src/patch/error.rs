@@ -2,16 +2,16 @@
 
 /// A field that an apply would take from another manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Conflict {
+pub struct Conflict {
     /// The path of the field, such as `.spec.containers[name="web"].image`.
-    pub(crate) field: String,
+    pub field: String,
     /// The message, such as `conflict with "kubectl" using v1`.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// Why a patch is refused; the message is the real server's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PatchError {
+pub enum PatchError {
     /// 400: the patch is invalid for any object.
     #[error("{0}")]
     BadRequest(String),
@@ -49,7 +49,7 @@ pub(crate) enum PatchError {
 
 impl PatchError {
     /// Returns what is wrong with the patch. A response for [`Unprocessable`](Self::Unprocessable) contains it as a cause.
-    pub(crate) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         match self {
             Self::Unprocessable(why) => why.clone(),
             other => other.to_string(),

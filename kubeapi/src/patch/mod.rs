@@ -8,20 +8,20 @@ use serde_json::Value;
 use self::merge_schema::MergeSchema;
 
 mod apply;
-pub(crate) mod error;
+pub mod error;
 mod json;
 mod merge;
 mod merge_schema;
 mod order;
 mod strategic;
-pub(crate) mod target;
+pub mod target;
 
-pub(crate) use error::PatchError;
-pub(crate) use target::{ApplyOptions, Target};
+pub use error::PatchError;
+pub use target::{ApplyOptions, Target};
 
 /// The four ways to patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PatchKind {
+pub enum PatchKind {
     /// RFC 6902, a list of operations.
     Json,
     /// RFC 7396.
@@ -34,7 +34,7 @@ pub(crate) enum PatchKind {
 
 impl PatchKind {
     /// Returns the type for a `Content-Type`, whose parameters are ignored.
-    pub(crate) fn from_content_type(value: &str) -> Option<Self> {
+    pub fn from_content_type(value: &str) -> Option<Self> {
         match value.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Some(Self::Json),
             "application/merge-patch+json" => Some(Self::Merge),
@@ -46,13 +46,13 @@ impl PatchKind {
 }
 
 /// Applies a JSON patch to `current`, with limits of copied bytes and nesting.
-pub(crate) fn json(current: &Value, body: &Value) -> Result<Value, PatchError> {
+pub fn json(current: &Value, body: &Value) -> Result<Value, PatchError> {
     json::apply(current, body)
 }
 
 /// Returns the object after the patch `body`. `current` is the stored object; only [`PatchKind::Apply`] works without one.
 /// The result is what the client wants: its `metadata.resourceVersion` and `metadata.uid` may be the client's preconditions.
-pub(crate) fn patch(
+pub fn patch(
     kind: PatchKind,
     target: &Target<'_>,
     current: Option<&Value>,
@@ -77,7 +77,7 @@ pub(crate) fn patch(
 
 /// Makes the writer of `new` the owner of what differs from `old`, in the `metadata.managedFields` of `new`. For every write except
 /// an apply, for which [`patch`] does it.
-pub(crate) fn track_update(
+pub fn track_update(
     target: &Target<'_>,
     old: Option<&Value>,
     new: &mut Value,

@@ -4,29 +4,29 @@ use serde_json::Value;
 
 /// The kind of the patched object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target<'a> {
+pub struct Target<'a> {
     /// The API group; empty for the core group.
-    pub(crate) group: &'a str,
+    pub group: &'a str,
     /// The version, such as `v1`.
-    pub(crate) version: &'a str,
+    pub version: &'a str,
     /// The kind, such as `Pod`.
-    pub(crate) kind: &'a str,
+    pub kind: &'a str,
     /// The `openAPIV3Schema` of a kind from a definition; `None` for built-in kinds.
-    pub(crate) schema: Option<&'a Value>,
+    pub schema: Option<&'a Value>,
 }
 
 /// The writer of a patch, and its options.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ApplyOptions<'a> {
+pub struct ApplyOptions<'a> {
     /// The field manager.
-    pub(crate) manager: &'a str,
+    pub manager: &'a str,
     /// Whether an apply takes fields from their other owners.
-    pub(crate) force: bool,
+    pub force: bool,
     /// The time of the write in RFC 3339.
-    pub(crate) now: &'a str,
+    pub now: &'a str,
     /// The subresource, such as `status`; empty for the object itself.
-    pub(crate) subresource: &'a str,
+    pub subresource: &'a str,
     /// Top-level fields that this endpoint does not write, whatever the client sends: `status` for the object itself if that is a
     /// subresource, `spec` for `…/status`. Nobody becomes their owner here.
-    pub(crate) ignored: &'a [&'a str],
+    pub ignored: &'a [&'a str],
 }

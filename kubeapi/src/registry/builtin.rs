@@ -3,7 +3,7 @@
 /// The kinds with rules of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub(crate) enum Builtin {
+pub enum Builtin {
     Namespace,
     Node,
     Pod,

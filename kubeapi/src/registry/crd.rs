@@ -68,6 +68,7 @@ fn kind(
         columns: columns(version),
         resource: Resource::new(&spec.group, &names.plural),
         schema: OnceLock::new(),
+        compiled: OnceLock::new(),
         defined: Some(Box::new(Defined {
             spec: spec.clone(),
             accepted: names.clone(),

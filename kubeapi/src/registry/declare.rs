@@ -46,6 +46,7 @@ pub(super) fn of_source(builtin: Builtin, kind: &str, plural: &str, source: Sche
         source,
         resource: Resource::new("", plural),
         schema: OnceLock::new(),
+        compiled: OnceLock::new(),
         defined: None,
     }
 }

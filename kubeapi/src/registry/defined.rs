@@ -18,61 +18,69 @@ pub type Convert = fn(version: &str, object: Value) -> Value;
 
 /// The JSON pointers of the values that an object's `scale` subresource shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScalePaths {
-    pub(crate) replicas: String,
-    pub(crate) status_replicas: String,
+pub struct ScalePaths {
+    /// The desired number of replicas.
+    pub replicas: String,
+    /// The current number of replicas.
+    pub status_replicas: String,
     /// A selector that is one text; built-in kinds have an object.
-    pub(crate) selector: Option<String>,
+    pub selector: Option<String>,
 }
 
 /// A column that a definition adds to its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PrinterColumn {
-    pub(crate) name: String,
-    pub(crate) type_: String,
-    pub(crate) format: String,
-    pub(crate) description: String,
-    pub(crate) json_path: String,
-    pub(crate) priority: i32,
+pub struct PrinterColumn {
+    /// The name, which is its heading.
+    pub name: String,
+    /// The type of OpenAPI.
+    pub type_: String,
+    /// The format of OpenAPI.
+    pub format: String,
+    /// The description.
+    pub description: String,
+    /// The path of the value in an object.
+    pub json_path: String,
+    /// 0 for columns that are always shown.
+    pub priority: i32,
 }
 
 /// The additional properties of a kind from a definition.
 #[derive(Debug)]
-pub(crate) struct Defined {
+pub struct Defined {
     /// The whole definition, to find out whether a newer one differs.
     pub(super) spec: CustomResourceDefinitionSpec,
     pub(super) accepted: CustomResourceDefinitionNames,
     /// Whether the same objects are served in another version too.
-    pub(crate) has_versions: bool,
+    pub has_versions: bool,
     /// The version in which objects are stored.
-    pub(crate) storage_version: String,
+    pub storage_version: String,
     /// The schema of that version, where it is another one.
     pub(super) storage_source: Option<Value>,
     /// The same, compiled at the first write.
     pub(super) storage_schema: OnceLock<Structural>,
     /// Converts an object between versions; without it they differ only in `apiVersion`.
-    pub(crate) convert: Option<Convert>,
+    pub convert: Option<Convert>,
     /// Whether objects that were stored before the schema had its defaults are returned with them.
-    pub(crate) defaults_on_read: bool,
+    pub defaults_on_read: bool,
     pub(super) scale: Option<ScalePaths>,
     /// The warning for clients that use this version.
-    pub(crate) deprecation_warning: Option<String>,
+    pub deprecation_warning: Option<String>,
     /// The fields that field selectors may name, besides name and namespace: `spec.color`.
-    pub(crate) selectable: Vec<String>,
+    pub selectable: Vec<String>,
     /// Whether its definition is being deleted.
     pub(super) is_terminating: AtomicBool,
     /// Cancelled when the kind is no longer served like this: watches end with it.
-    pub(crate) retired: CancellationToken,
+    pub retired: CancellationToken,
 }
 
 impl Defined {
     /// Reports whether nothing new may be created.
-    pub(crate) fn is_terminating(&self) -> bool {
+    pub fn is_terminating(&self) -> bool {
         self.is_terminating.load(Ordering::Relaxed)
     }
 
     /// Turns an object of this version into one of the storage version, which loses the fields that are unknown there.
-    pub(crate) fn to_storage(&self, mut object: Value) -> Value {
+    pub fn to_storage(&self, mut object: Value) -> Value {
         let Some(source) = &self.storage_source else {
             return object;
         };

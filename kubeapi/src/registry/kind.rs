@@ -1,6 +1,6 @@
 //! A kind in one version: its names, its storage, its schema, and the peculiarities of its verbs.
 
-use std::{borrow::Cow, fmt, sync::OnceLock};
+use std::{any::Any, borrow::Cow, fmt, sync::OnceLock};
 
 use serde_json::Value;
 
@@ -33,20 +33,23 @@ pub struct Kind {
     /// Whether `status` is a subresource that is written separately.
     pub status: bool,
     /// Which built-in rules apply; `None` for kinds from definitions.
-    pub(crate) builtin: Option<Builtin>,
+    pub builtin: Option<Builtin>,
     /// The columns of kinds from definitions.
-    pub(crate) columns: Vec<PrinterColumn>,
-    pub(crate) source: SchemaSource,
+    pub columns: Vec<PrinterColumn>,
+    /// Where its schema comes from.
+    pub source: SchemaSource,
     pub(super) resource: Resource,
     /// The schema, compiled at the first write: an API that only reads does not pay for it.
     pub(super) schema: OnceLock<KindSchema>,
+    /// What the API's strategy has compiled for the kind.
+    pub(super) compiled: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Set only for kinds from definitions.
-    pub(crate) defined: Option<Box<Defined>>,
+    pub defined: Option<Box<Defined>>,
 }
 
 /// The compiled schema of a kind.
 #[derive(Debug)]
-pub(crate) enum KindSchema {
+pub enum KindSchema {
     /// The schema of a published type.
     Published(Schema),
     /// The schema of a definition.
@@ -54,7 +57,7 @@ pub(crate) enum KindSchema {
 }
 
 /// The source of a kind's schema.
-pub(crate) enum SchemaSource {
+pub enum SchemaSource {
     /// The published type.
     Published {
         /// The type's name, such as `io.k8s.api.core.v1.Pod`.
@@ -80,12 +83,12 @@ impl Kind {
     }
 
     /// Returns the name of its collection in messages, which is also that of the stored one unless another kind is stored there.
-    pub(crate) fn group_resource(&self) -> Resource {
+    pub fn group_resource(&self) -> Resource {
         Resource::new(&self.group, &self.plural)
     }
 
     /// Returns its group, version and kind.
-    pub(crate) fn type_name(&self) -> TypeName<'_> {
+    pub fn type_name(&self) -> TypeName<'_> {
         TypeName {
             group: &self.group,
             version: &self.version,
@@ -103,7 +106,8 @@ impl Kind {
         format!("{}List", self.kind)
     }
 
-    pub(crate) fn is(&self, builtin: Builtin) -> bool {
+    /// Reports whether these built-in rules apply.
+    pub fn is(&self, builtin: Builtin) -> bool {
         self.builtin == Some(builtin)
     }
 
@@ -111,7 +115,8 @@ impl Kind {
         self.plural == other.plural && self.version == other.version && self.group == other.group
     }
 
-    pub(crate) fn schema(&self) -> &KindSchema {
+    /// Returns the compiled schema.
+    pub fn schema(&self) -> &KindSchema {
         self.schema.get_or_init(|| match &self.source {
             SchemaSource::Published { name, .. } => KindSchema::Published(Schema::published(name)),
             SchemaSource::Definition(document) => {
@@ -120,13 +125,13 @@ impl Kind {
         })
     }
 
-    /// Reports whether the schema was used already.
-    pub(crate) fn is_compiled(&self) -> bool {
-        self.schema.get().is_some()
+    /// Returns the place of what the API's strategy compiles for the kind when it is first written.
+    pub fn compiled(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
+        &self.compiled
     }
 
     /// Returns the paths of `scale`, for the kinds that have it.
-    pub(crate) fn scale(&self) -> Option<ScalePaths> {
+    pub fn scale(&self) -> Option<ScalePaths> {
         use Builtin as B;
         let scales = |builtin| {
             matches!(
@@ -145,14 +150,14 @@ impl Kind {
     }
 
     /// Reports whether its definition is being deleted, so that nothing new may be created.
-    pub(crate) fn is_terminating(&self) -> bool {
+    pub fn is_terminating(&self) -> bool {
         self.defined
             .as_ref()
             .is_some_and(|defined| defined.is_terminating())
     }
 
     /// Reports whether `metadata.generation` counts the changes of the desired state.
-    pub(crate) fn counts_generations(&self) -> bool {
+    pub fn counts_generations(&self) -> bool {
         use Builtin as B;
         self.builtin.is_none_or(|builtin| {
             matches!(
@@ -186,7 +191,7 @@ impl Kind {
     }
 
     /// Reports whether an update may leave out `metadata.resourceVersion`.
-    pub(crate) fn allows_unconditional_update(&self) -> bool {
+    pub fn allows_unconditional_update(&self) -> bool {
         use Builtin as B;
         let needs_version = |builtin| {
             matches!(
@@ -214,7 +219,7 @@ impl Kind {
     }
 
     /// Reports whether an update may create an object.
-    pub(crate) fn allows_create_on_update(&self) -> bool {
+    pub fn allows_create_on_update(&self) -> bool {
         use Builtin as B;
         self.builtin.is_some_and(|builtin| {
             matches!(
@@ -235,7 +240,7 @@ impl Kind {
     }
 
     /// Reports whether a deletion returns the object and not a `Status`.
-    pub(crate) fn answers_deleted(&self) -> bool {
+    pub fn answers_deleted(&self) -> bool {
         use Builtin as B;
         self.builtin.is_some_and(|builtin| {
             matches!(
@@ -252,7 +257,7 @@ impl Kind {
     }
 
     /// Reports whether a creation keeps the `status` in the request: kubelets register their nodes with one.
-    pub(crate) fn keeps_status_on_create(&self) -> bool {
+    pub fn keeps_status_on_create(&self) -> bool {
         !self.status || self.is(Builtin::Node)
     }
 }

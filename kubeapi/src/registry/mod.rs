@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-pub(crate) mod builtin;
-pub(crate) mod computed;
+pub mod builtin;
+pub mod computed;
 mod crd;
 mod declare;
-pub(crate) mod defined;
-pub(crate) mod kind;
+pub mod defined;
+pub mod kind;
 mod kubernetes;
 mod type_name;
 mod version_priority;
 
-pub(crate) use builtin::Builtin;
+pub use builtin::Builtin;
 pub use computed::ComputedKind;
 pub use defined::Convert;
-pub(crate) use defined::{PrinterColumn, ScalePaths};
+pub use defined::{PrinterColumn, ScalePaths};
 pub use kind::Kind;
-pub(crate) use kind::{KindSchema, SchemaSource};
-pub(crate) use type_name::TypeName;
-pub(crate) use version_priority::version_priority;
+pub use kind::{KindSchema, SchemaSource};
+pub use type_name::TypeName;
+pub use version_priority::version_priority;
 
 /// The conversions of kinds from definitions, by group and plural.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Registry {
         }
     }
 
-    /// Adds, for each served version, the kinds of the definitions. An API with [`crate::Rules::Full`] also stores the definitions when it
+    /// Adds, for each served version, the kinds of the definitions. A whole API server also stores the definitions when it
     /// is first called, replacing those of the same names.
     #[must_use]
     pub fn with_crds(self, definitions: &[CustomResourceDefinition]) -> Self {
@@ -85,7 +85,7 @@ impl Registry {
     }
 
     /// Adds kinds whose objects are computed.
-    pub(crate) fn with_computed(self, kinds: Vec<ComputedKind>) -> Self {
+    pub fn with_computed(self, kinds: Vec<ComputedKind>) -> Self {
         let computed = kinds.into_iter().map(computed::kind).map(Arc::new);
         // They precede the kinds from definitions.
         let (own, defined): (Vec<_>, Vec<_>) = self
@@ -101,17 +101,13 @@ impl Registry {
     }
 
     /// Returns the definitions with which the API starts.
-    pub(crate) fn given(&self) -> &[CustomResourceDefinition] {
+    pub fn given(&self) -> &[CustomResourceDefinition] {
         &self.given
     }
 
     /// Returns the built-in kinds and those of `definitions`. A kind whose definition is unchanged stays the same; the others are retired.
     /// With `fills_on_read`, objects are returned with defaults that their schema got after they were stored.
-    pub(crate) fn redefined(
-        &self,
-        definitions: &[CustomResourceDefinition],
-        fills_on_read: bool,
-    ) -> Self {
+    pub fn redefined(&self, definitions: &[CustomResourceDefinition], fills_on_read: bool) -> Self {
         let mut kinds: Vec<_> = self
             .kinds
             .iter()
@@ -163,12 +159,12 @@ impl Registry {
     }
 
     /// Returns the kind with these built-in rules.
-    pub(crate) fn of(&self, builtin: Builtin) -> Option<&Arc<Kind>> {
+    pub fn of(&self, builtin: Builtin) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| kind.is(builtin))
     }
 
     /// Returns the kinds of one group in one version.
-    pub(crate) fn group_version<'a>(
+    pub fn group_version<'a>(
         &'a self,
         group: &'a str,
         version: &'a str,
@@ -179,7 +175,7 @@ impl Registry {
     }
 
     /// Returns every (group, version) once, in the order of appearance.
-    pub(crate) fn group_versions(&self) -> Vec<(&str, &str)> {
+    pub fn group_versions(&self) -> Vec<(&str, &str)> {
         let mut all = Vec::new();
         for kind in self.kinds.iter() {
             let pair = (kind.group.as_str(), kind.version.as_str());

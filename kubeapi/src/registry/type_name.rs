@@ -2,15 +2,18 @@
 
 /// The group, version and kind of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TypeName<'a> {
-    pub(crate) group: &'a str,
-    pub(crate) version: &'a str,
-    pub(crate) kind: &'a str,
+pub struct TypeName<'a> {
+    /// The group; empty for the core group.
+    pub group: &'a str,
+    /// The version, such as `v1`.
+    pub version: &'a str,
+    /// The kind, such as `Pod`.
+    pub kind: &'a str,
 }
 
 impl TypeName<'_> {
     /// Returns `v1` or `apps/v1`.
-    pub(crate) fn api_version(&self) -> String {
+    pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
         } else {
@@ -19,7 +22,7 @@ impl TypeName<'_> {
     }
 
     /// Returns the name of the package that has the internal version of the types of the group, for messages.
-    pub(crate) fn package(&self) -> &str {
+    pub fn package(&self) -> &str {
         match self.group {
             "" | "events.k8s.io" => "core",
             group => group.split('.').next().unwrap_or_default(),

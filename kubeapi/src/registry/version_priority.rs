@@ -1,7 +1,7 @@
 //! The order of a group's versions, as in `k8s.io/apimachinery/pkg/version`.
 
 /// Returns the sort key: `v2` before `v1` before `v1beta2` before `v1alpha1`; `None` for any other text, which comes last.
-pub(crate) fn version_priority(version: &str) -> Option<(u8, u32, u32)> {
+pub fn version_priority(version: &str) -> Option<(u8, u32, u32)> {
     let rest = version.strip_prefix('v')?;
     for (level, name) in [(1, "beta"), (0, "alpha")] {
         if let Some((major, minor)) = rest.split_once(name) {

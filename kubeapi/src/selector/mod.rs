@@ -18,14 +18,14 @@ use labels::LabelRequirement;
 
 /// Which objects of a collection a request asks for; by default all of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
+pub struct Selection {
     labels: Vec<LabelRequirement>,
     fields: Vec<FieldRequirement>,
 }
 
 impl Selection {
     /// Parses the query parameters `labelSelector` and `fieldSelector`.
-    pub(crate) fn parse(
+    pub fn parse(
         kind: &Kind,
         labels: Option<&str>,
         fields: Option<&str>,
@@ -45,7 +45,7 @@ impl Selection {
     }
 
     /// Parses a `LabelSelector`; `None` for an invalid one.
-    pub(crate) fn of_labels(selector: &Value) -> Option<Self> {
+    pub fn of_labels(selector: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let mut terms = Vec::new();
         for (key, value) in selector
@@ -76,7 +76,7 @@ impl Selection {
     }
 
     /// Reports whether `object` is selected.
-    pub(crate) fn matches(&self, object: &Value) -> bool {
+    pub fn matches(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
         let label = |key: &str| {
             labels
@@ -93,7 +93,7 @@ impl Selection {
     }
 
     /// Reports whether a stored object is selected; parses no more of it than it must.
-    pub(crate) fn selects(&self, object: &Object) -> Result<bool, StoreError> {
+    pub fn selects(&self, object: &Object) -> Result<bool, StoreError> {
         if !self.labels.is_empty() {
             let labels = object.labels()?;
             let label = |key: &str| labels.get(key).map(String::as_str);
@@ -114,7 +114,7 @@ impl Selection {
     }
 
     /// Reports whether every object is selected.
-    pub(crate) fn is_everything(&self) -> bool {
+    pub fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 }

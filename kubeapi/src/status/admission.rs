@@ -8,7 +8,7 @@ use crate::registry::Kind;
 
 impl StatusError {
     /// What an admission webhook answers: code, reason, text and details.
-    pub(crate) fn of_webhook(
+    pub fn of_webhook(
         code: StatusCode,
         reason: String,
         message: String,
@@ -24,7 +24,7 @@ impl StatusError {
     }
 
     /// What an admission policy refuses: 422, or what its reason stands for.
-    pub(crate) fn of_policy(kind: &Kind, name: &str, reason: &str, why: &str) -> Self {
+    pub fn of_policy(kind: &Kind, name: &str, reason: &str, why: &str) -> Self {
         let (code, reason) = match reason {
             "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
             "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
@@ -41,12 +41,12 @@ impl StatusError {
     }
 
     /// The text alone.
-    pub(crate) fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         &self.message
     }
 
     /// 504: it takes too long.
-    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+    pub fn timeout(message: impl Into<String>) -> Self {
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "Timeout",

@@ -6,7 +6,7 @@ use super::StatusError;
 
 impl StatusError {
     /// 429: as many streams as there may be.
-    pub(crate) fn too_many_streams(why: &str) -> Self {
+    pub fn too_many_streams(why: &str) -> Self {
         let message = format!(
             "{why}, which is the most that there may be; end one of them, or try again later"
         );
@@ -16,7 +16,7 @@ impl StatusError {
     }
 
     /// Why a node was not reached, or what it answered.
-    pub(crate) fn of_node(code: StatusCode, message: impl Into<String>) -> Self {
+    pub fn of_node(code: StatusCode, message: impl Into<String>) -> Self {
         let reason = match code {
             StatusCode::BAD_REQUEST => "BadRequest",
             StatusCode::UNAUTHORIZED => "Unauthorized",
@@ -33,7 +33,7 @@ impl StatusError {
     }
 
     /// 503: what is proxied cannot be reached.
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+    pub fn unavailable(message: impl Into<String>) -> Self {
         Self::of_node(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 }

@@ -4,8 +4,7 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use crate::{
-    admission, api::Api, call::Call, identity::Identity, node_streams::NodeStreams,
-    status::StatusError,
+    api::Api, call::Call, identity::Identity, node_streams::NodeStreams, status::StatusError,
 };
 
 /// A request for a subresource that is not stored.
@@ -25,6 +24,9 @@ impl StreamRequest<'_> {
             options.insert("kind".into(), kind.into());
             options.insert("apiVersion".into(), version.into());
         }
-        admission::connect(self.api, self.call, &Value::Object(options)).await
+        self.api
+            .strategy()
+            .connect(self.api, self.call, &Value::Object(options))
+            .await
     }
 }

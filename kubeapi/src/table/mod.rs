@@ -53,7 +53,7 @@ impl IncludeObject {
 }
 
 /// Reports whether a printer column can have this path.
-pub(crate) fn is_json_path(path: &str) -> bool {
+pub fn is_json_path(path: &str) -> bool {
     json_path::is_readable(path)
 }
 

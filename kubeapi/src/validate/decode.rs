@@ -27,7 +27,7 @@ use crate::{
 /// # Errors
 /// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields. Violations of a definition's
 /// schema are found later, when the whole object is known.
-pub(crate) fn decode(
+pub fn decode(
     kind: &Kind,
     object: &mut Value,
     repeated: DuplicateFields<'_>,
@@ -55,7 +55,7 @@ pub(crate) fn decode(
 ///
 /// # Errors
 /// As [`decode`].
-pub(crate) fn decode_body(
+pub fn decode_body(
     type_: &RequestType,
     (headers, body): (&HeaderMap, &Bytes),
     query: &Query,
@@ -219,7 +219,7 @@ fn take_kind(
 }
 
 /// Returns the paths of unknown fields in an object's metadata.
-pub(crate) fn unknown_metadata(object: &Value) -> Vec<String> {
+pub fn unknown_metadata(object: &Value) -> Vec<String> {
     let found = object
         .get("metadata")
         .map(|metadata| metadata_schema().check(metadata).unknown);

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    definitions::rules as definition_rules,
     registry::{Builtin, Kind},
     status::StatusError,
     subresource::Subresource,
@@ -33,11 +32,11 @@ mod tables;
 mod tests;
 
 pub use addresses::endpoint_address;
-pub(crate) use decode::{decode, decode_body, unknown_metadata};
+pub use decode::{decode, decode_body, unknown_metadata};
 
 /// What happens to unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
+pub enum FieldValidation {
     /// The write is refused.
     Strict,
     /// The fields are dropped with a warning.
@@ -48,7 +47,7 @@ pub(crate) enum FieldValidation {
 
 impl FieldValidation {
     /// Parses the query parameter `fieldValidation`.
-    pub(crate) fn parse(text: Option<&str>) -> Result<Self, StatusError> {
+    pub fn parse(text: Option<&str>) -> Result<Self, StatusError> {
         match text {
             Some("Strict") => Ok(Self::Strict),
             None | Some("Warn") => Ok(Self::Warn),
@@ -61,7 +60,7 @@ impl FieldValidation {
 }
 
 /// Returns the faults of a new object, which is complete except for what only the server sets.
-pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
+pub fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     let (place, mut causes) = (Place::root(object), Vec::new());
     let (mut own, mut of_content) = (Vec::new(), Vec::new());
     metadata::create(kind, &place, &mut own);
@@ -88,7 +87,7 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
 
 /// Returns the faults of the numbers of items and bytes in an object that replaces `old`, if there is one. They are found before the
 /// defaults are filled in, and before anything else that takes time for each item.
-pub(crate) fn limits(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<Cause> {
+pub fn limits(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<Cause> {
     let Some(tables) = kind.builtin.and_then(tables::of) else {
         return Vec::new();
     };
@@ -103,12 +102,7 @@ pub(crate) fn limits(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<Cause
 }
 
 /// Returns the faults of a change from `old` to `new` by a subresource (`None`: of the whole object). What was wrong before may stay.
-pub(crate) fn update(
-    kind: &Kind,
-    old: &Value,
-    new: &Value,
-    part: Option<Subresource>,
-) -> Vec<Cause> {
+pub fn update(kind: &Kind, old: &Value, new: &Value, part: Option<Subresource>) -> Vec<Cause> {
     let (before, place, mut causes) = (Place::root(old), Place::root(new), Vec::new());
     metadata::update(kind, old, &place, &mut causes);
     let Some(builtin) = kind.builtin else {
@@ -138,7 +132,6 @@ pub(crate) fn update(
         }
         (Builtin::Pod, _) if is_status => causes.extend(pod_update::mirror(old, new)),
         (Builtin::Pod, _) => causes.extend(pod_update::update(old, new)),
-        (Builtin::CustomResourceDefinition, _) => causes.extend(definition_rules::update(old, new)),
         _ => {}
     }
     causes.extend(addresses::check(builtin, Some(old), new));

@@ -5,39 +5,25 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    account, checks,
     generated_name::generated,
     get::{self, Outcome, answer, key},
-    limits, node, priority, runtime_class, storage,
-    write::{AdmittedObject, admit, check_limits, check_namespace, store, target, writer},
+    write::{AdmittedObject, admit, store},
 };
 use crate::{
-    Api, Body, access, admission, body,
+    Api, Body,
+    api::strategy::Origin,
+    body,
     call::Call,
-    defaults, definitions,
-    object::{default_to, metadata, text_or_empty},
-    object_size, patch,
+    object::{metadata, text_or_empty},
+    object_size,
     path::Target,
-    quota,
     registry::Builtin,
-    service_allocator,
     status::StatusError,
-    timestamp::now,
-    validate,
 };
 use objectstore::{Expect, Store};
 
 /// How often a new name is generated where one is taken.
 const ATTEMPTS: usize = 8;
-
-/// How the field owners of a new object are determined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// The writer owns all fields.
-    Update,
-    /// The apply has set them.
-    Apply,
-}
 
 /// Creates an object in the request's collection.
 pub(crate) async fn create(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
@@ -97,18 +83,8 @@ async fn create_object(
         target.name = Uuid::new_v4().to_string();
         metadata(&mut object).insert("name".into(), target.name.as_str().into());
     }
-    check_namespace(api, &target).await?;
-    if api.is_full() {
-        check_limits(&target.kind, &target.name, None, &object)?;
-        node::admit(&target, &mut object);
-        storage::admit(api, &target, &mut object).await?;
-        limits::admit(api, &target, &mut object).await?;
-    }
-    if api.is_full() && target.kind.is(Builtin::Pod) {
-        account::admit(api, &target, &mut object).await?;
-        runtime_class::admit(api, &target, &mut object).await?;
-        priority::admit(api, &target, &mut object).await?;
-    }
+    let strategy = api.strategy();
+    strategy.admit_new(api, &target, &mut object).await?;
     let mut attempts = if generates { ATTEMPTS } else { 1 };
     loop {
         attempts -= 1;
@@ -124,27 +100,16 @@ async fn create_object(
             metadata(&mut object).insert("name".into(), target.name.as_str().into());
         }
         let damaged_uid = damaged_uid(api, &target, &object).await?;
-        begin(api, call, &mut object, origin)?;
+        strategy.prepare_create(call, &mut object, origin)?;
         if let Some(uid) = damaged_uid {
             metadata(&mut object).insert("uid".into(), uid.into());
         }
-        if api.is_full() {
-            object = admission::mutate(api, call, &target, None, object).await?;
-            object_size::check(&object, None)?;
-            let causes = validate::create(&target.kind, &object);
-            let (checked, warnings) =
-                checks::check(&target.kind, &target.name, causes, (None, object)).await?;
-            object = checked;
-            warnings
-                .into_iter()
-                .for_each(|warning| call.warnings.add(warning));
-        }
-        access::check_escalation(api, call, None, &object).await?;
-        admission::check(api, &target, None, &object).await?;
-        admission::review(api, call, &target, None, &object).await?;
-        let _turn = quota::admit(api, &target, &object).await?;
+        object = strategy.admit_create(api, call, &target, object).await?;
+        let _turn = strategy.admit_quota(api, &target, None, &object).await?;
         if call.query.dry_run() {
-            service_allocator::settle(api, &target, None, Some(&mut object)).await?;
+            strategy
+                .allocate(api, &target, None, Some(&mut object))
+                .await?;
             object_size::check(&object, None)?;
             return refused_if_there(api, &target, object)
                 .await
@@ -178,56 +143,5 @@ async fn refused_if_there(api: &Api, target: &Target, object: Value) -> Result<V
     match Store::get(&**api.store(), &key(target)).await? {
         Some(_) => Err(StatusError::already_exists(&target.kind, &target.name)),
         None => Ok(object),
-    }
-}
-
-/// Sets the metadata that the server controls.
-fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) -> Result<(), StatusError> {
-    let kind = &call.target.kind;
-    let now = now();
-    let metadata = metadata(object);
-    if !api.is_full() {
-        // the UID is for the API server to give, which hears of the object later
-        default_to(metadata, "creationTimestamp", now);
-        return Ok(());
-    }
-    for key in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "generation",
-    ] {
-        metadata.shift_remove(key);
-    }
-    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
-    metadata.insert("creationTimestamp".into(), now.as_str().into());
-    defaults::fill(kind, object)?;
-    // before the owners of its fields are determined, which takes many times the memory of the object
-    object_size::check(object, None)?;
-    defaults::begin(kind, object);
-    if kind.is(Builtin::CertificateSigningRequest) {
-        set_requester(call, object);
-    }
-    if kind.is(Builtin::CustomResourceDefinition) {
-        definitions::status::begin(object);
-    }
-    admission::observe(kind, object);
-    if origin == Origin::Update {
-        patch::track_update(&target(kind), None, object, &writer(call, &now));
-    }
-    Ok(())
-}
-
-/// Sets the requester in a certificate request. `system:masters` may request for others.
-fn set_requester(call: &Call, object: &mut Value) {
-    if let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master())
-        && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
-    {
-        ["uid", "extra"]
-            .iter()
-            .for_each(|key| drop(spec.shift_remove(*key)));
-        if let Value::Object(info) = caller.user_info() {
-            spec.extend(info);
-        }
     }
 }

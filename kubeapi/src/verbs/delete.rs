@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     get::{Outcome, answer, key},
-    list::{all, lists_untyped, remove_kind, scope, selection},
+    list::{all, remove_kind, scope, selection},
     options::{of_dry_run, refuse},
     write::{Change, modify, store},
 };
@@ -151,7 +151,7 @@ pub(crate) async fn delete_collection(
         one.target.name = object.key.name;
         match delete_one(api, &one, &options).await {
             Ok((mut object, _)) => {
-                if lists_untyped(api, kind) {
+                if api.strategy().lists_untyped(kind) {
                     remove_kind(&mut object);
                 }
                 items.push(object);
@@ -212,8 +212,9 @@ pub(super) async fn delete_one(
     }
     // in a cache nobody empties a namespace or collects dependents: the cloud has done so
     let mut asked = options.deletion()?;
-    let is_cached_namespace = !api.is_full() && call.target.kind.is(Builtin::Namespace);
-    asked.policy = asked.policy.filter(|_| api.is_full());
+    let is_cached_namespace =
+        !api.strategy().collects_garbage() && call.target.kind.is(Builtin::Namespace);
+    asked.policy = asked.policy.filter(|_| api.strategy().collects_garbage());
     let mut gone = false;
     let object = modify(api, call, Change::Delete, |current| {
         check(call, options, current)?;

@@ -19,13 +19,13 @@ use crate::{
 use objectstore::{Key, Object, Store, StoreError};
 
 /// Answers with the object at the request's path.
-pub(crate) async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+pub async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let object = find(api, &call.target).await?;
     answer(call, StatusCode::OK, Outcome::Stored(object), &[])
 }
 
 /// Returns the key of the target's object.
-pub(crate) fn key(target: &Target) -> Key {
+pub fn key(target: &Target) -> Key {
     Key::new(
         target.kind.resource().clone(),
         target.namespace.as_str(),
@@ -34,14 +34,14 @@ pub(crate) fn key(target: &Target) -> Key {
 }
 
 /// Returns the target's stored object, or 404.
-pub(crate) async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
+pub async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
     let found = Store::get(&**api.store(), &key(target)).await?;
     let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
     Ok(served(&target.kind, found)?)
 }
 
 /// The resulting object of a verb.
-pub(super) enum Outcome {
+pub enum Outcome {
     /// The stored object.
     Stored(Object),
     /// The object that a dry run would have stored.
@@ -50,7 +50,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// Returns the object.
-    pub(super) fn value(self) -> Result<Value, StatusError> {
+    pub fn value(self) -> Result<Value, StatusError> {
         match self {
             Self::Stored(object) => Ok(object.value()?),
             Self::DryRun(value) => Ok(value),
@@ -59,7 +59,7 @@ impl Outcome {
 }
 
 /// Encodes the object in the requested representation. A stored object is mostly sent as it is stored, without parsing it.
-pub(super) fn answer(
+pub fn answer(
     call: &Call,
     code: StatusCode,
     outcome: Outcome,
@@ -106,12 +106,12 @@ pub(super) fn answer(
 }
 
 /// Returns the object's metadata only.
-pub(crate) fn metadata_of(object: &Value) -> Value {
+pub fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata")})
 }
 
 /// Returns the metadata of a stored object, parsing no more than needed.
-pub(super) fn metadata_alone(object: &Object) -> Result<String, StoreError> {
+pub fn metadata_alone(object: &Object) -> Result<String, StoreError> {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow)]

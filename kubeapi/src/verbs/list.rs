@@ -88,7 +88,7 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     let ListPage { items, metadata } = find(api, call, &selection).await?;
     let kind = &call.target.kind;
     if call.shape == Shape::Objects {
-        let json = if lists_untyped(api, kind) {
+        let json = if api.strategy().lists_untyped(kind) {
             let items = untyped(kind, items)?;
             raw_list(
                 (&kind.list_kind(), &kind.api_version()),
@@ -304,11 +304,6 @@ fn decode(token: &str) -> Result<Continue, StatusError> {
             "invalid continue token: continue key is not valid: {why}"
         ))
     })
-}
-
-/// Reports whether the items of lists carry no kind: those of Kubernetes' own kinds do not. In a cache they do, as in KubeEdge's.
-pub(super) fn lists_untyped(api: &Api, kind: &Kind) -> bool {
-    api.is_full() && kind.defined.is_none()
 }
 
 /// Returns the objects without their kinds, and without the braces that open them.

@@ -27,7 +27,7 @@ pub(crate) fn check_options(method: &Method, call: &Call) -> Result<(), StatusEr
 }
 
 /// Returns 422 for invalid parameters of a creation.
-pub(crate) fn check_create_options(query: &Query) -> Result<(), StatusError> {
+pub fn check_create_options(query: &Query) -> Result<(), StatusError> {
     refuse("CreateOptions", of_write(query))
 }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Api, Body,
+    api::strategy::Origin,
     body::{self, json, media_type},
     call::Call,
     cause::Cause,
@@ -104,7 +105,7 @@ async fn changed(
             }
             at = child(at, step);
         }
-        finish(api, call, current, new, true)
+        finish(api, call, current, new, Origin::Update)
     })
     .await?
     .value()

@@ -4,23 +4,20 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::{
-    create::{Origin, create_if_missing},
+    create::create_if_missing,
     get::{self, answer},
     merge::merged,
-    write::{AdmittedObject, Change, admit, check_limits, modify, target, writer},
+    write::{AdmittedObject, Change, admit, modify},
 };
 use crate::{
-    Api, Body, admission, body,
+    Api, Body,
+    api::strategy::Origin,
+    body,
     call::Call,
     cause::Cause,
-    defaults, definitions,
     deletion::Next,
-    object::{as_map, child, metadata, text, text_or_empty},
-    object_size, patch,
-    registry::Builtin,
-    service_allocator,
+    object::{metadata, text_or_empty},
     status::StatusError,
-    timestamp::now,
 };
 
 /// Replaces the request's object, or its status.
@@ -54,7 +51,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
             return Ok(created);
         }
     }
-    let needs_version = api.is_full() && !kind.allows_unconditional_update();
+    let needs_version = api.strategy().requires_resource_version(kind);
     let updated = modify(api, call, Change::Update, |current| {
         if needs_version && text_or_empty(&object, "/metadata/resourceVersion").is_empty() {
             // the real server names the collection in place of the kind
@@ -67,7 +64,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
             ));
         }
         check_expected(call, &object, current)?;
-        finish(api, call, current, object.clone(), true)
+        finish(api, call, current, object.clone(), Origin::Update)
     })
     .await?;
     answer(call, StatusCode::OK, updated, &warnings)
@@ -123,49 +120,17 @@ pub(super) fn check_expected(
     Ok(())
 }
 
-/// `new` in place of `current`, as it is stored: merged, defaulted. `track`: the writer's fields are noted as those
-/// of an update (an apply has noted its own).
+/// `new` in place of `current`, as it is stored: merged, defaulted.
 pub(super) fn finish(
     api: &Api,
     call: &Call,
     current: &Value,
     new: Value,
-    track: bool,
+    origin: Origin,
 ) -> Result<Next, StatusError> {
     let kind = &call.target.kind;
     let mut new = merged(kind, call.target.part, current, new);
-    if api.is_full() {
-        if kind.is(Builtin::PersistentVolume) {
-            note_phase(current, &mut new);
-        }
-        if kind.is(Builtin::Service) {
-            service_allocator::carry(current, &mut new);
-        }
-        check_limits(kind, &call.target.name, Some(current), &new)?;
-        defaults::fill(kind, &mut new)?;
-        object_size::check(&new, Some(current))?;
-        if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
-            definitions::status::follow(&mut new);
-        }
-        admission::observe(kind, &mut new);
-        if track {
-            patch::track_update(
-                &target(kind),
-                Some(current),
-                &mut new,
-                &writer(call, &now()),
-            );
-        }
-    }
+    api.strategy()
+        .prepare_update(call, current, &mut new, origin)?;
     Ok(Next::Replace(new))
-}
-
-/// Notes when a volume's phase changes, unless the writer has done so.
-fn note_phase(current: &Value, new: &mut Value) {
-    const SINCE: &str = "/status/lastPhaseTransitionTime";
-    let differs = |field: &str| text(current, field) != text(new, field);
-    if !differs("/status/phase") || (differs(SINCE) && text(new, SINCE).is_some()) {
-        return;
-    }
-    child(as_map(new), "status").insert("lastPhaseTransitionTime".into(), now().into());
 }

@@ -3,62 +3,39 @@
 use serde_json::Value;
 
 use super::{
-    checks,
     get::{Outcome, find, key},
     merge::status_has_metadata,
 };
 use crate::{
-    Api, access, admission,
+    Api,
     call::Call,
     conversion::{served, stored},
-    definitions,
     deletion::{Next, is_awaited},
-    duplicates::DuplicateFields,
     object::{is_deleting, metadata, text_or_empty},
     object_size,
     patch::{self, ApplyOptions},
     path::Target,
-    quota,
-    registry::{Builtin, Kind, SchemaSource},
-    service_allocator,
+    registry::{Kind, SchemaSource},
     status::StatusError,
     subresource::Subresource,
-    validate::{self, FieldValidation},
 };
-use objectstore::{Expect, Key, Object, Resource, Store, StoreError, Write};
+use objectstore::{Expect, Object, StoreError, Write};
 
 /// How often a write without a precondition is retried after a conflict.
 const ATTEMPTS: usize = 32;
 
 /// An object that is ready to be stored, with its warnings.
-pub(super) struct AdmittedObject {
-    pub(super) object: Value,
-    pub(super) warnings: Vec<String>,
+pub struct AdmittedObject {
+    /// The object.
+    pub object: Value,
+    /// The warnings for its writer.
+    pub warnings: Vec<String>,
 }
 
 /// Checks a received object against its schema, and sets its type, name and namespace by the path.
-pub(super) fn admit(
-    api: &Api,
-    call: &Call,
-    mut object: Value,
-) -> Result<AdmittedObject, StatusError> {
+pub fn admit(api: &Api, call: &Call, mut object: Value) -> Result<AdmittedObject, StatusError> {
     let kind = &call.target.kind;
-    let mut warnings = Vec::new();
-    if api.is_full() {
-        let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
-        let repeated = DuplicateFields::of(&call.headers, &call.body, validation);
-        warnings = validate::decode(kind, &mut object, repeated, validation)?;
-    }
-    if api.is_full() && kind.is(Builtin::CustomResourceDefinition) {
-        warnings.extend(definitions::rules::warnings(&object));
-    }
-    if call.target.part.is_none() && api.only_stores(kind) {
-        warnings.push(format!(
-            "{} in {} is only stored: nothing in this cluster acts on it",
-            kind.plural,
-            kind.api_version()
-        ));
-    }
+    let warnings = api.strategy().decode(call, &mut object)?;
     place(kind, &call.target, &mut object)?;
     Ok(AdmittedObject { object, warnings })
 }
@@ -94,70 +71,32 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
     Ok(())
 }
 
-/// Checks the numbers of items and bytes in an object that replaces `old`, if there is one.
-pub(super) fn check_limits(
-    kind: &Kind,
-    name: &str,
-    old: Option<&Value>,
-    new: &Value,
-) -> Result<(), StatusError> {
-    let causes = validate::limits(kind, old, new);
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(StatusError::invalid(&kind.group, &kind.kind, name, causes))
-    }
-}
-
-/// Checks that the namespace of a new object exists and is not terminating.
-pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), StatusError> {
-    if !api.is_full() || !target.kind.namespaced {
-        return Ok(());
-    }
-    let key = Key::new(
-        Resource::new("", "namespaces"),
-        "",
-        target.namespace.as_str(),
-    );
-    let namespace = Store::get(&**api.store(), &key).await?;
-    let namespace = namespace.ok_or_else(|| StatusError::no_namespace(&target.namespace))?;
-    if namespace.is_deleting()? {
-        return Err(StatusError::namespace_terminating(
-            &target.kind,
-            &target.name,
-            &target.namespace,
-        ));
-    }
-    Ok(())
-}
-
 /// Stores `value` (`None` deletes) in place of what stands: what the store must find, and what that was, where it is known.
-pub(super) async fn store(
+pub async fn store(
     api: &Api,
     target: &Target,
     (expect, before): (Expect, Option<&Value>),
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
     let value = value.map(|value| stored(&target.kind, value));
-    if let Some(value) = value.as_ref().filter(|_| api.is_full()) {
-        object_size::check(value, before)?;
+    if let Some(value) = &value {
+        api.strategy().check_size(before, value)?;
     }
-    if !service_allocator::concerns(api, target) {
-        return commit(
-            api,
-            target,
-            vec![Write {
-                key: key(target),
-                expect,
-                value,
-            }],
-        )
-        .await?;
+    if !api.strategy().allocates(target) {
+        let write = Write {
+            key: key(target),
+            expect,
+            value,
+        };
+        return commit(api, target, vec![write]).await?;
     }
     let mut attempts = ATTEMPTS;
     loop {
         let mut value = value.clone();
-        let claims = service_allocator::settle(api, target, before, value.as_mut()).await?;
+        let claims = api
+            .strategy()
+            .allocate(api, target, before, value.as_mut())
+            .await?;
         let writes = std::iter::once(Write {
             key: key(target),
             expect,
@@ -191,15 +130,15 @@ async fn commit(
     };
     let (in_claim, error) = match error {
         StoreError::Exists(key) => (
-            service_allocator::is_claim(&key),
+            api.strategy().is_allocation(&key),
             StatusError::already_exists(&target.kind, &target.name),
         ),
         StoreError::Missing(key) => (
-            service_allocator::is_claim(&key),
+            api.strategy().is_allocation(&key),
             StatusError::not_found(&target.kind, &target.name),
         ),
         StoreError::Conflict { key, .. } => (
-            service_allocator::is_claim(&key),
+            api.strategy().is_allocation(&key),
             StatusError::modified(&target.kind, &target.name),
         ),
         error => (false, error.into()),
@@ -209,7 +148,7 @@ async fn commit(
 
 /// What kind of change admission sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub enum Change {
     /// The object of the request is updated.
     Update,
     /// The object of the request is deleted.
@@ -220,7 +159,7 @@ pub(super) enum Change {
 
 /// Updates the target's object by `change`, which is called again with the newer state after a conflict. Returns the object afterwards
 /// (its last state, if it was deleted).
-pub(super) async fn modify(
+pub async fn modify(
     api: &Api,
     call: &Call,
     kind_of_change: Change,
@@ -234,11 +173,7 @@ pub(super) async fn modify(
         let value = current.value()?;
         let next = match (change(&value)?, kind_of_change) {
             (Next::Replace(new), Change::Update) => {
-                let new = if api.is_full() {
-                    updated(api, call, &value, new).await?
-                } else {
-                    new
-                };
+                let new = api.strategy().admit_update(api, call, &value, new).await?;
                 if is_over(&target.kind, &new) {
                     Next::Remove
                 } else {
@@ -246,20 +181,23 @@ pub(super) async fn modify(
                 }
             }
             (next, Change::Delete) => {
-                admission::review_deletion(api, call, target, &value).await?;
+                api.strategy().admit_delete(api, call, &value).await?;
                 next
             }
             (next, _) => next,
         };
         if let Next::Replace(new) = &next {
-            access::check_signer(api, call, &value, new).await?;
-            admission::check(api, target, Some(&value), new).await?;
+            api.strategy()
+                .check_replacement(api, call, &value, new)
+                .await?;
         }
         let next = match next {
             Next::Same => return Ok(Outcome::Stored(current)),
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
             Next::Replace(mut object) if dry_run => {
-                service_allocator::settle(api, target, Some(&value), Some(&mut object)).await?;
+                api.strategy()
+                    .allocate(api, target, Some(&value), Some(&mut object))
+                    .await?;
                 object_size::check(&object, Some(&value))?;
                 return Ok(Outcome::DryRun(object));
             }
@@ -268,7 +206,11 @@ pub(super) async fn modify(
             Next::Remove => None,
         };
         let _turn = match &next {
-            Some(new) => quota::admit_change(api, target, (&value, new)).await?,
+            Some(new) => {
+                api.strategy()
+                    .admit_quota(api, target, Some(&value), new)
+                    .await?
+            }
             None => None,
         };
         attempts -= 1;
@@ -287,21 +229,6 @@ pub(super) async fn modify(
     }
 }
 
-/// Returns the object that replaces `old`, after admission.
-async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Value, StatusError> {
-    let Target { kind, name, .. } = &call.target;
-    let new = admission::mutate(api, call, &call.target, Some(old), new).await?;
-    object_size::check(&new, Some(old))?;
-    let causes = validate::update(kind, old, &new, call.target.part);
-    let (new, warnings) = checks::check(kind, name, causes, (Some(old), new)).await?;
-    warnings
-        .into_iter()
-        .for_each(|warning| call.warnings.add(warning));
-    access::check_escalation(api, call, Some(old), &new).await?;
-    admission::review(api, call, &call.target, Some(old), &new).await?;
-    Ok(new)
-}
-
 /// Reports whether an object under deletion is to be removed: it has no finalizer, and a pod's grace period is 0.
 fn is_over(kind: &Kind, object: &Value) -> bool {
     let grace = object
@@ -312,7 +239,7 @@ fn is_over(kind: &Kind, object: &Value) -> bool {
 }
 
 /// Returns the patch target of a request's kind.
-pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
+pub fn target(kind: &Kind) -> patch::Target<'_> {
     let schema = match &kind.source {
         SchemaSource::Published { .. } => None,
         SchemaSource::Definition(schema) => Some(schema),
@@ -326,7 +253,7 @@ pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
 }
 
 /// Returns the writer, and the fields that this endpoint does not change.
-pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
+pub fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
     let kind = &call.target.kind;
     let ignored: &[&str] = match call.target.part {
         Some(Subresource::Status) if !status_has_metadata(kind) => &["spec", "metadata"],

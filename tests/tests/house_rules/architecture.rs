@@ -1,6 +1,10 @@
 //! The map is that of the tree: crates use what ARCHITECTURE.md says, and every path in the documents exists.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 use super::{CRATES, root};
 
@@ -47,6 +51,61 @@ fn crates_use_what_the_map_says() {
             "{}",
             row[0]
         );
+    }
+}
+
+/// Returns what each package of a `Cargo.lock` depends on. Packages of one name count as one. Of the workspace's own crates it has the
+/// development dependencies too.
+fn locked(lock: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let name = package
+            .lines()
+            .find_map(|line| line.strip_prefix("name = "))
+            .unwrap();
+        let dependencies = package
+            .lines()
+            .filter_map(|line| line.strip_prefix(" \""))
+            .filter_map(|line| line.split([' ', '"']).next());
+        packages
+            .entry(name.trim_matches('"'))
+            .or_default()
+            .extend(dependencies);
+    }
+    packages
+}
+
+/// Returns a way from one package to another, if there is one.
+fn way<'a>(
+    packages: &BTreeMap<&'a str, BTreeSet<&'a str>>,
+    from: &'a str,
+    to: &str,
+) -> Option<Vec<&'a str>> {
+    let (mut seen, mut ways) = (BTreeSet::from([from]), vec![vec![from]]);
+    while let Some(way) = ways.pop() {
+        let last = way.last().copied().unwrap();
+        if last == to {
+            return Some(way);
+        }
+        for next in packages.get(last).into_iter().flatten() {
+            if seen.insert(*next) {
+                ways.push([way.as_slice(), &[*next]].concat());
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn agent_links_no_api_server() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let packages = locked(&lock);
+    assert!(way(&packages, "cloudsim", "apiserver").is_some());
+    for crate_ in ["agent", "kubeapi", "objectstore"] {
+        for absent in ["apiserver", "cel"] {
+            let found = way(&packages, crate_, absent);
+            assert_eq!(found, None, "{crate_} must not depend on {absent}");
+        }
     }
 }
 

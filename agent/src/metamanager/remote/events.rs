@@ -85,7 +85,7 @@ impl Remote {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use kubeapi::{Api, Rules};
+    use kubeapi::Api;
     use objectstore::{MemoryStore, Store};
     use tokio::sync::mpsc;
 
@@ -104,7 +104,7 @@ mod tests {
     #[tokio::test]
     async fn events_wait_for_the_cloud_and_come_in_order() {
         let store: Arc<dyn Store> = MemoryStore::new();
-        let api = Api::builder(store.clone()).rules(Rules::Relay).build();
+        let api = Api::builder(store.clone()).build();
         let desired = Desired::new(store.clone(), "edge-1".into());
         let (hub, _inbound, mut line) = fake_cloud();
         let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());

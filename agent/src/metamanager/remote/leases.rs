@@ -87,7 +87,7 @@ mod tests {
     use componentbase::unix_millis;
     use futures::FutureExt;
     use http_body_util::BodyExt;
-    use kubeapi::{Api, Rules};
+    use kubeapi::Api;
     use objectstore::MemoryStore;
     use wire::{Downstream, ObjectResp};
 
@@ -106,7 +106,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn remote() -> (Remote, Desired, FakeCloud) {
-        let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
+        let api = Api::builder(MemoryStore::new()).build();
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (hub, _, mut line) = fake_cloud();
         let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());

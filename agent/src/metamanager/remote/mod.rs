@@ -222,7 +222,6 @@ fn success(method: &Method, value: &Value) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use kubeapi::Rules;
     use objectstore::MemoryStore;
     use wire::ResourceType;
 
@@ -232,9 +231,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_to_a_silent_cloud_is_repeated_until_the_timeout() {
         for (seconds, times) in [(3, 1), (25, 3), (60, 6)] {
-            let api = kubeapi::Api::builder(MemoryStore::new())
-                .rules(Rules::Relay)
-                .build();
+            let api = kubeapi::Api::builder(MemoryStore::new()).build();
             let desired = Desired::new(MemoryStore::new(), "edge-1".into());
             let (hub, _inbound, mut line) = fake_cloud();
             let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());

@@ -45,7 +45,7 @@ use std::{
 use componentbase::{Heartbeat, Link, Part, PartError};
 use kube::Client;
 use kubeapi::{
-    Api, NodeStreams, Rules, client_of,
+    Api, NodeStreams, client_of,
     serve::{BindError, Server},
 };
 use objectstore::{Store, StoreError};
@@ -204,7 +204,7 @@ pub(super) fn new(
         authentication,
     } = config;
     let kubelet = LateKubelet::default();
-    let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay);
+    let api = Api::builder(Arc::clone(&copies));
     let api = api.node_streams(Arc::new(kubelet.clone())).build();
     let local = LocalApi::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);

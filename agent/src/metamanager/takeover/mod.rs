@@ -22,7 +22,6 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
-use kubeapi::Rules;
 use objectstore::{Key, Store, StoreError};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
@@ -64,7 +63,6 @@ pub async fn take_over(
         .set(&mark, Some(mark::object("begun", seen.as_deref())))
         .await?;
     let client = kubeapi::Api::builder(store.clone())
-        .rules(Rules::Relay)
         .build()
         .client("default");
     let mut takeover = Takeover {

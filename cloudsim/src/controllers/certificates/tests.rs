@@ -32,7 +32,7 @@ fn request(name: &str, user: &str, address: &str) -> CertificateSigningRequest {
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one table or one story")]
 async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
-    let client = kubeapi::Api::builder(MemoryStore::new())
+    let client = apiserver::builder(MemoryStore::new())
         .build()
         .client("default");
     let api = Api::<CertificateSigningRequest>::all(client.clone());

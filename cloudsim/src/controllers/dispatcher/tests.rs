@@ -130,7 +130,6 @@ async fn handled((client, edge): &(Client, Edge), message: Message) -> (Option<M
 
 fn edge() -> (Client, Edge) {
     let client = kubeapi::Api::builder(MemoryStore::new())
-        .rules(kubeapi::Rules::Relay)
         .build()
         .client("test");
     (

@@ -67,7 +67,7 @@ fn paths_that_are_passed_on_say_what_the_api_is() {
 /// Creates a cloud with RBAC, in which every user may make self reviews.
 #[tokio::test]
 async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() {
-    let api = kubeapi::Api::builder(objectstore::MemoryStore::new())
+    let api = apiserver::builder(objectstore::MemoryStore::new())
         .rbac(true)
         .build();
     let client = api.client("default");

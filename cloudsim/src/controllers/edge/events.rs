@@ -115,7 +115,6 @@ mod tests {
     #[tokio::test]
     async fn a_node_counts_on_its_own_events_and_no_others() {
         let client = kubeapi::Api::builder(MemoryStore::new())
-            .rules(kubeapi::Rules::Relay)
             .build()
             .client("test");
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");

@@ -121,7 +121,6 @@ mod tests {
     #[tokio::test]
     async fn a_node_reads_the_volumes_of_its_own_pods_claims() {
         let client = kubeapi::Api::builder(MemoryStore::new())
-            .rules(kubeapi::Rules::Relay)
             .build()
             .client("test");
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");

@@ -89,7 +89,7 @@ fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
 
 #[tokio::test]
 async fn what_is_told_is_written_once_and_goes_after_an_hour() {
-    let client = kubeapi::Api::builder(MemoryStore::new())
+    let client = apiserver::builder(MemoryStore::new())
         .build()
         .client("default");
     namespace_defaults::ensure_initial(&client).await.unwrap();

@@ -52,7 +52,7 @@ impl World {
     async fn new(shutdown: &CancellationToken) -> Self {
         let tokens = Arc::new(ServiceAccountTokens::new(Duration::from_secs(24 * 60 * 60)));
         tokens.set_key(EcKey::generate().unwrap());
-        let api = Api::builder(MemoryStore::new())
+        let api = apiserver::builder(MemoryStore::new())
             .registry(kinds::registry())
             .token_issuer(tokens)
             .rbac(true);

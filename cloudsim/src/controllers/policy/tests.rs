@@ -27,7 +27,7 @@ impl Drop for World {
 impl World {
     async fn new() -> Self {
         let registry = Registry::builtin().with_crds(&crds::all());
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .registry(registry)
             .build()
             .client("default");

@@ -35,7 +35,7 @@ impl Drop for World {
 impl World {
     async fn new() -> Self {
         let registry = Registry::builtin().with_crds(&crds::all());
-        let stored = kubeapi::Api::builder(MemoryStore::new())
+        let stored = apiserver::builder(MemoryStore::new())
             .registry(registry)
             .build()
             .client("default");

@@ -64,7 +64,7 @@ async fn first_datagrams(count: usize) -> Vec<Vec<u8>> {
 
 /// The keys of a cloud.
 async fn trust(faults: &Faults) -> Trust {
-    let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
+    let api = apiserver::builder(MemoryStore::new()).registry(kinds::registry());
     let client = api.build().client("default");
     namespace_defaults::ensure_initial(&client).await.unwrap();
     let names = ["cloud".to_owned()];

@@ -163,7 +163,7 @@ impl World {
         });
         let store: Arc<dyn Store> = MemoryStore::new();
         let metrics = ResourceMetrics::new(Arc::clone(&store), fakes.clone());
-        let api = kubeapi::Api::builder(store)
+        let api = apiserver::builder(store)
             .registry(kinds::registry())
             .rbac(true);
         let api = api.computed(Arc::new(metrics.clone())).build();

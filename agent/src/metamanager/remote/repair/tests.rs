@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use componentbase::PodsComplete;
 use componentbase::unix_millis;
 use futures::FutureExt;
-use kubeapi::{Api, Rules};
+use kubeapi::Api;
 use objectstore::{Resource, SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
@@ -121,7 +121,7 @@ async fn node(path: &Path, row: &str, damage: &str) -> Node {
     let (hub, _inbound, line) = fake_cloud();
     let (mut completeness, whole) = CompletenessTracker::new(desired.clone(), hub.link());
     tokio::spawn(async move { completeness.run().await });
-    let api = Api::builder(store.clone()).rules(Rules::Relay).build();
+    let api = Api::builder(store.clone()).build();
     let config = Config {
         events: mpsc::channel(1).0,
         timeout: WAIT_TIMEOUT,

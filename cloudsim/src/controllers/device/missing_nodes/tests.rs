@@ -73,7 +73,7 @@ async fn until_told(client: &Client, expected: &[(&str, i32)]) {
 #[tokio::test]
 async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
     let registry = Registry::builtin().with_crds(&crds::all());
-    let client = kubeapi::Api::builder(MemoryStore::new())
+    let client = apiserver::builder(MemoryStore::new())
         .registry(registry)
         .build()
         .client("default");

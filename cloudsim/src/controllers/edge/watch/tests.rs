@@ -57,7 +57,7 @@ async fn until<const N: usize>(mailbox: &Mailbox, wanted: [&ObjectPath; N]) {
 #[tokio::test]
 async fn what_is_deleted_while_nothing_is_watched_is_looked_at() {
     let store = MemoryStore::with_log(LOG);
-    let api = kubeapi::Api::builder(Arc::<MemoryStore>::clone(&store)).build();
+    let api = apiserver::builder(Arc::<MemoryStore>::clone(&store)).build();
     let node =
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-1", "uid": "n"}});
     store

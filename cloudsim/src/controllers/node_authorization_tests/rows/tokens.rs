@@ -133,7 +133,7 @@ pub(super) fn token_requests() -> Vec<Row> {
         ),
         row(
             58,
-            "longer than is allowed: shortened, as kubeapi/tests/api/bound_tokens.rs shows",
+            "longer than is allowed: shortened, as apiserver/tests/api/bound_tokens.rs shows",
             vec![(tokens_of_admin(seconds(1 << 32)), Code(201))],
         ),
         row(
@@ -173,9 +173,9 @@ pub(super) fn token_requests() -> Vec<Row> {
 pub(super) fn ends() -> Vec<Row> {
     use Expect::Code;
     const BOUND: &str =
-        "kubeapi/tests/api/bound_tokens.rs: a_bound_token_ends_with_what_it_is_bound_to";
+        "apiserver/tests/api/bound_tokens.rs: a_bound_token_ends_with_what_it_is_bound_to";
     const LEEWAY: &str =
-        "kubeapi/src/access/tokens.rs: what_is_being_deleted_bears_its_token_for_another_minute";
+        "apiserver/src/access/tokens.rs: what_is_being_deleted_bears_its_token_for_another_minute";
     vec![
         elsewhere(
             64,
@@ -199,7 +199,7 @@ pub(super) fn ends() -> Vec<Row> {
         elsewhere(
             69,
             "its account was made anew",
-            "kubeapi/tests/api/rbac.rs: service_accounts_call_with_their_tokens",
+            "apiserver/tests/api/rbac.rs: service_accounts_call_with_their_tokens",
         ),
         elsewhere(70, "its pod's node is gone", BOUND),
         elsewhere(71, "its node is gone", BOUND),

@@ -62,7 +62,7 @@ impl World {
     }
 
     pub(super) async fn with(call_timeout: Duration) -> Self {
-        let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
+        let api = apiserver::builder(MemoryStore::new()).registry(kinds::registry());
         let client = api
             .admission(Arc::new(admission::KubeEdgeAdmission))
             .build()

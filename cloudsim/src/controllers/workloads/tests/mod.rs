@@ -547,7 +547,7 @@ async fn a_taint_drives_away_who_does_not_tolerate_it() {
 
 #[tokio::test]
 async fn the_controllers_end_when_they_are_told_to_at_any_time() {
-    let api = kubeapi::Api::builder(objectstore::MemoryStore::new()).build();
+    let api = apiserver::builder(objectstore::MemoryStore::new()).build();
     for _ in 0..20 {
         let (tasks, stop) = (
             crate::tasks::Tasks::default(),

@@ -127,7 +127,7 @@ async fn create_one_of_each(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn restarting_the_cloud_changes_no_object_that_nobody_changed() {
-    let api = kubeapi::Api::builder(MemoryStore::new()).build();
+    let api = apiserver::builder(MemoryStore::new()).build();
     let client = api.client("default");
     let world = World::with_nodes(client.clone(), &["edge-1", "edge-2"]).await;
     create_one_of_each(&world).await;

@@ -44,7 +44,7 @@ pub(super) const NODES: [&str; 2] = ["edge-1", "edge-2"];
 
 impl World {
     pub(super) async fn new() -> Self {
-        let api = kubeapi::Api::builder(MemoryStore::new()).build();
+        let api = apiserver::builder(MemoryStore::new()).build();
         let client = api.client("default");
         let stop = CancellationToken::new();
         let world = Self {
@@ -75,7 +75,7 @@ impl World {
 
     /// With the scheduler: edge nodes with two CPUs each.
     pub(super) async fn scheduled(nodes: &[&str]) -> Self {
-        let api = kubeapi::Api::builder(MemoryStore::new()).build();
+        let api = apiserver::builder(MemoryStore::new()).build();
         let world = Self::with_nodes(api.client("default"), nodes).await;
         start_controllers(&world.client, &world.stop);
         world

@@ -58,7 +58,7 @@ pub(super) async fn run(row: &str, spec: &Value, script: &str) {
 
 impl World {
     async fn new(spec: &Value) -> Self {
-        let client = kubeapi::Api::builder(MemoryStore::new())
+        let client = apiserver::builder(MemoryStore::new())
             .build()
             .client("default");
         let stop = CancellationToken::new();

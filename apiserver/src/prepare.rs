@@ -1,0 +1,116 @@
+//! Completes objects before they are admitted: defaults, the metadata that the server controls, the owners of fields.
+
+use kubeapi::{
+    call::Call,
+    defaults, definition_status,
+    object::{as_map, child, metadata, text},
+    object_size, patch,
+    registry::{Builtin, Kind},
+    status::StatusError,
+    strategy::Origin,
+    timestamp::now,
+    validate,
+    verbs::write::{target, writer},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{admission, service_allocator};
+
+/// Checks the numbers of items and bytes in an object that replaces `old`, if there is one.
+pub(crate) fn check_limits(
+    kind: &Kind,
+    name: &str,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<(), StatusError> {
+    let causes = validate::limits(kind, old, new);
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(StatusError::invalid(&kind.group, &kind.kind, name, causes))
+    }
+}
+
+/// Sets the defaults of a new object, and the metadata that the server controls.
+pub(crate) fn create(call: &Call, object: &mut Value, origin: Origin) -> Result<(), StatusError> {
+    let kind = &call.target.kind;
+    let now = now();
+    let metadata = metadata(object);
+    for key in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+    ] {
+        metadata.shift_remove(key);
+    }
+    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".into(), now.as_str().into());
+    defaults::fill(kind, object)?;
+    // before the owners of its fields are determined, which takes many times the memory of the object
+    object_size::check(object, None)?;
+    defaults::begin(kind, object);
+    if kind.is(Builtin::CertificateSigningRequest) {
+        set_requester(call, object);
+    }
+    if kind.is(Builtin::CustomResourceDefinition) {
+        definition_status::begin(object);
+    }
+    admission::observe(kind, object);
+    if origin == Origin::Update {
+        patch::track_update(&target(kind), None, object, &writer(call, &now));
+    }
+    Ok(())
+}
+
+/// Sets the requester in a certificate request. `system:masters` may request for others.
+fn set_requester(call: &Call, object: &mut Value) {
+    if let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master())
+        && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        ["uid", "extra"]
+            .iter()
+            .for_each(|key| drop(spec.shift_remove(*key)));
+        if let Value::Object(info) = caller.user_info() {
+            spec.extend(info);
+        }
+    }
+}
+
+/// Sets the defaults of an object that replaces `current`, and the metadata that the server controls.
+pub(crate) fn update(
+    call: &Call,
+    current: &Value,
+    new: &mut Value,
+    origin: Origin,
+) -> Result<(), StatusError> {
+    let kind = &call.target.kind;
+    if kind.is(Builtin::PersistentVolume) {
+        note_phase(current, new);
+    }
+    if kind.is(Builtin::Service) {
+        service_allocator::carry(current, new);
+    }
+    check_limits(kind, &call.target.name, Some(current), new)?;
+    defaults::fill(kind, new)?;
+    object_size::check(new, Some(current))?;
+    if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
+        definition_status::follow(new);
+    }
+    admission::observe(kind, new);
+    if origin == Origin::Update {
+        patch::track_update(&target(kind), Some(current), new, &writer(call, &now()));
+    }
+    Ok(())
+}
+
+/// Notes when a volume's phase changes, unless the writer has done so.
+fn note_phase(current: &Value, new: &mut Value) {
+    const SINCE: &str = "/status/lastPhaseTransitionTime";
+    let differs = |field: &str| text(current, field) != text(new, field);
+    if !differs("/status/phase") || (differs(SINCE) && text(new, SINCE).is_some()) {
+        return;
+    }
+    child(as_map(new), "status").insert("lastPhaseTransitionTime".into(), now().into());
+}
